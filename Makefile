@@ -1,0 +1,67 @@
+# make          the default study from nothing to its report
+# make help     everything else
+
+.DEFAULT_GOAL := quick
+.NOTPARALLEL:
+.PHONY: quick test lint unit lock clean help
+
+PROFILE = profiles/local
+UV ?= uv
+
+# A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start.
+MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv/bin/python -c '' 2>/dev/null || echo .venv/moved)
+
+quick: .venv/made-in
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor)
+	@echo "The report: results/quick/report.html"
+
+test: lint .venv/made-for-tests
+	.venv/bin/python -m pytest
+
+lint: .venv/made-for-tests
+	.venv/bin/ruff check envs tests workflow
+	.venv/bin/ruff format --check envs tests workflow
+	.venv/bin/mypy$(if $(NO_COLOR), --no-color-output)
+	.venv/bin/snakefmt --check Snakefile rules
+	.venv/bin/snakemake --lint
+
+unit: .venv/made-for-tests
+	.venv/bin/python -m pytest tests/unit
+
+lock:
+	@command -v "$(UV)" >/dev/null || { echo "error: make lock needs uv (pip install uv), or name it: make lock UV=/path/to/uv" >&2; exit 1; }
+	$(LOCK) requirements.in -o requirements.lock
+	$(LOCK) requirements-dev.in -o requirements-dev.lock
+	$(or $(wildcard .venv/bin/python),python3) envs/update_pins.py
+
+# Hashes of every Python and machine, and no address: pip's own settings say where packages come from.
+LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command "make lock" $(LOCK_FLAGS)
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find envs tests workflow -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:
+	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
+	@echo "make test    linters, type checker and all tests"
+	@echo "make lint    linters and type checker alone"
+	@echo "make unit    unit tests alone: seconds"
+	@echo "make lock    requirements.lock and requirements-dev.lock from their .in files, and the pins in envs/"
+	@echo "             (needs uv; LOCK_FLAGS=--upgrade for newer versions)"
+	@echo "make clean   remove .venv and caches; results and test files stay"
+	@echo
+	@echo "PYTHON=/path/to/python chooses the interpreter of .venv; NO_COLOR=1 does without colours."
+	@echo "Everything else is Snakemake, for example:"
+	@echo "    .venv/bin/snakemake --profile $(PROFILE) --dry-run"
+	@echo "    .venv/bin/snakemake --profile $(PROFILE) results/openmsi-chunking/report.html"
+
+.venv/made-in: requirements.lock envs/create-venv $(MOVED)
+	@PYTHON="$(PYTHON)" sh envs/create-venv
+
+.venv/made-for-tests: .venv/made-in requirements-dev.lock
+	@echo "Adding the test tools to .venv"
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+.PHONY: .venv/moved

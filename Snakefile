@@ -1,0 +1,61 @@
+"""Hyperslab: how should this array be stored, on these machines, for the way it is read?
+
+    snakemake --profile profiles/local                                      the study named in config/config.yaml
+    snakemake --profile profiles/local results/openmsi-chunking/report.html   any study in config/studies/
+"""
+
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.17")
+
+SNAKEFILE = str(Path(workflow.basedir) / "Snakefile")
+SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+from hyperslab.errors import ConfigurationError
+from hyperslab.plan import Plan
+
+configfile: Path(workflow.basedir) / "config" / "config.yaml"
+
+# One line for a mistake, before anything is written.
+try:
+    PLAN = Plan(config, workflow.basedir, sys.argv[1:])
+except ConfigurationError as error:
+    sys.stderr.write(f"hyperslab: {error}\n")
+    sys.stderr.flush()
+    # Snakemake would wrap any exception in a traceback of the Snakefile.
+    import os
+
+    os._exit(1)
+
+# The environment's own interpreter where Snakemake deploys one, else the one that runs Snakemake.
+PYTHON = "python" if workflow.deployment_settings.deployment_method else sys.executable
+
+# Two timed jobs never share a node or a file system: one slot each, unless the command line sets others.
+for slot in PLAN.slots:
+    if slot not in workflow.global_resources:
+        workflow.register_resource(slot, 1)
+
+
+wildcard_constraints:
+    study=r"[^/]+",
+    site=r"[^/]+",
+    layout=r"[^/]+",
+    case=r"[^/]+",
+    round=r"[rc]\d+",
+
+
+rule all:
+    default_target: True
+    input:
+        f"results/{PLAN.default}/report.html",
+
+
+include: "rules/data.smk"
+include: "rules/generate.smk"
+include: "rules/measure.smk"
+include: "rules/summarise.smk"
+include: "rules/report.smk"

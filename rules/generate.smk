@@ -1,0 +1,27 @@
+"""Generate: one new test file for each cell and round, on the file system under test, removed when measured."""
+
+for site in PLAN.sites.values():
+
+    rule:
+        name:
+            f"generate_{site['name']}"
+        input:
+            # A donor made again holds the same values, so it makes no file stale.
+            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+        output:
+            temp(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5"),
+        params:
+            spec=lambda wildcards: PLAN.file_specification(wildcards),
+            root=site["root"],
+            donor=lambda wildcards, input: f"--donor {input.donor}" if input.get("donor") else "",
+        log:
+            f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.generate.log",
+        conda:
+            "../envs/measure.yaml"
+        resources:
+            **PLAN.slots_of(site["name"]),
+        # Rounds run in order, and a written file is measured before the next is written.
+        priority: lambda wildcards, site=site["name"]: PLAN.generate_priority(wildcards, site)
+        shell:
+            "PYTHONPATH={SCRIPTS:q} {PYTHON:q} -m hyperslab.generate --specification {params.spec:q}"
+            " --file {output:q} --root {params.root:q} {params.donor} > {log:q} 2>&1"

@@ -1,0 +1,46 @@
+"""Report: figures from the tables, and one self-contained page that opens with the answer."""
+
+
+rule figure:
+    """One figure of one site; only the score's depends on the criteria."""
+    input:
+        measurements="results/{study}/measurements.parquet",
+        summary="results/{study}/summary.csv",
+        recommendation="results/{study}/recommendation.json",
+        score=lambda wildcards: PLAN.score_file(wildcards),
+    output:
+        report(
+            "results/{study}/figures/{site}/{figure}.svg",
+            caption="../workflow/report/figure.rst",
+            category="{study}",
+            subcategory="{site}",
+            labels={"figure": "{figure}"},
+        ),
+    params:
+        study=lambda wildcards: PLAN.study(wildcards.study).for_figures(),
+        style=config["style"],
+    log:
+        "results/{study}/logs/figures/{site}/{figure}.log",
+    conda:
+        "../envs/report.yaml"
+    localrule: True
+    script:
+        "../workflow/scripts/figure.py"
+
+
+rule report:
+    """The answer, the figures, what was measured where, and how far it can be trusted."""
+    input:
+        unpack(lambda wildcards: PLAN.report_input(wildcards.study)),
+    output:
+        "results/{study}/report.html",
+    params:
+        study=lambda wildcards: PLAN.study(wildcards.study).for_report(),
+        wanted=lambda wildcards: PLAN.wanted(wildcards.study),
+    log:
+        "results/{study}/logs/report.log",
+    conda:
+        "../envs/report.yaml"
+    localrule: True
+    script:
+        "../workflow/scripts/report.py"

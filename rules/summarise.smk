@@ -1,0 +1,94 @@
+"""Summarise: every record of a study into one tidy table, its summary, the score and the recommendation."""
+
+
+rule summarise:
+    """One tidy table, one row a repeat, and its summary, one row a cell, state and round."""
+    input:
+        records=lambda wildcards: PLAN.records(wildcards.study),
+    output:
+        measurements="results/{study}/measurements.parquet",
+        summary="results/{study}/summary.csv",
+        context="results/{study}/context.json",
+    params:
+        hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
+        grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
+    log:
+        "results/{study}/logs/summarise.log",
+    conda:
+        "../envs/report.yaml"
+    localrule: True
+    script:
+        "../workflow/scripts/summarise.py"
+
+
+rule score:
+    """How many criteria each layout meets."""
+    input:
+        summary="results/{study}/summary.csv",
+    output:
+        "results/{study}/score.json",
+    params:
+        score=lambda wildcards: PLAN.study(wildcards.study).score_settings(),
+    log:
+        "results/{study}/logs/score.log",
+    conda:
+        "../envs/report.yaml"
+    localrule: True
+    script:
+        "../workflow/scripts/score.py"
+
+
+rule recommend:
+    """Which layout to use, and which cannot be told from it."""
+    input:
+        summary="results/{study}/summary.csv",
+    output:
+        "results/{study}/recommendation.json",
+    params:
+        recommendation=lambda wildcards: PLAN.study(wildcards.study).recommendation_settings(),
+        contiguous=lambda wildcards: PLAN.study(wildcards.study).reference("contiguous"),
+        automatic=lambda wildcards: PLAN.study(wildcards.study).reference("auto"),
+        raw_bytes=lambda wildcards: PLAN.study(wildcards.study).dataset.nbytes,
+    log:
+        "results/{study}/logs/recommend.log",
+    conda:
+        "../envs/report.yaml"
+    localrule: True
+    script:
+        "../workflow/scripts/recommend.py"
+
+
+rule confirm:
+    """Fresh rounds of the finalists: the speed-ups quoted come from these alone."""
+    input:
+        "results/{study}/recommendation.json",
+    output:
+        "results/{study}/confirmation.json",
+    params:
+        cases=lambda wildcards: PLAN.study(wildcards.study).read_cases(),
+        rounds=lambda wildcards: PLAN.study(wildcards.study).study.recommendation.confirm_rounds,
+        config=lambda wildcards: PLAN.config_json(),
+    log:
+        "results/{study}/logs/confirm.log",
+    localrule: True
+    resources:
+        **{slot: 1 for slot in PLAN.slots},
+    shell:
+        "PYTHONPATH={SCRIPTS:q} {sys.executable:q} -m hyperslab.confirm --recommendation {input:q}"
+        " --study {wildcards.study:q} --cases {params.cases:q} --rounds {params.rounds}"
+        " --snakefile {SNAKEFILE:q} --config {params.config:q} --log {log:q} --output {output:q}"
+
+
+use rule summarise as summarise_confirmation with:
+    input:
+        list="results/{study}/confirmation.json",
+        records=[],
+    output:
+        measurements="results/{study}/confirmation.parquet",
+        summary="results/{study}/confirmation.csv",
+        context="results/{study}/confirmation-context.json",
+    params:
+        hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("confirm"),
+        grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
+    log:
+        "results/{study}/logs/summarise-confirmation.log",

@@ -1,0 +1,271 @@
+"""The recommendation: objective, ties, size, finalists, speed-ups and Pareto front."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hyperslab.recommend import Recommendation, pareto, recommend, resolve_weights, size_bound, speedups
+
+CASES = ("slices", "spectra")
+
+
+def summary(
+    times: dict[str, tuple[float, ...]], sizes: dict[str, int] | None = None, rounds: int = 3,
+    sd: float = 0.01, seed: int = 1, **columns: object,
+) -> pd.DataFrame:  # fmt: skip
+    """A summary in which `times` are a layout's true medians per case and every cell has luck of its own."""
+    rng = np.random.default_rng(seed)
+    base = {"site": "disk", "kind": "read", "phase": "main", "state": "cold", **columns}
+    return pd.DataFrame(
+        {
+            **base,
+            "layout": layout,
+            "case": case,
+            "round": number,
+            "median_s": value * np.exp(rng.normal(0, sd)),
+            "file_bytes": (sizes or {}).get(layout, 100),
+        }
+        for layout, values in times.items()
+        for case, value in zip(CASES, values, strict=True)
+        for number in range(rounds)
+    )
+
+
+def only(rows: pd.DataFrame, **options: object) -> Recommendation:
+    """The recommendation of the one site."""
+    (found,) = recommend(rows, **options)  # type: ignore[arg-type]
+    return found
+
+
+SPREAD = {"balanced": (0.2, 0.2), "slices": (0.1, 2.0), "spectra": (2.0, 0.1), "bad": (3.0, 3.0)}
+
+
+def test_the_best_has_the_smallest_geometric_mean_relative_to_the_best_of_each_case() -> None:
+    found = only(summary(SPREAD, sd=1e-6), contiguous="slices", automatic="bad")
+    assert (found.pick, found.best, found.tied) == ("balanced", "balanced", ("balanced",))
+    assert {entry.layout: entry.objective for entry in found.ranking} == pytest.approx(
+        {"balanced": 2, "slices": 20**0.5, "spectra": 20**0.5, "bad": 30}, rel=1e-4
+    )
+    worst = found.ranking[-1]
+    assert worst.layout == "bad"
+    assert worst.to_best == pytest.approx(15, rel=1e-4)
+    assert worst.low is not None
+    assert worst.high is not None
+    assert worst.low < 15 < worst.high < 15.1
+    assert found.runner_up in ("slices", "spectra")
+    assert found.finalists == tuple(dict.fromkeys(["balanced", found.runner_up, "slices", "bad"]))
+    assert found.weights == {"slices cold": 0.5, "spectra cold": 0.5}
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["pick"] == "balanced"
+
+
+def test_weights_move_the_recommendation() -> None:
+    rows = summary(SPREAD)
+    assert only(rows, weights={"slices": 9, "spectra": 1}).pick == "slices"
+    assert only(rows, weights={("spectra", "cold"): 1.0}).pick == "spectra"
+    assert only(rows, weights={}).pick == "balanced"
+    warm = summary({name: values[::-1] for name, values in SPREAD.items()}, state="warm")
+    both = pd.concat([rows, warm])
+    assert only(both, weights={"slices": 1}).pick == "slices"
+    assert only(both, weights={"slices": 1}, states=["warm"]).pick == "spectra"
+    assert only(both, states=["cold", "warm"]).weights == {
+        f"{case} {state}": 0.25 for case in CASES for state in ("cold", "warm")
+    }
+
+
+def test_weights_are_resolved_and_checked() -> None:
+    rows = summary({"a": (1, 1)}, state="library-cold")
+    write = rows[rows.case == "slices"].assign(case="fill", kind="write", state="write")
+    both = pd.concat([rows, write])
+    assert resolve_weights(both, None) == {(case, "library-cold"): 0.5 for case in CASES}
+    assert resolve_weights(both, {"fill": 3, "slices": 1, "spectra": 0}) == {
+        ("fill", "write"): 0.75,
+        ("slices", "library-cold"): 0.25,
+    }
+    for bad, message in (
+        ({"slices": -1.0}, "negative"),
+        ({"slices": np.nan}, "finite"),
+        ({"slices": 0}, "one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            resolve_weights(both, bad)
+
+
+def test_the_smallest_file_of_those_that_cannot_be_told_apart_is_picked() -> None:
+    times = {"fast": (0.1, 0.1), "near": (0.1005, 0.1005), "slow": (0.2, 0.2), "slower": (0.3, 0.3)}
+    sizes = {"fast": 120, "near": 110, "slow": 100, "slower": 90}
+    found = only(summary(times, sizes, sd=0.02))
+    assert set(found.tied) == {"fast", "near"}
+    assert (found.pick, found.best) == ("near", found.tied[0])
+    assert found.runner_up == "fast"
+    sharp = only(summary(times, sizes, sd=1e-5))
+    assert sharp.tied == ("fast",)
+    assert (sharp.pick, sharp.runner_up) == ("fast", "near")
+    equal = only(summary(times, sd=0.02))
+    assert equal.pick == equal.best
+
+
+def test_the_size_bound_is_a_bound() -> None:
+    times = {"fast": (0.1, 0.1), "next": (0.2, 0.2), "last": (0.3, 0.3)}
+    sizes = {"fast": 111, "next": 110, "last": 100}
+    rows = summary(times, sizes)
+    assert only(rows).pick == "fast"
+    found = only(rows, size_bound_bytes=size_bound(100, 1.10))
+    assert (found.pick, found.runner_up, found.best) == ("next", "last", "next")
+    first = found.ranking[0]
+    assert (first.layout, first.fits, first.tied, first.to_best) == ("fast", False, False, None)
+    none = only(rows, size_bound_bytes=99)
+    assert none.pick is None
+    assert none.reason == "no layout has a file of at most 99 bytes (smallest: last)"
+    assert len(none.ranking) == 3
+    # A case that does not count may be measured on another array.
+    other = rows[rows.case == "slices"].assign(case="fill", kind="write", state="write", file_bytes=1)
+    assert only(pd.concat([rows, other, other.assign(state="x")]), size_bound_bytes=99).pick is None
+    with pytest.raises(ValueError, match="positive"):
+        size_bound(0, 1.1)
+
+
+def test_under_three_rounds_the_fastest_is_picked_and_it_is_said() -> None:
+    times = {"fast": (0.1, 0.1), "near": (0.1005, 0.1005), "slow": (0.2, 0.2)}
+    found = only(summary(times, {"slow": 1}, rounds=2, sd=1e-4))
+    assert (found.pick, found.tied, found.ranking[1].low) == ("fast", (), None)
+    assert found.reason == "under 3 rounds: the pick is the fastest, ties are unknown"
+
+
+def test_layouts_that_cannot_be_ranked_are_left_out_with_the_reason() -> None:
+    times = {name: (0.2 + 0.01 * index,) * 2 for index, name in enumerate("abcdef")}
+    rows = summary(times, {"d": 1, "e": 1, "f": 1})
+    rows = rows[~((rows.layout == "d") & (rows.case == "spectra"))]
+    rows = rows[~((rows.layout == "e") & (rows["round"] == 1) & (rows.case == "slices"))]
+    rows["round"] += np.where(rows.layout == "f", 10, 0)
+    found = only(rows)
+    assert found.left_out == {
+        "d": "lacks a weighted case or state",
+        "e": "2 complete rounds, 3 are needed",
+        "f": "shares no round with the others",
+    }
+    assert [entry.layout for entry in found.ranking] == ["a", "b", "c"]
+    partly = only(rows[rows.layout.isin(["d", "e"])].query("layout == 'd' or case == 'spectra'"))
+    assert (partly.pick, partly.reason) == (None, "no layout has all weighted cases and states in one round")
+    absent = only(rows, weights={"slices": 1, "typo": 1})
+    assert (absent.pick, absent.reason) == (None, "not measured here: typo (cold)")
+    assert only(rows.assign(kind="write")).reason == "not measured here: any read case"
+
+
+def test_each_site_has_its_own_and_confirming_rounds_do_not_choose() -> None:
+    memory = summary(
+        {name: values[::-1] for name, values in SPREAD.items()}, site="memory", state="library-cold"
+    )
+    confirm = summary({**SPREAD, "bad": (1e-6, 1e-6)}, phase="confirm")
+    disk, tmpfs = recommend(pd.concat([summary(SPREAD), memory, confirm]), {"slices": 1})
+    assert (disk.site, disk.pick) == ("disk", "slices")
+    assert (tmpfs.site, tmpfs.pick) == ("memory", "spectra")
+    assert tmpfs.weights == {"slices library-cold": 1}
+
+
+def test_a_layout_as_fast_as_the_best_is_seldom_missed() -> None:
+    names = [f"l{index:02}" for index in range(30)]
+    missed = sum(
+        len(only(summary(dict.fromkeys(names, (0.1, 0.1)), seed=seed)).tied) < len(names)
+        for seed in range(60)
+    )
+    assert missed <= 5
+
+
+TIMES = hnp.arrays(float, (6, 2), elements=st.floats(0.001, 10))
+
+
+@settings(max_examples=40, deadline=None)
+@given(TIMES, st.floats(1e-3, 1e3), st.permutations(range(6)))
+def test_neither_the_unit_nor_the_names_nor_the_order_matter(
+    times: np.ndarray, scale: float, order: list[int]
+) -> None:
+    rows = summary({f"l{index}": tuple(pair) for index, pair in enumerate(times)}, {"l3": 50, "l4": 60})
+    found = only(rows)
+    slower = only(rows.assign(median_s=rows.median_s * scale))
+    assert (slower.pick, slower.tied, slower.runner_up) == (found.pick, found.tied, found.runner_up)
+    names = {f"l{index}": f"l{place}" for index, place in enumerate(order)}
+    renamed = only(rows.assign(layout=rows.layout.map(names)).sample(frac=1, random_state=1))
+    assert renamed.pick == names[str(found.pick)]
+    assert renamed.tied == tuple(names[name] for name in found.tied)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TIMES)
+def test_the_pick_is_within_the_tie_and_the_ranking_is_ordered(times: np.ndarray) -> None:
+    rows = summary(
+        {f"l{index}": tuple(pair) for index, pair in enumerate(times)}, {"l0": 200, "l3": 50}, sd=0.1
+    )
+    found = only(rows, size_bound_bytes=150)
+    objectives = [entry.objective for entry in found.ranking]
+    assert objectives == sorted(objectives)
+    assert min(objectives) >= 1 - 1e-9
+    assert found.pick in found.tied
+    assert found.best in found.tied
+    assert "l0" not in (found.pick, found.runner_up, *found.tied)
+    assert found.runner_up != found.pick
+    for entry in found.ranking:
+        if entry.low is not None and entry.high is not None and entry.to_best is not None:
+            assert entry.low <= entry.to_best <= entry.high
+            assert entry.tied == (entry.low <= 1)
+
+
+# ---- speed-ups
+
+
+def test_speedups_come_from_confirming_rounds_alone() -> None:
+    main = summary({"pick": (0.1, 0.1), "contiguous": (9.0, 9.0), "automatic": (0.2, 0.3)})
+    confirm = summary(
+        {"pick": (0.1, 0.1), "contiguous": (0.5, 0.1), "automatic": (0.2, 0.3)}, phase="confirm", sd=0.02
+    )
+    table = speedups(pd.concat([main, confirm]), "pick", ["contiguous", "automatic", "absent", "pick"])
+    assert table.columns.tolist()[:6] == ["site", "case", "state", "pick", "reference", "ratio"]
+    ratios = table.set_index(["case", "reference"])
+    assert ratios.ratio.to_dict() == pytest.approx(
+        {("slices", "contiguous"): 5, ("slices", "automatic"): 2, ("spectra", "contiguous"): 1,
+         ("spectra", "automatic"): 3}, rel=0.08,
+    )  # fmt: skip
+    assert ratios.different.to_dict()["spectra", "contiguous"] is False
+    assert ratios.different.sum() == 3
+    assert (ratios.low < ratios.ratio).all()
+    assert speedups(main, "pick", ["contiguous"]).empty
+    assert speedups(confirm, "absent", ["contiguous"]).empty
+    assert speedups(confirm, "pick", ["contiguous"], site="memory").empty
+
+
+def test_speedups_are_given_without_interval_under_three_rounds_and_per_site() -> None:
+    here = summary({"pick": (0.1, 0.1), "contiguous": (0.5, 0.1)}, phase="confirm", rounds=2)
+    there = summary({"pick": (0.1, 0.1), "contiguous": (0.3, 0.1)}, phase="confirm", site="memory")
+    table = speedups(pd.concat([here, there]), "pick", ["contiguous"]).set_index(["site", "case"])
+    assert table.ratio["disk", "slices"] == pytest.approx(5, rel=0.05)
+    assert table.ratio["memory", "slices"] == pytest.approx(3, rel=0.05)
+    assert table.low.isna().to_dict() == {(site, case): site == "disk" for site, case in table.index}
+    alone = speedups(pd.concat([here, there]), "pick", ["contiguous"], site="memory")
+    assert set(alone.site) == {"memory"}
+
+
+# ---- Pareto front
+
+
+def test_pareto_by_hand() -> None:
+    points = pd.DataFrame(
+        {"x": [1, 2, 3, 2, 1, np.nan, 0.5], "y": [3, 2, 1, 3, 3, 0, np.inf]}, index=list("abcdefg")
+    )
+    assert points.index[pareto(points, ["x", "y"])].tolist() == ["a", "b", "c", "e"]
+    assert points.index[pareto(points, ["x"])].tolist() == ["g"]
+
+
+@given(hnp.arrays(float, st.tuples(st.integers(1, 12), st.integers(1, 3)), elements=st.integers(0, 4)))
+def test_pareto_is_what_nothing_dominates(values: np.ndarray) -> None:
+    points = pd.DataFrame(values, columns=[f"c{index}" for index in range(values.shape[1])])
+    front = pareto(points, list(points.columns))
+    for position, point in enumerate(values):
+        beaten = any((other <= point).all() and (other < point).any() for other in values)
+        assert front[position] == (not beaten)
+    assert front.any()

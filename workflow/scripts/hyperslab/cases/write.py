@@ -1,0 +1,185 @@
+"""Timed writes of the whole array by a strategy, each beside a plain write and fsync of the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from hyperslab import pagecache
+from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.counters import Counters, between
+from hyperslab.selections import Box
+
+VERIFY_BYTES = 64 * 2**20
+
+
+def block_extent(case: dict[str, Any], dataset: dict[str, Any], chunks: Sequence[int] | None) -> tuple[int, ...]:
+    """Elements per axis that one write call covers.
+
+    whole: everything; chunk: one chunk; spectrum: one line along the last axis; spectra-block: a chunk's extent
+    along all axes but the last, which is whole. A contiguous array has no chunks: there, a chunk is one plane
+    of the first axis.
+    """
+    shape: list[int] = dataset["shape"]
+    chunk = list(chunks) if chunks else [1, *shape[1:]]
+    named = {
+        "whole": shape,
+        "chunk": chunk,
+        "spectrum": [1] * (len(shape) - 1) + [shape[-1]],
+        "spectra-block": [*chunk[:-1], shape[-1]],
+    }
+    if case["strategy"] in named:
+        return tuple(named[case["strategy"]])
+    sizes = zip(dataset["axes"], shape, chunk, strict=True)
+    special = {"all": lambda whole, _: whole, "chunk": lambda _, one: one}
+    asked = case["block"]
+    return tuple(
+        special[extent](whole, one) if isinstance(extent := asked.get(axis, "all"), str) else min(extent, whole)
+        for axis, whole, one in sizes
+    )
+
+
+def boxes_of(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Iterator[Box]:
+    """Boxes of `extent`, cut at the edge, that cover `shape` in row-major order; `first` shifts axis 0."""
+    steps = [range(0, size, width) for size, width in zip(shape, extent, strict=True)]
+    for start in itertools.product(*steps):
+        width = (min(s + e, n) - s for s, e, n in zip(start, extent, shape, strict=True))
+        yield Box((start[0] + first, *start[1:]), tuple(width))
+
+
+def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
+    """The array in pieces of whole blocks along the first axis, so that memory holds one piece."""
+    yield from boxes_of(shape, [extent[0], *shape[1:]])
+
+
+def _timed_write(context: Context, extent: Sequence[int]) -> dict[str, float]:
+    """Create, write, flush, close and fsync a new file; each is a column of its own.
+
+    The values of a slab are made outside the stopwatch, which adds up the write calls alone.
+    """
+    spec = context.specification
+    writing = 0
+    started = perf_counter_ns()
+    opened = context.format.create(context.path, spec)
+    created = perf_counter_ns()
+    for slab in _slabs(spec["dataset"]["shape"], extent):
+        values = context.values.block(slab.origin, slab.extent)
+        boxes = list(boxes_of(slab.extent, extent, slab.origin[0]))
+        views = [values[_inside(box, slab)] for box in boxes]
+        begin = perf_counter_ns()
+        for box, view in zip(boxes, views, strict=True):
+            opened.write(box, view)
+        writing += perf_counter_ns() - begin
+        del values, views
+    before_flush = perf_counter_ns()
+    opened.flush()
+    flushed = perf_counter_ns()
+    opened.close()
+    closed = perf_counter_ns()
+    _fsync(context.path)
+    synced = perf_counter_ns()
+    columns = {
+        "create_s": created - started,
+        "write_s": writing,
+        "flush_s": flushed - before_flush,
+        "close_s": closed - flushed,
+        "fsync_s": synced - closed,
+    }
+    columns["time_s"] = sum(columns.values())
+    return {name: nanoseconds / 1e9 for name, nanoseconds in columns.items()}
+
+
+def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
+    starts = [b - s for b, s in zip(box.origin, slab.origin, strict=True)]
+    return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
+
+
+def _fsync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _timed_reference(context: Context, extent: Sequence[int]) -> float:
+    """Seconds of a plain write and fsync of the same bytes, in the same pieces, in the same directory."""
+    descriptor = os.open(context.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    elapsed = 0
+    try:
+        for slab in _slabs(context.specification["dataset"]["shape"], extent):
+            view = memoryview(np.ascontiguousarray(context.values.block(slab.origin, slab.extent))).cast("B")
+            begin = perf_counter_ns()
+            while view:
+                view = view[os.write(descriptor, view) :]
+            elapsed += perf_counter_ns() - begin
+        begin = perf_counter_ns()
+        os.fsync(descriptor)
+        elapsed += perf_counter_ns() - begin
+    finally:
+        os.close(descriptor)
+    return elapsed / 1e9
+
+
+def _verify(context: Context) -> None:
+    """Read the file back and compare it with the truth."""
+    spec = context.specification
+    shape = spec["dataset"]["shape"]
+    plane = math.prod(shape[1:]) * context.values.dtype.itemsize
+    opened = context.format.open(context.path, spec)
+    try:
+        for slab in boxes_of(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
+            if not np.array_equal(opened.read(slab), context.values.block(slab.origin, slab.extent)):
+                raise VerificationError(f"{context.path}: what was written cannot be read back at {slab.origin}")
+    finally:
+        opened.close()
+
+
+def _remove(path: str) -> None:
+    """Remove a file and let its file system finish with it."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    pagecache.sync_file_system(os.path.dirname(path))
+
+
+def run(context: Context) -> Outcome:
+    """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
+    spec = context.specification
+    extent = block_extent(spec["case"], spec["dataset"], spec["layout"]["chunks"])
+    counters, rows = Counters(), []
+    report: dict[str, Any] = {}
+    repeats = spec["repeats"]["write"]
+    try:
+        # First touch of memory and of the file system's own structures belongs to no repeat.
+        _timed_reference(context, extent)
+        for repeat in range(repeats):
+            _remove(context.path)
+            reference_s = _timed_reference(context, extent)
+            _remove(context.path)
+            before = counters.read()
+            timed = _timed_write(context, extent)
+            counted = between(before, counters.read())
+            rows.append(
+                {
+                    "state": "write",
+                    "repeat": repeat,
+                    **timed,
+                    "reference_s": reference_s,
+                    "asked_bytes": math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize,
+                    "written_bytes": counted["written_bytes"],
+                    "requested_writes": counted["requested_writes"],
+                    "requested_bytes": counted["requested_bytes"],
+                }
+            )
+        _verify(context)
+        report = context.format.report(context.path, spec)
+    finally:
+        _remove(context.path)
+    return Outcome(rows, report, {})

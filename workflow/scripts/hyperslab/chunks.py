@@ -1,0 +1,156 @@
+"""Arithmetic of chunked storage: how many chunks, how much padding, how large an index. Pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+Shape = Sequence[int]
+
+# HDF5 file format specification, "Version 1 B-trees": 2 x 32 children a node for chunks (H5Pset_istore_k).
+BTREE_CHILDREN = 64
+# H5B splits the rightmost node 90:10, so nodes filled in ascending order keep 57 of 64 children.
+BTREE_KEPT = 57
+# HDF5 file format specification, "Fixed Array": 1,024 elements a data block page.
+FIXED_ARRAY_PAGE = 1024
+
+
+def chunks_per_axis(shape: Shape, chunk: Shape) -> tuple[int, ...]:
+    """Number of chunks along each axis; `shape` and `chunk` in elements."""
+    return tuple(-(-extent // size) for extent, size in zip(shape, chunk, strict=True))
+
+
+def chunk_count(shape: Shape, chunk: Shape) -> int:
+    """Number of chunks that an array of `shape` needs."""
+    return math.prod(chunks_per_axis(shape, chunk))
+
+
+def padding_bytes(shape: Shape, chunk: Shape, itemsize: int) -> int:
+    """Bytes of unfiltered storage that hold no array element, because edge chunks are stored whole."""
+    stored = math.prod(count * size for count, size in zip(chunks_per_axis(shape, chunk), chunk, strict=True))
+    return (stored - math.prod(shape)) * itemsize
+
+
+def touched_per_axis(origin: Shape, extent: Shape, chunk: Shape) -> tuple[range, ...]:
+    """Range of chunk coordinates that the box at `origin` with `extent` (elements) touches, per axis."""
+    return tuple(
+        range(start // size, (start + width - 1) // size + 1)
+        for start, width, size in zip(origin, extent, chunk, strict=True)
+    )
+
+
+def chunks_touched(origin: Shape, extent: Shape, chunk: Shape) -> int:
+    """Number of chunks that a box touches."""
+    return math.prod(len(axis) for axis in touched_per_axis(origin, extent, chunk))
+
+
+def linear_chunk_indices(origin: Shape, extent: Shape, shape: Shape, chunk: Shape) -> Iterator[int]:
+    """Row-major positions of the chunks that a box touches, ascending."""
+    counts = chunks_per_axis(shape, chunk)
+    strides = [math.prod(counts[axis + 1 :]) for axis in range(len(counts))]
+    for coordinates in itertools.product(*touched_per_axis(origin, extent, chunk)):
+        yield sum(c * s for c, s in zip(coordinates, strides, strict=True))
+
+
+def btree_node_bytes(dimensions: int) -> int:
+    """Size of one version-1 B-tree node for chunks: header 24, 65 keys of 8 + 8(d+1), 64 addresses of 8."""
+    return 24 + (BTREE_CHILDREN + 1) * (8 + 8 * (dimensions + 1)) + BTREE_CHILDREN * 8
+
+
+def btree_parent(child: int) -> int:
+    """Which parent node holds child number `child`, for children inserted in ascending order."""
+    return child // BTREE_KEPT
+
+
+def _btree_level(children: int) -> int:
+    """Nodes needed for `children` inserted in ascending order."""
+    return 1 + max(0, -(-(children - BTREE_CHILDREN) // BTREE_KEPT))
+
+
+def btree_nodes(chunks: int) -> int:
+    """Nodes of a version-1 B-tree after `chunks` insertions in ascending (row-major) order."""
+    total, level = 0, chunks
+    while True:
+        level = _btree_level(level)
+        total += level
+        if level == 1:
+            return total
+
+
+def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
+    """Distinct version-1 B-tree nodes on the paths to the chunks `linear` (row-major, tree as above)."""
+    wanted, level, total = set(linear), chunks, 0
+    while True:
+        level = _btree_level(level)
+        wanted = {min(btree_parent(child), level - 1) for child in wanted}
+        total += len(wanted)
+        if level == 1:
+            return total
+
+
+def fixed_array_bytes(chunks: int, filtered: bool = False, chunk_bytes: int = 0) -> int:
+    """Index bytes of a fixed array (libver v110 and later), zero for a single chunk (no index is kept).
+
+    Header 28 bytes, data block prefix 14 and checksum 4, 8 bytes an unfiltered element; above 1,024 elements
+    a page bitmap and a checksum a page (HDF5 file format specification, "Fixed Array"). Filtered elements add
+    the size of the chunk (as many bytes as `chunk_bytes` needs, plus one) and a 4-byte filter mask.
+    """
+    if chunks == 1:
+        return 0
+    entry = 8
+    if filtered:
+        entry += min(8, 1 + (max(chunk_bytes, 1).bit_length() + 8) // 8) + 4
+    pages = -(-chunks // FIXED_ARRAY_PAGE) if chunks > FIXED_ARRAY_PAGE else 0
+    return 28 + 14 + 4 + chunks * entry + -(-pages // 8) + 4 * pages
+
+
+def automatic_chunk(shape: Shape, itemsize: int) -> tuple[int, ...]:
+    """The chunk shape that h5py chooses for `chunks=True`.
+
+    Target 16 KiB x 2^log10(array MiB) within 8 KiB and 1 MiB; the axes are halved in turn (rounding up) until
+    the chunk is below the target or within 50 % of it, and below 1 MiB.
+    """
+    chunk = [float(extent if extent else 1024) for extent in shape]
+    target = 16 * 1024 * 2 ** math.log10(math.prod(chunk) * itemsize / 2**20)
+    target = min(max(target, 8 * 1024), 1024 * 1024)
+    for turn in itertools.count():
+        size = math.prod(chunk) * itemsize
+        if (size < target or abs(size - target) / target < 0.5) and size < 1024 * 1024:
+            break
+        if math.prod(chunk) == 1:
+            break
+        axis = turn % len(chunk)
+        chunk[axis] = math.ceil(chunk[axis] / 2)
+    return tuple(int(extent) for extent in chunk)
+
+
+def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tuple[int, int]]:
+    """(start, length) in elements of the runs that a box forms in row-major storage, ascending."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = len(shape) - 1
+    while inner > 0 and extent[inner] == shape[inner]:
+        inner -= 1
+    length = extent[inner] * strides[inner]
+    outer = [range(start, start + width) for start, width in zip(origin[:inner], extent[:inner], strict=True)]
+    for coordinates in itertools.product(*outer):
+        yield sum(c * s for c, s in zip(coordinates, strides, strict=False)) + origin[inner] * strides[inner], length
+
+
+def sieve_requested_bytes(runs: Iterable[tuple[int, int]], itemsize: int, total_bytes: int, sieve: int) -> int:
+    """Bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset through its sieve buffer.
+
+    A run inside the buffer costs nothing, one longer than the buffer is read directly, any other fills the
+    buffer from its start (never past the end of the dataset): H5D__contig_readvv_sieve_cb.
+    """
+    requested, held_from, held_to = 0, 0, 0
+    for start, length in runs:
+        first, last = start * itemsize, (start + length) * itemsize
+        if held_from <= first and last <= held_to:
+            continue
+        if last - first > sieve:
+            requested += last - first
+            continue
+        held_from, held_to = first, min(first + sieve, total_bytes)
+        requested += held_to - held_from
+    return requested

@@ -1,0 +1,49 @@
+"""What the kernel counts for this process: bytes and calls asked for, bytes from the device. Read outside the stopwatch."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class Reading(NamedTuple):
+    """/proc/self/io at one moment; `own_bytes` is what reading it cost (it counts itself in the next reading)."""
+
+    requested_bytes: int
+    requested_reads: int
+    written_bytes: int
+    writes: int
+    device_bytes: int
+    own_bytes: int
+
+
+class Counters:
+    """An open /proc/self/io; zeros where the kernel does not offer it."""
+
+    def __init__(self) -> None:
+        try:
+            self._descriptor: int | None = os.open("/proc/self/io", os.O_RDONLY)
+        except OSError:
+            self._descriptor = None
+
+    def read(self) -> Reading:
+        """The counters now."""
+        if self._descriptor is None:
+            return Reading(0, 0, 0, 0, 0, 0)
+        text = os.pread(self._descriptor, 4096, 0)
+        fields = dict(line.split(": ") for line in text.decode().splitlines())
+        return Reading(
+            int(fields["rchar"]), int(fields["syscr"]), int(fields["wchar"]), int(fields["syscw"]),
+            int(fields["read_bytes"]), len(text),
+        )  # fmt: skip
+
+
+def between(before: Reading, after: Reading) -> dict[str, int]:
+    """What happened between two readings; the reading of the counters itself is taken off."""
+    return {
+        "requested_bytes": max(after.requested_bytes - before.requested_bytes - before.own_bytes, 0),
+        "requested_reads": max(after.requested_reads - before.requested_reads - 1, 0),
+        "written_bytes": after.written_bytes - before.written_bytes,
+        "requested_writes": after.writes - before.writes,
+        "device_bytes": after.device_bytes - before.device_bytes,
+    }

@@ -1,0 +1,172 @@
+"""Donors: real arrays whose values fill the test files. Read once, cut to what a study uses, kept as .npy.
+
+Usage: python -m hyperslab.donors --help
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+SLAB_BYTES = 64 * 2**20
+
+
+class DonorError(Exception):
+    """A donor that cannot serve; the text is one line that names the file and the fix."""
+
+
+class DonorArray(Protocol):
+    """What a donor must offer: extent, type, and boxes of values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]: ...
+
+
+class ImzML:
+    """An imzML image as an array (x, y, m/z); pixels that were not measured are zero."""
+
+    def __init__(self, path: Path) -> None:
+        from pyimzml.ImzMLParser import ImzMLParser
+
+        self._parser = ImzMLParser(str(path))
+        lengths = set(self._parser.mzLengths)
+        if len(lengths) != 1:
+            raise DonorError(f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis")
+        self._pixels = {(x - 1, y - 1): index for index, (x, y, _) in enumerate(self._parser.coordinates)}
+        extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
+        self.shape = (*extent, lengths.pop())
+        self.dtype = np.dtype(self._parser.intensityPrecision)
+
+    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
+        ranges = [range(*part.indices(size)) for part, size in zip(index, self.shape, strict=True)]
+        block = np.zeros([len(axis) for axis in ranges], self.dtype)
+        for i, x in enumerate(ranges[0]):
+            for j, y in enumerate(ranges[1]):
+                if (pixel := self._pixels.get((x, y))) is not None:
+                    block[i, j] = self._parser.getspectrum(pixel)[1][index[2]]
+        return block
+
+
+@contextmanager
+def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        found: list[str] = []
+        file.visititems(lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None)
+        if dataset is None or f"/{dataset.lstrip('/')}" not in found:
+            asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
+            raise DonorError(f"{path}: {asked}; the file has {', '.join(found[:12]) or 'none'}")
+        yield file[dataset]
+
+
+@contextmanager
+def _open_npy(path: Path, _: str | None) -> Iterator[DonorArray]:
+    yield np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+@contextmanager
+def _open_imzml(path: Path, _: str | None) -> Iterator[DonorArray]:
+    yield ImzML(path)
+
+
+OPENERS = {
+    ".npy": _open_npy,
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".nc": _open_hdf5,
+    ".nc4": _open_hdf5,
+    ".imzml": _open_imzml,
+}
+
+
+def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager[DonorArray]:
+    """The donor's array; raises DonorError for a file of unknown kind or without the dataset."""
+    if not path.exists():
+        raise DonorError(f"{path}: there is no such file")
+    if path.suffix.lower() not in OPENERS:
+        raise DonorError(f"{path}: unknown kind of donor; known are {', '.join(OPENERS)}")
+    return OPENERS[path.suffix.lower()](path, dataset)
+
+
+def check(spec: dict[str, Any]) -> None:
+    """Raises DonorError where the donor of a dataset specification cannot fill it."""
+    donor = spec["donor"]
+    path = Path(donor["path"])
+    try:
+        with open_donor(path, donor.get("dataset")) as array:
+            _check_shape(path, array, spec)
+    except (OSError, ValueError) as error:
+        raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
+    if len(array.shape) != len(spec["shape"]):
+        raise DonorError(f"{path}: has {len(array.shape)} axes {tuple(array.shape)}, the dataset has {len(spec['shape'])}")
+    held = [min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True)]
+    window = spec["donor"].get("window")
+    if window and any(w > h for w, h in zip(window, held, strict=True)):
+        raise DonorError(f"{path}: donor.window {window} is longer than what the donor holds, {held}")
+    if np.dtype(array.dtype).kind not in "iuf":
+        raise DonorError(f"{path}: holds {array.dtype}, not numbers")
+
+
+def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
+    """`block` in `dtype`; raises DonorError where a value would change (floats may lose digits to floats)."""
+    result = block.astype(dtype)
+    floats = block.dtype.kind == "f" and dtype.kind == "f"
+    if not floats and not np.array_equal(result, block):
+        raise DonorError(f"{path}: values from {block.min()} to {block.max()} ({block.dtype}) do not all fit {dtype}")
+    return result
+
+
+def prepare(spec: dict[str, Any], output: Path) -> None:
+    """Write the part of the donor that a dataset specification uses to `output`, slab by slab."""
+    donor, dtype = spec["donor"], np.dtype(spec["dtype"])
+    path = Path(donor["path"])
+    with open_donor(path, donor.get("dataset")) as array:
+        _check_shape(path, array, spec)
+        held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
+        target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
+        for box in _slabs(held, dtype.itemsize, getattr(array, "chunks", None)):
+            target[box] = converted(np.asarray(array[box]), dtype, path)
+        target.flush()
+
+
+def _slabs(
+    shape: Sequence[int], itemsize: int, chunks: Sequence[int] | None
+) -> Iterator[tuple[slice, ...]]:
+    """Pieces along the first axis, in whole chunks of the donor so that none is read twice."""
+    row = math.prod(shape[1:]) * itemsize
+    unit = chunks[0] if chunks else 1
+    step = max(1, SLAB_BYTES // max(row * unit, 1)) * unit
+    for start in range(0, shape[0], step):
+        yield (slice(start, min(start + step, shape[0])), *(slice(0, extent) for extent in shape[1:]))
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True, help="the dataset's specification as JSON")
+    parser.add_argument("--output", required=True, type=Path, help="the .npy to write")
+    options = parser.parse_args()
+    try:
+        prepare(json.loads(options.dataset), options.output)
+    except (DonorError, OSError) as error:
+        options.output.unlink(missing_ok=True)
+        sys.exit(f"hyperslab.donors: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The seam of storage formats: a format is one module here and one line in FORMATS."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from hyperslab.selections import Box
+
+# name in a study -> module; imported when used, so that planning needs none of them.
+FORMATS = {"hdf5": "hyperslab.formats.hdf5"}
+
+
+class OpenArray(Protocol):
+    """One array in one open file. Boxes are in array terms, whatever the order of axes on disk."""
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """The elements of `box`."""
+
+    def write(self, box: Box, block: npt.NDArray[Any]) -> None:
+        """Store `block` at `box`."""
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+
+    def close(self) -> None:
+        """Close array and file."""
+
+
+class Format(Protocol):
+    """What a storage format must offer. `spec` is a cell's specification (see specification.py)."""
+
+    def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
+        """Create the file and an empty array with the layout of `spec`."""
+
+    def open(self, path: str, spec: dict[str, Any]) -> OpenArray:
+        """Open for reading with the library settings of `spec`."""
+
+    def generate(self, path: str, spec: dict[str, Any], values: Any) -> str:
+        """Fill a new file by any way that yields the plain writer's file; says which way it was."""
+
+    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """What the file says of itself: sizes in bytes, chunk counts and the effective settings."""
+
+    def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+        """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested."""
+
+
+def load(name: str) -> Format:
+    """The format registered under `name`; raises KeyError for an unknown one."""
+    module = importlib.import_module(FORMATS[name])
+    format_: Format = module.FORMAT
+    return format_
+
+

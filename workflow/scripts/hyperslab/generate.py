@@ -1,0 +1,93 @@
+"""Write the test file of one cell and round. Usage: python -m hyperslab.generate --help"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from hyperslab import formats, locks, machine
+from hyperslab.values import open_values
+
+# What the writer tells the reader lies beside the test file and goes with it.
+NOTE = ".note.json"
+
+
+def generate(spec: dict[str, Any], path: Path, root: Path, donor: str | None) -> None:
+    """Write `path` (and a note beside it) with the content of `spec`; nothing is left behind on failure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with locks.alone(str(root)):
+            began = machine.now()
+            started = perf_counter_ns()
+            way = formats.load(spec["layout"]["format"]).generate(
+                str(path), spec, open_values(spec["dataset"], donor)
+            )
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+            note = {
+                "generate_s": (perf_counter_ns() - started) / 1e9,
+                "writer": way,
+                "node": machine.describe_machine()["node"],
+                "began": began,
+                "ended": machine.now(),
+                "peak_memory_bytes": peak_memory_bytes(),
+            }
+        Path(f"{path}{NOTE}").write_text(json.dumps(note), encoding="utf-8")
+    except BaseException:
+        remove_test_file(path)
+        raise
+
+
+def remove_test_file(path: Path) -> None:
+    """Remove a test file and its note, if they are there."""
+    for name in (path, Path(f"{path}{NOTE}")):
+        with suppress(FileNotFoundError):
+            name.unlink()
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def stop_cleanly_on_terminate() -> None:
+    """Turn SIGTERM (scancel, a time limit) into an exception, so that what was begun is cleared away."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that writing and measuring share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
+    parser.add_argument("--file", required=True, type=Path, help="the test file")
+    parser.add_argument("--root", required=True, type=Path, help="root directory of the file system under test")
+    parser.add_argument("--donor", help="prepared donor (.npy) that fills the array")
+    return parser
+
+
+def one_line(error: BaseException) -> str:
+    """An error as the one line that a log needs."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def main() -> None:
+    """Entry point."""
+    options = arguments(__doc__ or "").parse_args()
+    stop_cleanly_on_terminate()
+    try:
+        generate(json.loads(options.specification), options.file, options.root, options.donor)
+    except OSError as error:
+        sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Measure one cell in one round and write its record. Usage: python -m hyperslab.measure --help"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hyperslab import PROTOCOL, cases, formats, locks, machine, pagecache, probes
+from hyperslab.generate import (
+    NOTE,
+    arguments,
+    one_line,
+    peak_memory_bytes,
+    remove_test_file,
+    stop_cleanly_on_terminate,
+)
+from hyperslab.records import write_record
+from hyperslab.values import open_values
+
+
+def measure(spec: dict[str, Any], path: Path, root: Path, donor: str | None) -> dict[str, Any]:
+    """The record of one cell and round.
+
+    Raises VerificationError where data differ, OSError where the file system fails.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file_system = machine.describe_file_system(str(root))
+    context = cases.Context(
+        spec,
+        formats.load(spec["layout"]["format"]),
+        str(path),
+        open_values(spec["dataset"], donor),
+        file_system["memory_resident"],
+    )
+    with locks.alone(str(root)) as held:
+        pagecache.sync_file_system(str(root))
+        before = probes.probe(str(root))
+        began = machine.now()
+        outcome = cases.load(spec["case"]["kind"])(context)
+        ended = machine.now()
+        after = probes.probe(str(root))
+    return {
+        "specification": spec,
+        "protocol": PROTOCOL,
+        "began": began,
+        "ended": ended,
+        "writer": _note(path),
+        "locks": held,
+        "probes": {"before": before, "after": after, "change": probes.change(before, after)},
+        "machine": machine.describe_machine(),
+        "file_system": file_system,
+        "versions": machine.describe_versions(),
+        "environment": _environment(),
+        "peak_memory_bytes": peak_memory_bytes(),
+        "file": outcome.report,
+        "skipped": outcome.skipped,
+        "repeats": outcome.repeats,
+    }
+
+
+def _note(path: Path) -> dict[str, Any] | None:
+    """What the writer of the test file said of itself; None where the case writes its own."""
+    with suppress(FileNotFoundError):
+        note: dict[str, Any] = json.loads(Path(f"{path}{NOTE}").read_text(encoding="utf-8"))
+        return note
+    return None
+
+
+def _environment() -> dict[str, str]:
+    """Scheduler and threading variables that bear on a measurement."""
+    wanted = ("SLURM_JOB_ID", "SLURM_JOB_PARTITION", "SLURM_RESTART_COUNT", "OMP_NUM_THREADS", "HDF5_PLUGIN_PATH")
+    return {name: os.environ[name] for name in wanted if name in os.environ}
+
+
+def main() -> None:
+    """Entry point."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--record", required=True, type=Path, help="where the record goes")
+    parser.add_argument("--site", required=True, help="name of the site, for the record")
+    options = parser.parse_args()
+    stop_cleanly_on_terminate()
+    spec = json.loads(options.specification)
+    try:
+        record = measure(spec, options.file, options.root, options.donor)
+        write_record(options.record, {"site": options.site, **record})
+    except (OSError, cases.VerificationError) as error:
+        remove_test_file(options.file)
+        sys.exit(f"hyperslab.measure: {options.file}: {one_line(error)}")
+    except BaseException:
+        remove_test_file(options.file)
+        raise
+    with suppress(FileNotFoundError):
+        Path(f"{options.file}{NOTE}").unlink()
+
+
+if __name__ == "__main__":
+    main()

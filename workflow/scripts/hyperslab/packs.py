@@ -1,0 +1,119 @@
+"""Packs: the results of a study in one small file, from which the same records come back on another machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hyperslab import specification
+from hyperslab.records import read_record, write_record
+
+# A repeat's own keys that a seed gives again, so that a pack need not carry them.
+RECOVERED = ("origin",)
+NANOSECONDS = 1_000_000_000
+
+
+class PackError(Exception):
+    """A pack that cannot be made or read; the text is one line."""
+
+
+def _without_origin(record: Mapping[str, Any]) -> dict[str, Any]:
+    repeats = [{k: v for k, v in repeat.items() if k not in RECOVERED} for repeat in record["repeats"]]
+    return {**record, "repeats": repeats}
+
+
+def _to_columns(repeats: Sequence[Mapping[str, Any]], cell: int) -> Iterator[dict[str, Any]]:
+    for repeat in repeats:
+        # Every time was read in whole nanoseconds, which pack better than fractions of a second.
+        row = {k: round(v * NANOSECONDS) if k.endswith("_s") else v for k, v in repeat.items() if k not in RECOVERED}
+        # A key that is absent and one that holds no number are two things.
+        yield {"cell": cell, "empty": ",".join(k for k, v in row.items() if v != v), **row}
+
+
+def _from_columns(row: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    empty = set(row["empty"].split(","))
+    repeat: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in ("cell", "empty"):
+            continue
+        if key in empty:
+            repeat[key] = float("nan")
+        elif value is not None and value == value and value is not pd.NA:
+            whole = int(value) if kinds[key] == "whole" else value
+            repeat[key] = int(value) / NANOSECONDS if key.endswith("_s") else whole
+    return repeat
+
+
+def pack(study: str, output: Path, results: Path = Path("results")) -> int:
+    """Write every record of a study into `output`; returns their number. Raises PackError where there is none."""
+    paths = sorted((results / study / "cells").rglob("*.json"))
+    if not paths:
+        raise PackError(f"{results / study / 'cells'}: holds no records; measure study {study!r} first")
+    cells, rows = [], []
+    for number, path in enumerate(paths):
+        record = _without_origin(read_record(path))
+        rest = {key: value for key, value in record.items() if key != "repeats"}
+        cells.append(
+            {
+                "path": path.relative_to(results).as_posix(),
+                "record": specification.text(rest),
+                "digest": specification.digest(record),
+            }
+        )
+        rows += _to_columns(record["repeats"], number)
+    table = pd.DataFrame(rows)
+    for name in table.columns.difference(["state", "empty"]):
+        # Whole numbers stay whole, so that a record comes back to the letter.
+        if all(isinstance(row.get(name, 0), int) or row[name] != row[name] for row in rows):
+            table[name] = table[name].astype("Int64")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.name}")
+    with zipfile.ZipFile(partial, "w") as archive:
+        for name, frame in (("cells", pd.DataFrame(cells)), ("repeats", table)):
+            archive.writestr(f"{name}.parquet", frame.to_parquet(compression="zstd", compression_level=19, index=False))
+    partial.replace(output)
+    return len(paths)
+
+
+def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(path below results, record) of every record of a pack, each checked against its digest.
+
+    Raises PackError for a file that is not a pack or does not hold what it says.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            cells, table = (pd.read_parquet(io.BytesIO(archive.read(f"{name}.parquet"))) for name in ("cells", "repeats"))
+    except (OSError, KeyError, zipfile.BadZipFile, ValueError) as error:
+        raise PackError(f"{file}: not a readable pack: {' '.join(str(error).split())}") from None
+    kinds = {name: "whole" if str(kind) == "Int64" else "other" for name, kind in table.dtypes.items()}
+    groups = {cell: rows.to_dict("records") for cell, rows in table.groupby("cell")}
+    for number, row in enumerate(cells.itertuples()):
+        record = json.loads(str(row.record))
+        record["repeats"] = [_from_columns(repeat, kinds) for repeat in groups.get(number, [])]
+        if specification.digest(record) != row.digest:
+            raise PackError(f"{file}: {row.path} is damaged (its digest differs)")
+        if ".." in Path(str(row.path)).parts or Path(str(row.path)).is_absolute():
+            raise PackError(f"{file}: {row.path} would lie outside the results")
+        yield str(row.path), record
+
+
+def unpack(file: Path, results: Path = Path("results")) -> int:
+    """Write a pack's records below `results`; returns their number.
+
+    A record that is already there with other content is not overwritten: PackError, and nothing is written.
+    """
+    found = list(records_in(file))
+    for path, record in found:
+        target = results / path
+        if target.exists() and specification.digest(_without_origin(read_record(target))) != specification.digest(record):
+            raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
+    for path, record in found:
+        if not (results / path).exists():
+            write_record(results / path, record)
+    return len(found)

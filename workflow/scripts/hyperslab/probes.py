@@ -1,0 +1,92 @@
+"""How quiet the machine is: a fixed computation and direct random reads before and after each cell."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import statistics
+import time
+import zlib
+from pathlib import Path
+
+PROBE_FILE = ".hyperslab-probe"
+PROBE_BYTES = 16 * 2**20
+BLOCK = 4096
+READS = 64
+
+
+def _compute() -> float:
+    """Seconds for a fixed inflate; the data are the same in every run."""
+    packed = zlib.compress(random.Random(0).randbytes(2**16) * 16, 6)
+    started = time.perf_counter_ns()
+    for _ in range(4):
+        zlib.decompress(packed)
+    return (time.perf_counter_ns() - started) / 1e9
+
+
+def ensure_probe_file(root: str) -> Path:
+    """The probe file of a root, written once."""
+    path = Path(root) / PROBE_FILE
+    if not path.exists() or path.stat().st_size != PROBE_BYTES:
+        partial = path.with_name(f"{PROBE_FILE}.{os.getpid()}")
+        with partial.open("wb") as file:
+            file.write(os.urandom(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    return path
+
+
+def _random_reads(root: str) -> tuple[float, bool]:
+    """Median seconds of one random 4 KiB read of the probe file, and whether they went past the page cache."""
+    path = ensure_probe_file(root)
+    try:
+        descriptor, direct = os.open(path, os.O_RDONLY | os.O_DIRECT), True
+    except OSError:
+        descriptor, direct = os.open(path, os.O_RDONLY), False
+    try:
+        # Direct reads need an aligned buffer, and a mapping is aligned to a page.
+        with mmap.mmap(-1, BLOCK) as buffer:
+            times = []
+            for _ in range(READS):
+                offset = random.randrange(PROBE_BYTES // BLOCK) * BLOCK
+                started = time.perf_counter_ns()
+                os.preadv(descriptor, [buffer], offset)
+                times.append(time.perf_counter_ns() - started)
+    finally:
+        os.close(descriptor)
+    return statistics.median(times) / 1e9, direct
+
+
+def _pressure() -> dict[str, float]:
+    """Stalled seconds so far, for each resource that the kernel accounts (PSI)."""
+    stalled = {}
+    for resource in ("cpu", "io", "memory"):
+        try:
+            some = Path(f"/proc/pressure/{resource}").read_text().splitlines()[0]
+            stalled[f"pressure_{resource}_s"] = int(some.rsplit("total=", 1)[1]) / 1e6
+        except (OSError, IndexError, ValueError):
+            continue
+    return stalled
+
+
+def _steal() -> float:
+    """Seconds of processor time that the host has taken so far."""
+    try:
+        fields = Path("/proc/stat").read_text().splitlines()[0].split()
+        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def probe(root: str) -> dict[str, float | bool]:
+    """One probe: compute_s, read_s (one 4 KiB read), and the running totals of steal and pressure in seconds."""
+    read_s, direct = _random_reads(root)
+    return {"compute_s": _compute(), "read_s": read_s, "direct": direct, "steal_s": _steal(), **_pressure()}
+
+
+def change(before: dict[str, float | bool], after: dict[str, float | bool]) -> dict[str, float]:
+    """Seconds of steal and pressure between two probes."""
+    totals = [key for key in after if key == "steal_s" or key.startswith("pressure_")]
+    return {key: round(after[key] - before.get(key, after[key]), 6) for key in totals}

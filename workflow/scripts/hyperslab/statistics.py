@@ -1,0 +1,178 @@
+"""From repeats to rounds, from rounds to intervals and comparisons; noise and overlap.
+
+A round is a block: every cell once, in shuffled order, with new files in new processes. Repeats inside one
+process share that process's luck, so the statistic is the natural logarithm of a round's median time, and its
+error the deviation between rounds, pooled over the cells (layouts) of a site, case, phase and state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from hyperslab.blocks import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
+
+KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
+FAMILY = ["site", "case", "kind", "phase", "state"]
+FILE_COLUMNS = [
+    "file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes", "remainder_bytes",
+    "chunks", "chunk_shape", "filters", "grid_m", "grid_n",
+]  # fmt: skip
+ROUND_COLUMNS = ["n", "min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s"]
+POOLED_COLUMNS = ["rounds", "pooled_median_s", "pooled_low_s", "pooled_high_s", "pooled_sd_log"]
+
+
+def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
+    """One row a site x layout x case x kind x phase x state x round, from one row a repeat.
+
+    Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
+    the round's own statistics (`ROUND_COLUMNS`, quartiles by linear interpolation) those of the cell over
+    its rounds (`POOLED_COLUMNS`): `pooled_median_s` is the geometric mean of the round medians,
+    `pooled_sd_log` the deviation of log medians between rounds pooled over the family, and low and high the
+    95 % t interval of the cell alone (not of a ratio: use `compare`), NaN under three rounds. Nothing is
+    dropped: choose rows before calling. Raises ValueError for missing columns, a time that is not positive,
+    or a repeat that appears twice.
+    """
+    missing = [name for name in [*KEYS, "repeat", "time_s"] if name not in measurements]
+    if missing:
+        raise ValueError(f"measurements lack the columns {', '.join(missing)}")
+    present = [name for name in FILE_COLUMNS if name in measurements]
+    if measurements.empty:
+        return pd.DataFrame(columns=[*KEYS, *ROUND_COLUMNS, *POOLED_COLUMNS, *present])
+    times = measurements["time_s"]
+    if not (np.isfinite(times) & (times > 0)).all():
+        raise ValueError("every time_s must be a positive, finite number of seconds")
+    identity = [*KEYS, "repeat"]
+    twice = measurements.duplicated(identity)
+    if twice.any():
+        raise ValueError(f"repeat measured twice: {measurements.loc[twice, identity].iloc[0].to_dict()}")
+    grouped = measurements.groupby(KEYS, sort=True, observed=True)
+    summary = grouped["time_s"].agg(n="size", min_s="min", mean_s="mean", max_s="max")
+    for name, level in (("q1_s", 0.25), ("median_s", 0.5), ("q3_s", 0.75)):
+        summary[name] = grouped["time_s"].quantile(level)
+    first = measurements[measurements["repeat"] == 0]
+    summary["first_access_s"] = first.set_index(KEYS)["time_s"]
+    summary[present] = grouped[present].first()
+    summary = summary.reset_index()
+    families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
+    pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
+    summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")
+    return summary[[*KEYS, *ROUND_COLUMNS, *POOLED_COLUMNS, *present]]
+
+
+def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
+    """Layouts x rounds of log `median_s`; NaN where a layout lacks a round; ValueError for duplicates."""
+    if rows.duplicated(["layout", "round"]).any():
+        raise ValueError("a layout has the same round twice: select one site, case, kind, phase and state")
+    return np.log(rows.pivot(index="layout", columns="round", values="median_s"))
+
+
+def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
+    """The pooled columns of one family, one row a layout.
+
+    The pooled variance of log medians about their own cell's mean, (SS_round + SS_residual) / (N - L),
+    holds both what moves a whole round and what moves a single cell; as all layouts share the former, its
+    degrees of freedom are Satterthwaite's (N - L where rounds do not matter, R - 1 where they are all that
+    matters).
+    """
+    logs = log_medians(rows)
+    fit = fit_blocks(logs)
+    values = logs.to_numpy()
+    means = np.nanmean(values, axis=1)
+    within = float(np.nansum((values - means[:, None]) ** 2))
+    freedom = int(fit.rounds.sum()) - len(fit.layouts)
+    residual = fit.variance * fit.freedom if fit.freedom else 0.0
+    between = max(0.0, within - residual)
+    result = pd.DataFrame({"layout": fit.layouts, "rounds": fit.rounds, "pooled_median_s": np.exp(means)})
+    sd = math.sqrt(within / freedom) if freedom else math.nan
+    half = np.full(len(means), math.nan)
+    if freedom and within > 0:
+        parts = ((between, freedom - fit.freedom), (residual, fit.freedom))
+        effective = within**2 / sum(square**2 / degrees for square, degrees in parts if degrees)
+        half = stats.t.ppf(1 - ALPHA / 2, effective) * sd / np.sqrt(fit.rounds)
+    elif freedom:
+        half = np.zeros(len(means))
+    half = np.where(fit.rounds >= MIN_ROUNDS, half, math.nan)
+    result["pooled_low_s"], result["pooled_high_s"] = np.exp(means - half), np.exp(means + half)
+    result["pooled_sd_log"] = sd
+    return result
+
+
+def compare(
+    summary: pd.DataFrame,
+    site: str,
+    case: str,
+    state: str,
+    phase: str,
+    reference_layout: str,
+    layouts: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Time of every other layout over that of `reference_layout`, one row a layout.
+
+    Columns `layout`, `reference` and those of `contrasts`, which says what each promises. `layouts`
+    restricts what is compared (and adjusted for); the error stays pooled over all layouts of the family.
+    Raises ValueError where `reference_layout` or one of `layouts` was not measured there.
+    """
+    if layouts is None:
+        layouts = sorted(set(_select(summary, site, case, state, phase)["layout"]))
+    pairs = [(name, reference_layout) for name in dict.fromkeys(layouts) if name != reference_layout]
+    return compare_pairs(summary, site, case, state, phase, pairs)
+
+
+def compare_pairs(
+    summary: pd.DataFrame, site: str, case: str, state: str, phase: str, pairs: Sequence[tuple[str, str]]
+) -> pd.DataFrame:
+    """`compare` for chosen pairs (layout, reference), adjusted over these: layouts and their twins, say."""
+    rows = _select(summary, site, case, state, phase)
+    measured = set(rows["layout"])
+    for name in dict.fromkeys(name for pair in pairs for name in pair):
+        if name not in measured:
+            where = f"case {case!r} ({state}) at site {site!r}"
+            raise ValueError(f"layout {name!r} has no {phase} round of {where}")
+    fit = fit_blocks(log_medians(rows))
+    position = {name: index for index, name in enumerate(fit.layouts)}
+    first, second = ([position[pair[side]] for pair in pairs] for side in (0, 1))
+    names = {"layout": [pair[0] for pair in pairs], "reference": [pair[1] for pair in pairs]}
+    return pd.concat([pd.DataFrame(names, dtype=object), contrasts(fit, first, second)], axis=1)
+
+
+def _select(summary: pd.DataFrame, site: str, case: str, state: str, phase: str) -> pd.DataFrame:
+    """The rows of a summary that share their error."""
+    rows = summary[(summary["site"] == site) & (summary["case"] == case)]
+    return rows[(rows["state"] == state) & (rows["phase"] == phase)]
+
+
+def noisy(probes: pd.Series) -> pd.Series:
+    """Which probe times of one site lie further from their median than max(5 MAD, 25 % of the median).
+
+    MAD is the plain median absolute deviation. Too fast counts as too slow does; an unknown probe (NaN) is
+    not noisy.
+    """
+    median = probes.median()
+    deviation = (probes - median).abs()
+    return deviation > max(5 * deviation.median(), 0.25 * median)
+
+
+def overlaps(intervals: pd.DataFrame, shared: str = "boot_id") -> pd.Series:
+    """Which intervals overlap another one with the same value of `shared`: columns `start`, `end`, `shared`.
+
+    `start` and `end` are on one clock wherever `shared` is equal: the boot-time clock for a boot id, the wall
+    clock for, say, a file system that several nodes use. Intervals are half open, so one may start at the
+    instant at which another ends. Returns bools on the index of `intervals`; raises ValueError where a
+    value is unknown or an interval ends before it starts.
+    """
+    unknown = intervals[[shared, "start", "end"]].isna().any(axis=None)
+    if unknown or (intervals["end"] < intervals["start"]).any():
+        raise ValueError(f"intervals need a {shared}, a start, and an end that is not before the start")
+    found = np.zeros(len(intervals), dtype=bool)
+    start, end = intervals["start"].to_numpy(), intervals["end"].to_numpy()
+    for positions in intervals.groupby(shared).indices.values():
+        order = positions[np.lexsort((end[positions], start[positions]))]
+        latest = np.maximum.accumulate(end[order])[:-1]
+        found[order[1:]] |= start[order[1:]] < latest
+        found[order[:-1]] |= start[order[1:]] < end[order[:-1]]
+    return pd.Series(found, index=intervals.index)

@@ -1,0 +1,169 @@
+"""Records into one tidy table: one row a repeat. Every column is described, with its unit, in COLUMNS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab import specification
+from hyperslab.records import read_record
+
+# column -> what it holds, with its unit; the README's and the report's tables of columns are made from this.
+COLUMNS: dict[str, str] = {
+    "study": "name of the study",
+    "site": "name of the site (platform with file system)",
+    "layout": "name of the layout",
+    "case": "name of the case",
+    "kind": "read or write",
+    "phase": "main (the study's rounds) or confirm (fresh rounds of the finalists)",
+    "round": "number of the round within its phase, from 0",
+    "state": "cold, warm or session; library-cold where the file system lies in memory; write",
+    "repeat": "number of the repeat within cell, round and state, from 0",
+    "time_s": "seconds of the operation: the selection, or create to fsync of a write",
+    "open_s": "seconds to open file and array before the selection (first of an open file)",
+    "close_s": "seconds to close the file",
+    "create_s": "seconds to create file and array (writes)",
+    "write_s": "seconds inside the write calls (writes)",
+    "flush_s": "seconds to flush the library's buffers (writes)",
+    "fsync_s": "seconds of fsync after closing (writes)",
+    "reference_s": "seconds of a plain write and fsync of the same bytes, just before (writes)",
+    "asked_bytes": "bytes of the selection, or of the array written",
+    "chunks_touched": "chunks that the selection touches, by arithmetic",
+    "chunk_bytes": "stored bytes of those chunks (of the selection, where contiguous), by arithmetic",
+    "requested_bytes": "bytes that the library asked the kernel for (rchar)",
+    "requested_reads": "read calls of the library (syscr)",
+    "requested_predicted_bytes": "what requested_bytes should be, index included; empty where not predictable",
+    "device_bytes": "bytes that came from the device (read_bytes), read-ahead included; 0 on FUSE",
+    "written_bytes": "bytes that the library handed to the kernel (wchar)",
+    "requested_writes": "write calls of the library (syscw)",
+    "resident_before": "share of the file in the page cache before the operation, 0 to 1",
+    "resident_after": "share of the file in the page cache after the operation, 0 to 1",
+    "noisy": "a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median",
+    "overlap": "another timed job ran on this node or file system meanwhile",
+    "stale": "measured under another specification or protocol than today's",
+    "file_bytes": "size of the test file",
+    "data_bytes": "bytes of the array in the file (after filters, where there are any)",
+    "padding_bytes": "bytes of edge chunks outside the array, as stored",
+    "padding_predicted_bytes": "the same by arithmetic",
+    "index_bytes": "bytes of the chunk index, as the file reports it",
+    "index_predicted_bytes": "the same by arithmetic; empty where not predictable",
+    "remainder_bytes": "what is left of the file: headers, groups, free space",
+    "chunks": "number of chunks in the file (0: contiguous)",
+    "chunks_predicted": "the same by arithmetic",
+    "adjacent_share": "share of chunks that lie right behind their row-major predecessor",
+    "chunk_shape": "chunk extents in array order, such as 4x4x2048, or contiguous",
+    "filters": "filters in order, with their parameter",
+    "grid_m": "value of the grid's first variable",
+    "grid_n": "value of the grid's second variable",
+    "generate_s": "seconds in which the test file was made (a shortcut, not a write time)",
+    "writer": "how the test file was made: allocated (shortcut) or plain",
+    "probe_compute_s": "the slower of the two fixed computations around the cell, seconds",
+    "probe_read_s": "the slower of the two median direct 4 KiB reads around the cell, seconds",
+    "node": "node that read (and, for writes, wrote)",
+    "writer_node": "node that wrote the test file",
+    "peak_memory_bytes": "largest resident memory of the measuring process",
+    "attempt": "how often the scheduler had restarted the job",
+    "began_boottime_s": "boot-time clock at the cell's start, writer included",
+    "ended_boottime_s": "boot-time clock at the cell's end",
+    "began_wall_s": "seconds since 1970 at the cell's start, writer included",
+    "ended_wall_s": "seconds since 1970 at the cell's end",
+    "boot_id": "boot of the node, without which boot-time clocks cannot be compared",
+}
+
+FILE_COLUMNS = (
+    "file_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes", "index_predicted_bytes",
+    "remainder_bytes", "chunks", "chunks_predicted", "adjacent_share",
+)  # fmt: skip
+TEXT = {
+    "study", "site", "layout", "case", "kind", "phase", "state", "chunk_shape", "filters", "writer", "node",
+    "writer_node", "boot_id",
+}  # fmt: skip
+WHOLE = {"round", "repeat"}
+YES_NO = {"noisy", "overlap", "stale"}
+
+
+def filters_text(filters: Iterable[Mapping[str, Any]]) -> str:
+    """Filters as one short text, such as "shuffle, gzip 4"."""
+    return ", ".join(" ".join(str(value) for value in chosen.values()) for chosen in filters)
+
+
+def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The rows of one record. `expected` is the hash of today's specification (None: not in today's study)."""
+    record = read_record(path)
+    spec = record["specification"]
+    layout, case, round_ = spec["layout"], spec["case"], spec["round"]
+    writer = record["writer"] or {}
+    first = writer.get("began", record["began"])
+    probes = [record["probes"][when] for when in ("before", "after")]
+    values = list(grid.values())
+    common = {
+        "study": study,
+        "site": record["site"],
+        "layout": path.parent.name,
+        "case": case["name"],
+        "kind": case["kind"],
+        "phase": "main" if round_.startswith("r") else "confirm",
+        "round": int(round_[1:]),
+        "stale": expected != specification.digest(spec),
+        **{name: record["file"].get(name) for name in FILE_COLUMNS},
+        "chunk_shape": "x".join(map(str, layout["chunks"])) if layout["chunks"] else "contiguous",
+        "filters": filters_text(layout["filters"]),
+        "grid_m": values[0] if values else None,
+        "grid_n": values[1] if len(values) > 1 else None,
+        "generate_s": writer.get("generate_s"),
+        "writer": writer.get("writer", ""),
+        "probe_compute_s": max(probe["compute_s"] for probe in probes),
+        "probe_read_s": max(probe["read_s"] for probe in probes),
+        "node": record["machine"]["node"],
+        "writer_node": writer.get("node", record["machine"]["node"]),
+        "peak_memory_bytes": max(record["peak_memory_bytes"], writer.get("peak_memory_bytes", 0)),
+        "attempt": int(record["environment"].get("SLURM_RESTART_COUNT", 0)),
+        "began_boottime_s": first["boottime_s"],
+        "ended_boottime_s": record["ended"]["boottime_s"],
+        "began_wall_s": first["wall_s"],
+        "ended_wall_s": record["ended"]["wall_s"],
+        "boot_id": record["ended"]["boot_id"],
+    }
+    return [{**common, **repeat} for repeat in record["repeats"]]
+
+
+def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Rows as a table with every column of COLUMNS, in that order and of one type."""
+    table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    for name in COLUMNS:
+        if name in TEXT:
+            table[name] = table[name].fillna("").astype("str")
+        elif name in WHOLE:
+            table[name] = table[name].astype("int64")
+        elif name in YES_NO:
+            table[name] = table[name].astype("boolean").fillna(False).astype(bool)
+        else:
+            table[name] = table[name].astype(np.float64)
+    return table.sort_values(["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True)
+
+
+def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """What was measured where: one entry for each distinct machine, file system, version and setting."""
+    seen: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        record = read_record(path)
+        # Free space differs from cell to cell and says nothing of the platform.
+        file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}
+        kept = ("alloc_time", "chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes",
+                "meta_block_bytes", "libver", "dtype")  # fmt: skip
+        entry = {
+            "site": record["site"],
+            "machine": record["machine"],
+            "file_system": file_system,
+            "versions": record["versions"],
+            "settings": {name: record["file"]["settings"].get(name) for name in kept},
+            "locks": record["locks"],
+            "skipped": record["skipped"],
+        }
+        text = specification.text(entry)
+        seen.setdefault(text, {**entry, "cells": 0})["cells"] += 1
+    return list(seen.values())

@@ -1,0 +1,52 @@
+"""Records of a study into measurements.parquet, summary.csv and context.json."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hyperslab.statistics import noisy, overlaps, summarise
+from hyperslab.tables import context_of, rows_of, tidy
+
+CELL = ["site", "layout", "case", "phase", "round"]
+
+
+def with_flags(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with noisy cells and overlapping intervals marked; both are judged cell by cell."""
+    cells = table.drop_duplicates(CELL).copy()
+    flagged = pd.Series(False, index=cells.index)
+    for probe in ("probe_compute_s", "probe_read_s"):
+        flagged |= cells.groupby("site")[probe].transform(noisy).astype(bool)
+    cells["noisy"] = flagged
+    clock = cells.rename(columns={"began_boottime_s": "start", "ended_boottime_s": "end"})
+    cells["overlap"] = overlaps(clock[["boot_id", "start", "end"]]).to_numpy() if len(cells) else False
+    marks = table[CELL].merge(cells[[*CELL, "noisy", "overlap"]], on=CELL, how="left", validate="many_to_one")
+    return table.assign(noisy=marks["noisy"].to_numpy(), overlap=marks["overlap"].to_numpy())
+
+
+def build(
+    records: Sequence[Path], study: str, hashes: Mapping[str, str], grid: Mapping[str, Mapping[str, int]]
+) -> pd.DataFrame:
+    """The tidy table of `records`; `hashes` gives today's specification by layout/case.round, `grid` its variables."""
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        cell = f"{record.parent.name}/{record.stem}"
+        rows += rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
+    return with_flags(tidy(rows))
+
+
+def main(job: Any) -> None:
+    """Write the three files; stale rows stay in the measurements and out of the summary."""
+    listed = list(job.input.records)
+    if job.input.get("list"):
+        listed = json.loads(Path(job.input.list).read_text(encoding="utf-8"))["records"]
+    paths = [Path(record) for record in listed]
+    table = build(paths, job.wildcards.study, job.params.hashes, job.params.grid)
+    table.to_parquet(job.output.measurements, compression="zstd", index=False)
+    summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)
+    Path(job.output.context).write_text(json.dumps(context_of(paths), indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(snakemake)  # type: ignore[name-defined]  # noqa: F821
