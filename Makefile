@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick test lint unit lock clean help
+.PHONY: quick report test lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -14,6 +14,13 @@ MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv
 quick: .venv/made-in
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor)
 	@echo "The report: results/quick/report.html"
+
+# A study that was measured elsewhere: its records, then figures and report, and no measurement.
+report: .venv/made-in
+	@[ -n "$(PACK)" ] || { echo "error: name the pack: make report PACK=packs/NAME.zip" >&2; exit 1; }
+	.venv/bin/python workflow/scripts/pack.py unpack "$(PACK)"
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) --config measure=false -- "results/$(basename $(notdir $(PACK)))/report.html"
+	@echo "The report: results/$(basename $(notdir $(PACK)))/report.html"
 
 test: lint .venv/made-for-tests
 	.venv/bin/python -m pytest
@@ -44,6 +51,7 @@ clean:
 
 help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
+	@echo "make report PACK=packs/NAME.zip   figures and report of a study measured elsewhere"
 	@echo "make test    linters, type checker and all tests"
 	@echo "make lint    linters and type checker alone"
 	@echo "make unit    unit tests alone: seconds"

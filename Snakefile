@@ -1,7 +1,7 @@
 """Hyperslab: how should this array be stored, on these machines, for the way it is read?
 
-    snakemake --profile profiles/local                                      the study named in config/config.yaml
-    snakemake --profile profiles/local results/openmsi-chunking/report.html   any study in config/studies/
+snakemake --profile profiles/local                                      the study named in config/config.yaml
+snakemake --profile profiles/local results/openmsi-chunking/report.html   any study in config/studies/
 """
 
 import sys
@@ -11,14 +11,15 @@ from snakemake.utils import min_version
 
 min_version("9.17")
 
-SNAKEFILE = str(Path(workflow.basedir) / "Snakefile")
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hyperslab.errors import ConfigurationError
 from hyperslab.plan import Plan
 
+
 configfile: Path(workflow.basedir) / "config" / "config.yaml"
+
 
 # One line for a mistake, before anything is written.
 try:
@@ -31,8 +32,8 @@ except ConfigurationError as error:
 
     os._exit(1)
 
-# The environment's own interpreter where Snakemake deploys one, else the one that runs Snakemake.
-PYTHON = "python" if workflow.deployment_settings.deployment_method else sys.executable
+# Rules call `python -m hyperslab.…`: the interpreter that runs Snakemake, or that of a deployed environment.
+shell.prefix(PLAN.shell_prefix(SCRIPTS, deployed=bool(workflow.deployment_settings.deployment_method)))
 
 # Two timed jobs never share a node or a file system: one slot each, unless the command line sets others.
 for slot in PLAN.slots:

@@ -7,12 +7,11 @@ rule donor:
         lambda wildcards: PLAN.study(wildcards.study).donor_files(),
     output:
         "results/{study}/donor.npy",
-    params:
-        dataset=lambda wildcards: PLAN.study(wildcards.study).dataset_json(),
     log:
         "results/{study}/logs/donor.log",
     conda:
         "../envs/measure.yaml"
+    params:
+        dataset=lambda wildcards: PLAN.study(wildcards.study).dataset_json(),
     shell:
-        "PYTHONPATH={SCRIPTS:q} {PYTHON:q} -m hyperslab.donors"
-        " --dataset {params.dataset:q} --output {output:q} > {log:q} 2>&1"
+        "python -m hyperslab.donors" " --dataset {params.dataset:q} --output {output:q} > {log:q} 2>&1"

@@ -10,18 +10,16 @@ for site in PLAN.sites.values():
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
         output:
             temp(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5"),
-        params:
-            spec=lambda wildcards: PLAN.file_specification(wildcards),
-            root=site["root"],
-            donor=lambda wildcards, input: f"--donor {input.donor}" if input.get("donor") else "",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.generate.log",
+        # Rounds run in order, and a written file is measured before the next is written.
+        priority: lambda wildcards, site=site["name"]: PLAN.generate_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
         resources:
             **PLAN.slots_of(site["name"]),
-        # Rounds run in order, and a written file is measured before the next is written.
-        priority: lambda wildcards, site=site["name"]: PLAN.generate_priority(wildcards, site)
+        params:
+            spec=lambda wildcards: PLAN.file_specification(wildcards),
         shell:
-            "PYTHONPATH={SCRIPTS:q} {PYTHON:q} -m hyperslab.generate --specification {params.spec:q}"
-            " --file {output:q} --root {params.root:q} {params.donor} > {log:q} 2>&1"
+            "python -m hyperslab.generate --specification {params.spec:q}"
+            " --file {output:q} --donor {input.donor:q} > {log:q} 2>&1"

@@ -11,21 +11,19 @@ for site in PLAN.sites.values():
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
-        params:
-            spec=lambda wildcards: PLAN.cell_specification(wildcards),
-            root=site["root"],
-            site=site["name"],
-            file=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5",
-            donor=lambda wildcards, input: f"--donor {input.donor}" if input.get("donor") else "",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
+        # What is written is measured next; a write case has no file that waits.
+        priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
         resources:
             **PLAN.slots_of(site["name"]),
-        # What is written is measured next; a write case has no file that waits.
-        priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
+        params:
+            spec=lambda wildcards: PLAN.cell_specification(wildcards),
+            site=site["name"],
+            file=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5",
         shell:
-            "PYTHONPATH={SCRIPTS:q} {PYTHON:q} -m hyperslab.measure --specification {params.spec:q}"
-            " --file {params.file:q} --root {params.root:q} --site {params.site:q} --record {output:q}"
-            " {params.donor} > {log:q} 2>&1"
+            "python -m hyperslab.measure --specification {params.spec:q}"
+            " --file {params.file:q} --site {params.site:q} --record {output:q}"
+            " --donor {input.donor:q} > {log:q} 2>&1"

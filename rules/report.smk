@@ -16,14 +16,15 @@ rule figure:
             subcategory="{site}",
             labels={"figure": "{figure}"},
         ),
-    params:
-        study=lambda wildcards: PLAN.study(wildcards.study).for_figures(),
-        style=config["style"],
     log:
         "results/{study}/logs/figures/{site}/{figure}.log",
+    localrule: True
     conda:
         "../envs/report.yaml"
-    localrule: True
+    params:
+        study=lambda wildcards: PLAN.study(wildcards.study).figure_meta,
+        style=config["style"],
+        caption=lambda wildcards: PLAN.caption(wildcards.figure),
     script:
         "../workflow/scripts/figure.py"
 
@@ -34,13 +35,13 @@ rule report:
         unpack(lambda wildcards: PLAN.report_input(wildcards.study)),
     output:
         "results/{study}/report.html",
-    params:
-        study=lambda wildcards: PLAN.study(wildcards.study).for_report(),
-        wanted=lambda wildcards: PLAN.wanted(wildcards.study),
     log:
         "results/{study}/logs/report.log",
+    localrule: True
     conda:
         "../envs/report.yaml"
-    localrule: True
+    params:
+        study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
+        wanted=lambda wildcards: PLAN.wanted(wildcards.study),
     script:
         "../workflow/scripts/report.py"

@@ -9,14 +9,14 @@ rule summarise:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
         context="results/{study}/context.json",
+    log:
+        "results/{study}/logs/summarise.log",
+    localrule: True
+    conda:
+        "../envs/report.yaml"
     params:
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
         grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
-    log:
-        "results/{study}/logs/summarise.log",
-    conda:
-        "../envs/report.yaml"
-    localrule: True
     script:
         "../workflow/scripts/summarise.py"
 
@@ -27,13 +27,13 @@ rule score:
         summary="results/{study}/summary.csv",
     output:
         "results/{study}/score.json",
-    params:
-        score=lambda wildcards: PLAN.study(wildcards.study).score_settings(),
     log:
         "results/{study}/logs/score.log",
+    localrule: True
     conda:
         "../envs/report.yaml"
-    localrule: True
+    params:
+        score=lambda wildcards: PLAN.study(wildcards.study).score_settings(),
     script:
         "../workflow/scripts/score.py"
 
@@ -44,16 +44,16 @@ rule recommend:
         summary="results/{study}/summary.csv",
     output:
         "results/{study}/recommendation.json",
+    log:
+        "results/{study}/logs/recommend.log",
+    localrule: True
+    conda:
+        "../envs/report.yaml"
     params:
         recommendation=lambda wildcards: PLAN.study(wildcards.study).recommendation_settings(),
         contiguous=lambda wildcards: PLAN.study(wildcards.study).reference("contiguous"),
         automatic=lambda wildcards: PLAN.study(wildcards.study).reference("auto"),
         raw_bytes=lambda wildcards: PLAN.study(wildcards.study).dataset.nbytes,
-    log:
-        "results/{study}/logs/recommend.log",
-    conda:
-        "../envs/report.yaml"
-    localrule: True
     script:
         "../workflow/scripts/recommend.py"
 
@@ -64,19 +64,20 @@ rule confirm:
         "results/{study}/recommendation.json",
     output:
         "results/{study}/confirmation.json",
-    params:
-        cases=lambda wildcards: PLAN.study(wildcards.study).read_cases(),
-        rounds=lambda wildcards: PLAN.study(wildcards.study).study.recommendation.confirm_rounds,
-        config=lambda wildcards: PLAN.config_json(),
     log:
         "results/{study}/logs/confirm.log",
     localrule: True
+    conda:
+        "../envs/workflow.yaml"
     resources:
         **{slot: 1 for slot in PLAN.slots},
+    params:
+        cases=lambda wildcards: PLAN.study(wildcards.study).read_cases(),
+        rounds=lambda wildcards: PLAN.study(wildcards.study).study.recommendation.confirm_rounds,
     shell:
-        "PYTHONPATH={SCRIPTS:q} {sys.executable:q} -m hyperslab.confirm --recommendation {input:q}"
+        "python -m hyperslab.confirm --recommendation {input:q}"
         " --study {wildcards.study:q} --cases {params.cases:q} --rounds {params.rounds}"
-        " --snakefile {SNAKEFILE:q} --config {params.config:q} --log {log:q} --output {output:q}"
+        " --log {log:q} --output {output:q}"
 
 
 use rule summarise as summarise_confirmation with:
@@ -87,8 +88,8 @@ use rule summarise as summarise_confirmation with:
         measurements="results/{study}/confirmation.parquet",
         summary="results/{study}/confirmation.csv",
         context="results/{study}/confirmation-context.json",
+    log:
+        "results/{study}/logs/summarise-confirmation.log",
     params:
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("confirm"),
         grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
-    log:
-        "results/{study}/logs/summarise-confirmation.log",

@@ -57,7 +57,7 @@ def run_in(name: str) -> set[str]:
     """The modules that rules run in envs/<name>.yaml."""
     rules = (rule for file in RULES for rule in re.split(r"^ *(?:use )?rule\b", file.read_text(), flags=re.M))
     mine = " ".join(rule for rule in rules if f"envs/{name}.yaml" in rule)
-    return set(re.findall(r"(?<= -m )hyperslab[\w.]*|(?<=/workflow/scripts/)\w+(?=\.py)", mine))
+    return set(re.findall(r"(?<= )hyperslab\.[\w.]+(?=[ \"])|(?<=/workflow/scripts/)\w+(?=\.py)", mine))
 
 
 def reached(start: set[str]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ CASES = ("slices", "spectra")
 
 
 def summary(
-    times: dict[str, tuple[float, ...]], sizes: dict[str, int] | None = None, rounds: int = 3,
+    times: Mapping[str, tuple[float, ...]], sizes: Mapping[str, int] | None = None, rounds: int = 3,
     sd: float = 0.01, seed: int = 1, **columns: object,
 ) -> pd.DataFrame:  # fmt: skip
     """A summary in which `times` are a layout's true medians per case and every cell has luck of its own."""
@@ -74,6 +75,7 @@ def test_weights_move_the_recommendation() -> None:
     both = pd.concat([rows, warm])
     assert only(both, weights={"slices": 1}).pick == "slices"
     assert only(both, weights={"slices": 1}, states=["warm"]).pick == "spectra"
+    assert only(both, weights={("slices", "warm"): 1}).pick == "spectra"
     assert only(both, states=["cold", "warm"]).weights == {
         f"{case} {state}": 0.25 for case in CASES for state in ("cold", "warm")
     }
@@ -90,7 +92,7 @@ def test_weights_are_resolved_and_checked() -> None:
     }
     for bad, message in (
         ({"slices": -1.0}, "negative"),
-        ({"slices": np.nan}, "finite"),
+        ({"slices": np.inf}, "finite"),
         ({"slices": 0}, "one"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -107,6 +109,10 @@ def test_the_smallest_file_of_those_that_cannot_be_told_apart_is_picked() -> Non
     sharp = only(summary(times, sizes, sd=1e-5))
     assert sharp.tied == ("fast",)
     assert (sharp.pick, sharp.runner_up) == ("fast", "near")
+    for unsized, known in (("fast", "near"), ("near", "fast")):
+        rows = summary(times, sizes, sd=0.02)
+        rows["file_bytes"] = rows["file_bytes"].where(rows.layout != unsized)
+        assert only(rows).pick == known
     equal = only(summary(times, sd=0.02))
     assert equal.pick == equal.best
 
@@ -115,8 +121,9 @@ def test_the_size_bound_is_a_bound() -> None:
     times = {"fast": (0.1, 0.1), "next": (0.2, 0.2), "last": (0.3, 0.3)}
     sizes = {"fast": 111, "next": 110, "last": 100}
     rows = summary(times, sizes)
-    assert only(rows).pick == "fast"
-    found = only(rows, size_bound_bytes=size_bound(100, 1.10))
+    assert only(rows).finalists == ("fast", "next")
+    assert size_bound(100, 1.10) == pytest.approx(110)
+    found = only(rows, size_bound_bytes=110)
     assert (found.pick, found.runner_up, found.best) == ("next", "last", "next")
     first = found.ranking[0]
     assert (first.layout, first.fits, first.tied, first.to_best) == ("fast", False, False, None)
@@ -234,7 +241,11 @@ def test_speedups_come_from_confirming_rounds_alone() -> None:
     assert ratios.different.to_dict()["spectra", "contiguous"] is False
     assert ratios.different.sum() == 3
     assert (ratios.low < ratios.ratio).all()
+    one = speedups(confirm, "pick", ["contiguous"])
+    assert one.p_holm.tolist() == one.p.tolist()
+    assert one.rounds.tolist() == [3, 3]
     assert speedups(main, "pick", ["contiguous"]).empty
+    assert speedups(confirm, "pick", ["absent", "pick"]).empty
     assert speedups(confirm, "absent", ["contiguous"]).empty
     assert speedups(confirm, "pick", ["contiguous"], site="memory").empty
 

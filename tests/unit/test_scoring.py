@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.scoring import absolute_score, matched_score, plain, read_criteria
+from hyperslab.scoring import absolute_score, matched_score, plain, read_criteria, site_state
 
 CASES = ("slices", "spectra", "subcube")
 CRITERIA = [
@@ -91,7 +91,7 @@ def test_a_files_size_comes_from_the_cases_with_bounds() -> None:
     rows += [row("a", "short write", 1.0, "write", round=number, **large) for number in range(9)]
     assert absolute_score(pd.DataFrame(rows), CRITERIA).score.tolist() == [4]
     write = [{**CRITERIA[3], "case": "short write", "state": "session"}]
-    assert absolute_score(pd.DataFrame(rows), write).score.tolist() == [0]
+    assert absolute_score(pd.DataFrame(rows), [*CRITERIA[:3], *write]).score.tolist() == [3]
     # Without any time in the score all files count.
     assert absolute_score(pd.DataFrame(rows), CRITERIA[3:]).score.tolist() == [0]
 
@@ -108,8 +108,16 @@ def test_criteria_are_checked() -> None:
             read_criteria([{**good, "below": below}])
     with pytest.raises(ValueError, match="the same"):
         read_criteria([good, good])
+    (size,) = read_criteria([{"statistic": "file_bytes", "state": "session", "below": 9}])
+    assert (size.state, size.label) == (None, "file_bytes < 9")
     with pytest.raises(ValueError, match="at least 1"):
         matched_score(grid({"a": (1, 1, 1)}), CRITERIA, target=0)
+
+
+def test_cold_is_library_cold_only_where_nothing_was_evicted() -> None:
+    for states, expected in ((["cold", "library-cold"], "cold"), (["library-cold", "warm"], "library-cold")):
+        assert site_state(pd.DataFrame({"state": states}), "cold") == expected
+    assert site_state(pd.DataFrame({"state": ["library-cold"]}), "warm") == "warm"
 
 
 # ---- matched
@@ -149,10 +157,11 @@ def test_the_times_are_cold_ones_as_the_site_names_them() -> None:
     writes = cold.iloc[:1].assign(state="write", kind="write", case="fill", median_s=30.0)
     bounds = [*CRITERIA, {"case": "fill", "state": "write", "statistic": "median_s", "below": 5}]
     disk, tmpfs = matched_score(pd.concat([warm, cold, memory]), CRITERIA, target=1)
-    assert (disk.factor, disk.state) == (pytest.approx(2), "cold")
-    assert (tmpfs.factor, tmpfs.state) == (pytest.approx(4), "library-cold")
+    assert [disk.factor, tmpfs.factor] == pytest.approx([2, 4])
+    assert [disk.state, tmpfs.state] == ["cold", "library-cold"]
     (with_write,) = matched_score(pd.concat([cold, writes]), bounds, target=1)
-    assert (with_write.factor, with_write.binding_case) == (pytest.approx(6), "fill")
+    assert with_write.factor == pytest.approx(6)
+    assert with_write.binding_case == "fill"
     later = cold.assign(phase="confirm", median_s=1e-9)
     (main,) = matched_score(pd.concat([cold, later]), CRITERIA, target=1)
     assert main.factor == pytest.approx(2)
@@ -187,7 +196,9 @@ def test_the_factor_is_the_smallest(ratios: list[tuple[float, float, float]], ta
     assert found.factor is not None
 
     def full_marks(factor: float) -> int:
-        cold = [{**c, "state": "cold", "below": c["below"] * factor} for c in CRITERIA[:3]]
+        bounds = zip(CASES, (0.1, 0.05, 0.002), strict=True)
+        times = {"state": "cold", "statistic": "median_s"}
+        cold = [{**times, "case": case, "below": bound * factor} for case, bound in bounds]
         return int((absolute_score(summary, [*cold, CRITERIA[3]]).score == 4).sum())
 
     assert full_marks(found.factor * (1 + 1e-9)) >= target

@@ -1,4 +1,4 @@
-"""Rounds, intervals and comparisons: by hand, by properties, and by simulated studies with known truth."""
+"""Rounds, intervals and comparisons, noise and overlap: by hand and by properties."""
 
 from __future__ import annotations
 
@@ -8,45 +8,13 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy import stats
+from simulated_studies import PLAIN, study
 
-from hyperslab.blocks import contrasts, fit_blocks, holm, holm_levels
-from hyperslab.statistics import compare, compare_pairs, noisy, overlaps, summarise
-
-LAYOUTS = 42
-ROUNDS = 3
-
-
-def study(
-    log_medians: np.ndarray, repeats: int = 15, repeat_sd: float = 0.1, seed: int = 0, **columns: object
-) -> pd.DataFrame:
-    """Measurements with one row a repeat from layouts x rounds of log medians (NaN: cell not measured)."""
-    rng = np.random.default_rng(seed)
-    layouts, rounds = log_medians.shape
-    scatter = rng.normal(0, repeat_sd, (layouts, rounds, repeats))
-    scatter -= np.median(scatter, axis=2, keepdims=True)
-    frame = pd.DataFrame(
-        {
-            "layout": np.repeat([f"l{index:03}" for index in range(layouts)], rounds * repeats),
-            "round": np.tile(np.repeat(np.arange(rounds), repeats), layouts),
-            "repeat": np.tile(np.arange(repeats), layouts * rounds),
-            "time_s": np.exp(log_medians[:, :, None] + scatter).ravel(),
-        }
-    )
-    keys = {"site": "disk", "case": "slices", "kind": "read", "phase": "main", "state": "cold"}
-    return frame.assign(**{**keys, **columns}).dropna(subset="time_s")
-
-
-def noise(rng: np.random.Generator, sd: float = 0.03, round_sd: float = 0.05) -> np.ndarray:
-    """Layouts x rounds of error: what moves a whole round, and what moves one cell of it."""
-    return rng.normal(0, sd, (LAYOUTS, ROUNDS)) + rng.normal(0, round_sd, ROUNDS)
-
-
-PLAIN = ("disk", "slices", "cold", "main")
-
+from hyperslab.blocks import fit_blocks
+from hyperslab.statistics import compare, noisy, overlaps, summarise
 
 # ---- summarise
 
@@ -95,7 +63,7 @@ def test_no_interval_under_three_rounds_but_for_the_cells_that_have_them() -> No
 def test_a_cells_interval_covers_the_truth() -> None:
     rng = np.random.default_rng(3)
     parts = []
-    for round_sd, number in itertools.product((0.0, 0.03, 0.1), range(150)):
+    for round_sd, number in itertools.product((0.0, 0.03, 0.1), range(80)):
         logs = rng.normal(0, 0.03, (8, 3)) + rng.normal(0, round_sd, 3)
         parts.append(study(logs, repeats=1, repeat_sd=0, case=f"{round_sd} {number}"))
     table = summarise(pd.concat(parts)).drop_duplicates(["case", "layout"])
@@ -107,7 +75,7 @@ def test_families_do_not_share_their_error() -> None:
     rng = np.random.default_rng(4)
     quiet, wild = rng.normal(0, 0.01, (4, 3)), rng.normal(0, 0.5, (4, 3))
     for key in ("site", "case", "phase", "state", "kind"):
-        both = summarise(pd.concat([study(quiet), study(wild, **{key: "other"})]))
+        both = summarise(pd.concat([study(quiet), study(wild).assign(**{key: "other"})]))
         alone = summarise(study(quiet))
         kept = both[both[key] != "other"].pooled_sd_log.tolist()
         assert kept == pytest.approx(alone.pooled_sd_log.tolist()), key
@@ -128,6 +96,7 @@ def test_summarise_refuses_what_it_cannot_summarise() -> None:
 def test_categories_as_parquet_may_give_them() -> None:
     rows = study(np.random.default_rng(5).normal(0, 0.1, (3, 3)))
     as_categories = rows.astype({"site": "category", "layout": "category", "state": "category"})
+    as_categories["layout"] = as_categories["layout"].cat.add_categories("never measured")
     pd.testing.assert_frame_equal(
         summarise(as_categories).astype({"site": "str", "layout": "str", "state": "str"}), summarise(rows)
     )
@@ -149,32 +118,12 @@ def test_a_large_study_is_summarised_in_seconds() -> None:
     assert time.perf_counter() - start < 8
 
 
-# ---- the model
+def test_a_cell_that_repeats_itself_exactly_has_an_interval_without_width() -> None:
+    row = summarise(study(np.zeros((1, 3)), repeat_sd=0)).iloc[0]
+    assert (row.pooled_low_s, row.pooled_high_s, row.pooled_sd_log) == (1, 1, 0)
 
 
-def test_the_fit_is_ordinary_least_squares_where_cells_are_missing() -> None:
-    rng = np.random.default_rng(7)
-    logs = rng.normal(0, 1, (7, 5))
-    logs[rng.random(logs.shape) < 0.3] = np.nan
-    assert np.isfinite(logs).any(axis=1).all()
-    fit = fit_blocks(pd.DataFrame(logs))
-    i, j = np.nonzero(np.isfinite(logs))
-    design = np.hstack([np.eye(7)[i], np.eye(5)[j]])
-    solution, _, rank, _ = np.linalg.lstsq(design, logs[i, j], rcond=None)
-    residuals = logs[i, j] - design @ solution
-    assert fit.freedom == len(i) - rank
-    assert fit.variance == pytest.approx(residuals @ residuals / fit.freedom)
-    covariance = np.linalg.pinv(design.T @ design) * fit.variance
-    pairs = [(a, b) for a, b in itertools.combinations(range(7), 2) if min(fit.rounds[[a, b]]) >= 3]
-    table = contrasts(fit, *zip(*pairs, strict=True))
-    for (a, b), row in zip(pairs, table.itertuples(), strict=True):
-        contrast = np.eye(12)[a] - np.eye(12)[b]
-        assert np.log(row.ratio) == pytest.approx(contrast @ solution)
-        error = np.sqrt(contrast @ covariance @ contrast)
-        t = np.log(row.ratio) / error
-        assert row.p == pytest.approx(2 * stats.t.sf(abs(t), fit.freedom))
-        joint = stats.t.isf(0.025 / len(pairs), fit.freedom) * error
-        assert np.log(row.high_joint / row.ratio) == pytest.approx(joint)
+# ---- compare
 
 
 def test_what_slows_a_whole_round_cancels() -> None:
@@ -192,6 +141,9 @@ def test_layouts_that_share_no_round_are_not_compared() -> None:
     assert np.isfinite(apart.p["l001"])
     assert apart.p_holm["l001"] == apart.p["l001"]
     assert apart.loc[["l002", "l003"], ["p", "low", "high_joint"]].isna().all(axis=None)
+    assert apart.low_joint["l001"] == pytest.approx(apart.low["l001"])
+    # Twelve cells, less four layouts, six rounds and two overall levels that the two halves do not share.
+    assert fit_blocks(pd.DataFrame(logs)).freedom == 12 - (4 + 6 - 2)
     bridged = np.vstack([logs, np.random.default_rng(10).normal(0, 0.02, (1, 6))])
     assert compare(summarise(study(bridged)), *PLAIN, "l000").p.notna().all()
 
@@ -210,6 +162,10 @@ def test_compare_names_what_is_missing_and_adjusts_for_what_is_asked() -> None:
     ):
         compare(summary, *PLAIN, "none")
     every = compare(summary, *PLAIN, "l000").set_index("layout")
+    short = summary[(summary["layout"] != "l005") | (summary["round"] > 0)]
+    fewer = compare(short, *PLAIN, "l000").set_index("layout")
+    assert fewer.rounds.to_dict() == {"l001": 3, "l002": 3, "l003": 3, "l004": 3, "l005": 2}
+    assert fewer.p.isna().tolist() == [False] * 4 + [True]
     some = compare(summary, *PLAIN, "l000", ["l003", "l000"]).set_index("layout")
     assert some.index.tolist() == ["l003"]
     assert some.p["l003"] == pytest.approx(every.p["l003"])
@@ -218,140 +174,20 @@ def test_compare_names_what_is_missing_and_adjusts_for_what_is_asked() -> None:
     assert set(every.reference) == {"l000"}
 
 
-# ---- many comparisons
-
-P_VALUES = hnp.arrays(float, st.integers(1, 30), elements=st.floats(0, 1))
-
-
-def test_holm_by_hand() -> None:
-    adjusted = holm([0.01, 0.04, np.nan, 0.03, 0.005])
-    assert adjusted[[0, 1, 3, 4]].tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert np.isnan(adjusted[2])
-    levels = holm_levels([0.01, 0.04, np.nan, 0.03, 0.005], 0.05)
-    assert levels[[0, 1, 3, 4]].tolist() == pytest.approx([0.05 / 3, 0.05 / 2, 0.05 / 2, 0.05 / 4])
-
-
-@settings(deadline=None)
-@given(P_VALUES, st.integers(0, 29), st.floats(0, 1))
-def test_holm_is_monotone(p: np.ndarray, position: int, other: float) -> None:
-    adjusted = holm(p)
-    assert (adjusted >= p).all()
-    assert (adjusted <= np.minimum(1, p * len(p)) + 1e-12).all()
-    assert (np.diff(adjusted[np.argsort(p, kind="stable")]) >= 0).all()
-    raised = p.copy()
-    raised[position % len(p)] = max(other, raised[position % len(p)])
-    assert (holm(raised) >= adjusted - 1e-12).all()
-
-
-@settings(deadline=None)
-@given(P_VALUES, st.floats(0.001, 0.2))
-def test_holm_levels_decide_as_holm_does(p: np.ndarray, alpha: float) -> None:
-    clear = np.abs(holm(p) - alpha) > 1e-12
-    assert ((p <= holm_levels(p, alpha)) == (holm(p) <= alpha))[clear].all()
-
-
-@settings(deadline=None)
-@given(hnp.arrays(float, (6, 4), elements=st.floats(-2, 2)))
-def test_an_interval_leaves_one_out_exactly_where_different(logs: np.ndarray) -> None:
-    table = contrasts(fit_blocks(pd.DataFrame(logs)), np.arange(1, 6), np.zeros(5, dtype=int))
-    clear = (table.p_holm - 0.05).abs() > 1e-6
-    outside = (table.low > 1) | (table.high < 1)
-    assert (outside == table.different)[clear].all()
-    assert (table.low_joint <= table.low * (1 + 1e-12)).all()
-    assert (table.high_joint >= table.high * (1 - 1e-12)).all()
-
-
-@settings(deadline=None)
-@given(hnp.arrays(float, (5, 3), elements=st.floats(-2, 2)), st.permutations(range(5)), st.floats(-9, 9))
-def test_neither_the_unit_nor_the_order_matters(logs: np.ndarray, order: list[int], shift: float) -> None:
-    fit = fit_blocks(pd.DataFrame(logs))
-    assume(fit.variance > 1e-6)
-    table = contrasts(fit, [1, 2, 3, 4], [0] * 4)
-    permuted = fit_blocks(pd.DataFrame(logs[order] + shift))
-    where = [order.index(layout) for layout in range(5)]
-    again = contrasts(permuted, where[1:], where[:1] * 4)
-    assert again.ratio.to_numpy() == pytest.approx(table.ratio.to_numpy(), rel=1e-9)
-    assert again.p.to_numpy() == pytest.approx(table.p.to_numpy(), abs=1e-6)
-
-
-# ---- studies with known truth
-
-PAIRS = [(f"l{index + 1:03}", f"l{index:03}") for index in range(0, LAYOUTS, 2)]
-FAMILIES = list(itertools.product(("slices", "spectra", "subcube"), ("cold", "warm")))
-
-
-def twin_study(rng: np.random.Generator, delay: float = 1.0, sd: float = 0.03) -> pd.DataFrame:
-    """Summary of 21 very different layouts, each measured twice over; every second twin slowed by `delay`.
-
-    With 3 cases and 2 states these are 126 disjoint comparisons of a layout with itself.
-    """
-    parts = []
-    for case, state in FAMILIES:
-        truth = np.repeat(rng.uniform(np.log(1e-3), np.log(2), LAYOUTS // 2), 2)
-        truth[1::2] += np.log(delay)
-        logs = truth[:, None] + noise(rng, sd)
-        parts.append(study(logs, case=case, state=state, seed=int(rng.integers(1 << 30))))
-    return summarise(pd.concat(parts, ignore_index=True))
-
-
-def called_different(summary: pd.DataFrame) -> int:
-    """How many of the 126 twins are called different."""
-    return sum(
-        int(compare_pairs(summary, "disk", case, state, "main", PAIRS).different.sum())
-        for case, state in FAMILIES
-    )
-
-
-def test_the_same_layout_is_seldom_called_different() -> None:
-    rng = np.random.default_rng(12)
-    calls = [called_different(twin_study(rng)) for _ in range(8)]
-    assert max(calls) <= 6
-    assert np.mean(calls) < 1.5
-
-
-def test_a_delay_of_15_percent_is_found() -> None:
-    rng = np.random.default_rng(13)
-    for sd in (0.02, 0.03, 0.04):
-        assert called_different(twin_study(rng, delay=1.15, sd=sd)) >= 0.8 * 126, sd
-
-
-def test_repeats_of_one_process_would_have_called_twins_different() -> None:
-    """The studies above are hard enough: within one round their twins look different far too often."""
-    rng = np.random.default_rng(14)
-    logs = np.zeros(LAYOUTS)[:, None] + noise(rng)
-    rows = study(logs, repeats=50)
-    times = rows[rows["round"] == 0].pivot(index="layout", columns="repeat", values="time_s")
-    wrong = [stats.mannwhitneyu(times.loc[a], times.loc[b]).pvalue < 0.05 for a, b in PAIRS]
-    assert np.mean(wrong) > 0.2
-
-
-def test_one_reference_against_all_keeps_the_error_rate_of_a_family() -> None:
-    rng = np.random.default_rng(15)
-    wrong, found = [], []
-    for _ in range(400):
-        truth = np.zeros(LAYOUTS)
-        truth[LAYOUTS // 2 :] = np.log(1.15)
-        fit = fit_blocks(pd.DataFrame(truth[:, None] + noise(rng)))
-        table = contrasts(fit, np.arange(1, LAYOUTS), np.zeros(LAYOUTS - 1, dtype=int))
-        wrong.append(table.different[: LAYOUTS // 2 - 1].any())
-        found.append(table.different[LAYOUTS // 2 - 1 :].mean())
-    assert np.mean(wrong) < 0.08
-    assert np.mean(found) > 0.8
-
-
-def test_joint_intervals_hold_together() -> None:
-    rng = np.random.default_rng(16)
-    truth = np.linspace(0, 8, LAYOUTS)
-    ratio = np.exp(truth[1:])
-    together = {"low_joint": 0, "low": 0}
-    for _ in range(400):
-        fit = fit_blocks(pd.DataFrame(truth[:, None] + noise(rng)))
-        table = contrasts(fit, np.arange(1, LAYOUTS), np.zeros(LAYOUTS - 1, dtype=int))
-        for low in together:
-            high = table[low.replace("low", "high")]
-            together[low] += int(((table[low] <= ratio) & (ratio <= high)).all())
-    assert together["low_joint"] >= 0.93 * 400
-    assert together["low"] < 0.93 * 400
+def test_compare_selects_site_case_state_and_phase() -> None:
+    rng = np.random.default_rng(17)
+    parts = {
+        key: study(rng.normal(0, 0.02, (4, 3))).assign(**{key: "other"})
+        for key in ("site", "case", "phase", "state")
+    }
+    plain = study(rng.normal(0, 0.02, (4, 3)))
+    every = summarise(pd.concat([plain, *parts.values()]))
+    pd.testing.assert_frame_equal(compare(every, *PLAIN, "l000"), compare(summarise(plain), *PLAIN, "l000"))
+    moved = compare(every, "disk", "slices", "cold", "other", "l000")
+    alone = compare(summarise(parts["phase"]), "disk", "slices", "cold", "other", "l000")
+    pd.testing.assert_frame_equal(moved, alone)
+    with pytest.raises(ValueError, match="same round twice"):
+        compare(summarise(pd.concat([plain, plain.assign(kind="write")])), *PLAIN, "l000")
 
 
 # ---- noise and overlap

@@ -1,7 +1,7 @@
 """Carry results between machines.
 
-    pack.py pack quick                       results/quick into packs/quick.zip
-    pack.py unpack packs/quick.zip           its records into results/, each checked
+pack.py pack quick                       results/quick into packs/quick.zip
+pack.py unpack packs/quick.zip           its records into results/, each checked
 """
 
 import argparse
@@ -13,7 +13,9 @@ from hyperslab.packs import PackError, pack, unpack
 
 def main() -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     packing = verbs.add_parser("pack", help="results of one study into one small file")
     packing.add_argument("study", help="name of the study")
@@ -21,7 +23,9 @@ def main() -> None:
     unpacking = verbs.add_parser("unpack", help="the records of a pack into results/, each checked")
     unpacking.add_argument("file", type=Path, help="the pack to read")
     for verb in (packing, unpacking):
-        verb.add_argument("--results", type=Path, default=Path("results"), help="the results folder (default: results)")
+        verb.add_argument(
+            "--results", type=Path, default=Path("results"), help="the results folder (default: results)"
+        )
     options = parser.parse_args()
     try:
         if options.verb == "pack":

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from hyperslab.recommend import recommend, size_bound
+from hyperslab.tables import read_summary
 
 
 def main(summary: str, params: Mapping[str, Any], output: str) -> None:
     """Write recommendation.json."""
     chosen = params["recommendation"]
     sites = recommend(
-        pd.read_csv(summary),
+        read_summary(summary),
         chosen["weights"],
         size_bound(params["raw_bytes"], chosen["size_bound"]),
         states=chosen["states"],

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from hyperslab.scoring import absolute_score, matched_score
+from hyperslab.tables import read_summary
 
 
 def scores(summary: pd.DataFrame, score: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def scores(summary: pd.DataFrame, score: Mapping[str, Any] | None) -> dict[str, 
 
 def main(summary: str, score: Mapping[str, Any] | None, output: str) -> None:
     """Write score.json."""
-    result = scores(pd.read_csv(summary), score)
+    result = scores(read_summary(summary), score)
     Path(output).write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from hyperslab.statistics import noisy, overlaps, summarise
 from hyperslab.tables import context_of, rows_of, tidy
 
@@ -28,7 +29,7 @@ def with_flags(table: pd.DataFrame) -> pd.DataFrame:
 def build(
     records: Sequence[Path], study: str, hashes: Mapping[str, str], grid: Mapping[str, Mapping[str, int]]
 ) -> pd.DataFrame:
-    """The tidy table of `records`; `hashes` gives today's specification by layout/case.round, `grid` its variables."""
+    """The tidy table of `records`; `hashes` are today's specifications by layout/case.round."""
     rows: list[dict[str, Any]] = []
     for record in records:
         cell = f"{record.parent.name}/{record.stem}"

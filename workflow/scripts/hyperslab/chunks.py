@@ -89,18 +89,22 @@ def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
             return total
 
 
-def fixed_array_bytes(chunks: int, filtered: bool = False, chunk_bytes: int = 0) -> int:
+def fixed_array_bytes(
+    chunks: int, filtered: bool = False, chunk_bytes: int = 0, size_bytes: int | None = None
+) -> int:
     """Index bytes of a fixed array (libver v110 and later), zero for a single chunk (no index is kept).
 
     Header 28 bytes, data block prefix 14 and checksum 4, 8 bytes an unfiltered element; above 1,024 elements
     a page bitmap and a checksum a page (HDF5 file format specification, "Fixed Array"). Filtered elements add
-    the size of the chunk (as many bytes as `chunk_bytes` needs, plus one) and a 4-byte filter mask.
+    the stored size of the chunk in `size_bytes` bytes (by default one more than `chunk_bytes` needs, as
+    H5D__farray_idx_create has it up to data layout message version 4) and a 4-byte filter mask.
     """
     if chunks == 1:
         return 0
     entry = 8
     if filtered:
-        entry += min(8, 1 + (max(chunk_bytes, 1).bit_length() + 8) // 8) + 4
+        # 1 + (floor(log2(chunk_bytes)) + 8) // 8, of which the inner sum is bit_length + 7.
+        entry += (size_bytes or min(8, 1 + (max(chunk_bytes, 1).bit_length() + 7) // 8)) + 4
     pages = -(-chunks // FIXED_ARRAY_PAGE) if chunks > FIXED_ARRAY_PAGE else 0
     return 28 + 14 + 4 + chunks * entry + -(-pages // 8) + 4 * pages
 
@@ -134,11 +138,16 @@ def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tupl
     length = extent[inner] * strides[inner]
     outer = [range(start, start + width) for start, width in zip(origin[:inner], extent[:inner], strict=True)]
     for coordinates in itertools.product(*outer):
-        yield sum(c * s for c, s in zip(coordinates, strides, strict=False)) + origin[inner] * strides[inner], length
+        yield (
+            sum(c * s for c, s in zip(coordinates, strides, strict=False)) + origin[inner] * strides[inner],
+            length,
+        )
 
 
-def sieve_requested_bytes(runs: Iterable[tuple[int, int]], itemsize: int, total_bytes: int, sieve: int) -> int:
-    """Bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset through its sieve buffer.
+def sieve_requested_bytes(
+    runs: Iterable[tuple[int, int]], itemsize: int, total_bytes: int, sieve: int
+) -> int:
+    """Bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset by its sieve buffer.
 
     A run inside the buffer costs nothing, one longer than the buffer is read directly, any other fills the
     buffer from its start (never past the end of the dataset): H5D__contig_readvv_sieve_cb.

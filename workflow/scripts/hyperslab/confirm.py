@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,10 +18,14 @@ from typing import Any
 
 from hyperslab.records import write_record
 
+# The Snakefile exports here which workflow and configuration a run inside it takes.
+RUN_VARIABLE = "HYPERSLAB_RUN"
 PROGRESS = re.compile(r"^\d+ of \d+ steps \(\d+%\) done")
 
 
-def wanted_records(recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int) -> list[str]:
+def wanted_records(
+    recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int
+) -> list[str]:
     """The records of every finalist of every site, in each case and confirming round."""
     return [
         f"results/{study}/cells/{site['site']}/{layout}/{case}.c{number}.json"
@@ -32,9 +37,10 @@ def wanted_records(recommendation: dict[str, Any], study: str, cases: Sequence[s
 
 
 def measure(records: Sequence[str], snakefile: str, config: dict[str, Any], log: Path) -> int:
-    """Run Snakemake for `records`, everything into `log`, progress to the terminal; returns its exit status."""
+    """Run Snakemake for `records`, output into `log`, progress to the terminal; returns the exit status."""
     command = [
-        sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--cores", "1", "--keep-going",
+        sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--cores", "1",
+        "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
         "--config", *(f"{key}={value}" for key, value in config.items()), "--", *records,
     ]  # fmt: skip
@@ -55,15 +61,14 @@ def main() -> None:
     parser.add_argument("--study", required=True, help="name of the study")
     parser.add_argument("--cases", required=True, nargs="*", help="cases to measure again")
     parser.add_argument("--rounds", required=True, type=int, help="number of confirming rounds")
-    parser.add_argument("--snakefile", required=True, help="the workflow")
-    parser.add_argument("--config", required=True, help="configuration of this run as JSON")
     parser.add_argument("--log", required=True, type=Path, help="where the inner run's output goes")
     parser.add_argument("--output", required=True, type=Path, help="the list of records, as JSON")
     options = parser.parse_args()
-    config = json.loads(options.config)
+    inner = json.loads(os.environ[RUN_VARIABLE])
     recommendation = json.loads(options.recommendation.read_text(encoding="utf-8"))
     records = wanted_records(recommendation, options.study, options.cases, options.rounds)
-    if config.get("measure", True) and records and measure(records, options.snakefile, config, options.log):
+    measuring = inner["config"].get("measure", True)
+    if measuring and records and measure(records, inner["snakefile"], inner["config"], options.log):
         sys.exit(f"hyperslab.confirm: not every confirming round could be measured; see {options.log}")
     present = [record for record in records if Path(record).exists()]
     write_record(options.output, {"wanted": records, "records": present})

@@ -1,4 +1,4 @@
-"""What the kernel counts for this process: bytes and calls asked for, bytes from the device. Read outside the stopwatch."""
+"""What the kernel counts for this process: bytes and calls asked for, bytes from the device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Reading(NamedTuple):
-    """/proc/self/io at one moment; `own_bytes` is what reading it cost (it counts itself in the next reading)."""
+    """/proc/self/io at one moment; `own_bytes` is what this reading adds to the next one."""
 
     requested_bytes: int
     requested_reads: int

@@ -42,7 +42,9 @@ class ImzML:
         self._parser = ImzMLParser(str(path))
         lengths = set(self._parser.mzLengths)
         if len(lengths) != 1:
-            raise DonorError(f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis")
+            raise DonorError(
+                f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis"
+            )
         self._pixels = {(x - 1, y - 1): index for index, (x, y, _) in enumerate(self._parser.coordinates)}
         extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
         self.shape = (*extent, lengths.pop())
@@ -64,7 +66,9 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
 
     with h5py.File(path, "r") as file:
         found: list[str] = []
-        file.visititems(lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None)
+        file.visititems(
+            lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None
+        )
         if dataset is None or f"/{dataset.lstrip('/')}" not in found:
             asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
             raise DonorError(f"{path}: {asked}; the file has {', '.join(found[:12]) or 'none'}")
@@ -113,7 +117,9 @@ def check(spec: dict[str, Any]) -> None:
 
 def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
     if len(array.shape) != len(spec["shape"]):
-        raise DonorError(f"{path}: has {len(array.shape)} axes {tuple(array.shape)}, the dataset has {len(spec['shape'])}")
+        raise DonorError(
+            f"{path}: has {len(array.shape)} axes {tuple(array.shape)}, the dataset has {len(spec['shape'])}"
+        )
     held = [min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True)]
     window = spec["donor"].get("window")
     if window and any(w > h for w, h in zip(window, held, strict=True)):
@@ -127,7 +133,9 @@ def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.
     result = block.astype(dtype)
     floats = block.dtype.kind == "f" and dtype.kind == "f"
     if not floats and not np.array_equal(result, block):
-        raise DonorError(f"{path}: values from {block.min()} to {block.max()} ({block.dtype}) do not all fit {dtype}")
+        raise DonorError(
+            f"{path}: values from {block.min()} to {block.max()} ({block.dtype}) do not all fit {dtype}"
+        )
     return result
 
 
@@ -144,9 +152,7 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
         target.flush()
 
 
-def _slabs(
-    shape: Sequence[int], itemsize: int, chunks: Sequence[int] | None
-) -> Iterator[tuple[slice, ...]]:
+def _slabs(shape: Sequence[int], itemsize: int, chunks: Sequence[int] | None) -> Iterator[tuple[slice, ...]]:
     """Pieces along the first axis, in whole chunks of the donor so that none is read twice."""
     row = math.prod(shape[1:]) * itemsize
     unit = chunks[0] if chunks else 1

@@ -1,74 +1,181 @@
-"""One clear line for every mistake in configuration: the file, the path inside it, what is wrong, what is allowed."""
+"""One clear line for every mistake in configuration: file, path inside it, what is wrong, what is allowed."""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 Model = TypeVar("Model", bound=BaseModel)
+Location = tuple[int | str, ...]
+
+SHOWN_CHARACTERS = 60
+# Errors whose own text speaks of Python; any other text of pydantic's follows "Input should".
+MESSAGES = {
+    "missing": "this key is required",
+    "dict_type": "should be a mapping of keys to values",
+    "model_type": "should be a mapping of keys to values",
+    "invalid_key": "should be text; put it in quotes",
+}
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
+NAME_RULE = "should begin with a letter or digit and consist of letters, digits and _ . + -"
 
 
 class ConfigurationError(Exception):
     """A mistake in a configuration file; its text is the one line that the user reads."""
 
     def __init__(self, file: str | Path, path: str, message: str) -> None:
-        super().__init__(f"{file}: {path + ': ' if path else ''}{message}")
+        # Keys and values may hold line breaks, the line that names them must not.
+        super().__init__(f"{file}: " + " ".join(f"{path + ': ' if path else ''}{message}".split()))
 
 
 def read_yaml(file: Path) -> Any:
-    """The content of a YAML file; raises ConfigurationError where it is missing or not YAML."""
+    """The content of a YAML file; ConfigurationError where it is missing, not YAML, or has a key twice."""
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _refuse_twins(node, file)
+        return loader.construct_document(node)
     except FileNotFoundError:
         raise ConfigurationError(file, "", "there is no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(file, "", "not valid YAML: " + " ".join(str(error).split())) from None
+    except OSError as error:
+        raise ConfigurationError(file, "", f"cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigurationError(file, "", "not valid YAML: nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise ConfigurationError(file, "", f"not valid YAML: {error.problem}{where}") from None
+    # PyYAML lets what int(), datetime() and its own tables raise for a bad scalar through.
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigurationError(file, "", f"not valid YAML: {error}") from None
 
 
-def validate(model: type[Model], content: Any, file: Path) -> Model:
-    """`content` as a `model`; raises ConfigurationError with the first mistake."""
+def _refuse_twins(root: yaml.Node, file: Path) -> None:
+    """ConfigurationError for a key given twice in one mapping; YAML forbids it, PyYAML takes the last."""
+    waiting: list[tuple[yaml.Node, tuple[str, ...]]] = [(root, ())]
+    seen: set[int] = set()
+    while waiting:
+        node, path = waiting.pop()
+        # An alias leads to the same node again, even to one around it.
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            lines: dict[tuple[str, str], int] = {}
+            for key, value in node.value:
+                name, line = str(key.value), key.start_mark.line + 1
+                inside = (*path, name)
+                if isinstance(key, yaml.ScalarNode) and (key.tag, name) in lines:
+                    message = f"this key is given twice, in lines {lines[key.tag, name]} and {line}"
+                    raise ConfigurationError(file, ".".join(inside), message)
+                lines[key.tag, name] = line
+                waiting.append((value, inside))
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(item, (*path, str(position))) for position, item in enumerate(node.value)]
+
+
+def validate(model: type[Model], content: Any, file: Path, inside: str = "") -> Model:
+    """`content`, found at the path `inside` of `file`, as a `model`; ConfigurationError for a mistake."""
     if not isinstance(content, dict):
-        raise ConfigurationError(file, "", "expected a mapping of keys to values")
+        raise ConfigurationError(file, inside, "expected a mapping of keys to values")
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise _first(error, model, file) from None
+        path, message = _first(error.errors(include_url=False), model, content)
+        raise ConfigurationError(file, ".".join(part for part in (inside, path) if part), message) from None
 
 
-def _first(error: ValidationError, model: type[BaseModel], file: Path) -> ConfigurationError:
-    # A misspelt key is the cause of whatever else is missing, so it is named first.
-    details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")[0]
-    path = ".".join(str(part) for part in details["loc"] if not str(part).startswith("function-"))
-    message = details["msg"].removeprefix("Value error, ")
-    if details["type"] == "extra_forbidden":
-        allowed = _keys_at(model, details["loc"][:-1])
-        message = "unknown key" + (f"; allowed are {', '.join(sorted(allowed))}" if allowed else "")
-    elif details["type"] == "missing":
-        message = "this key is required"
-    elif "input" in details and isinstance(details["input"], (str, int, float, bool)):
-        message += f", not {details['input']!r}"
-    return ConfigurationError(file, path, " ".join(message.split()))
+def _first(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], content: Any) -> tuple[str, str]:
+    """Path and message of the mistake to name first: a misspelt key causes whatever else is missing."""
+    chosen = min(errors, key=lambda details: details["type"] != "extra_forbidden")
+    location = _within(content, chosen)
+    if chosen["type"] == "extra_forbidden":
+        allowed = _keys_at(model, location[:-1])
+        message = "unknown key" + (f"; allowed are {', '.join(allowed)}" if allowed else "")
+    elif chosen["type"] not in ("missing", "value_error") and (described := _description_on(model, location)):
+        # Of a choice between several forms pydantic reports each; the deepest says where the mistake is.
+        depth, allowed_forms = described
+        parts = [details for details in errors if _within(content, details)[:depth] == location[:depth]]
+        chosen = max(parts, key=lambda details: len(_within(content, details)))
+        location = _within(content, chosen)
+        message = f"expected {allowed_forms}" + _not(chosen)
+    else:
+        message = _message(chosen)
+    return ".".join(map(str, location)), message
 
 
-def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys allowed in the mapping at `location` of a model."""
-    current: Any = model
+def _message(details: Mapping[str, Any]) -> str:
+    if details["type"] == "missing":
+        return MESSAGES["missing"]
+    if details["type"] == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME_PATTERN:
+        return NAME_RULE + _not(details)
+    text = MESSAGES.get(details["type"], str(details["msg"]))
+    return text.removeprefix("Value error, ").removeprefix("Input ") + _not(details)
+
+
+def _not(details: Mapping[str, Any]) -> str:
+    """ ", not ..." with what was found, where that is short enough to help."""
+    found = details["input"]
+    if not isinstance(found, str | int | float):
+        return ""
+    shown = repr(found) if isinstance(found, str) else str(found)
+    return f", not {shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + ' …'}"
+
+
+def _within(content: Any, details: Mapping[str, Any]) -> Location:
+    """The location of a mistake without pydantic's own parts: forms of a choice, validators."""
+    kept: list[int | str] = []
+    for part in details["loc"]:
+        parts = dict(enumerate(content)) if isinstance(content, list) else content
+        if isinstance(parts, dict) and part in parts:
+            kept.append(part)
+            content = parts[part]
+    return (*kept, details["loc"][-1]) if details["type"] == "missing" else tuple(kept)
+
+
+def _forms(annotation: Any) -> list[Any]:
+    """The models, dictionaries and lists that an annotation allows."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _forms(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [form for argument in get_args(annotation) for form in _forms(argument)]
+    return [annotation]
+
+
+def _inside(annotation: Any, part: int | str) -> tuple[Any, str | None]:
+    """What an annotation allows at a key or position, and how the field there is described."""
+    for form in _forms(annotation):
+        if isinstance(form, type) and issubclass(form, BaseModel):
+            if field := form.model_fields.get(str(part)):
+                return field.annotation, field.description
+        elif get_origin(form) is dict:
+            return get_args(form)[1], None
+        elif get_origin(form) is list and isinstance(part, int):
+            return get_args(form)[0], None
+    return None, None
+
+
+def _description_on(model: type[BaseModel], location: Sequence[int | str]) -> tuple[int, str] | None:
+    """The innermost description on the way to a location, and how many parts lead to its field."""
+    annotation: Any = model
+    found = None
+    for depth, part in enumerate(location, 1):
+        annotation, description = _inside(annotation, part)
+        found = (depth, description) if description else found
+    return found
+
+
+def _keys_at(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    """The keys allowed in the mapping at a location of a model, in the order in which they are documented."""
+    annotation: Any = model
     for part in location:
-        field = getattr(current, "model_fields", {}).get(part)
-        if field is not None:
-            current = _model_in(field.annotation)
-        # A dictionary's key or a list's position leaves the model as it is.
-    return list(getattr(current, "model_fields", {}))
-
-
-def _model_in(annotation: Any) -> Any:
-    """The first model named in an annotation such as dict[str, Layout]."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        if (found := _model_in(argument)) is not None:
-            return found
-    return None
+        annotation, _ = _inside(annotation, part)
+    return [key for form in _forms(annotation) for key in getattr(form, "model_fields", {})]

@@ -14,17 +14,18 @@ from time import perf_counter_ns
 from typing import Any
 
 from hyperslab import formats, locks, machine
+from hyperslab.locks import MARKER
 from hyperslab.values import open_values
 
 # What the writer tells the reader lies beside the test file and goes with it.
 NOTE = ".note.json"
 
 
-def generate(spec: dict[str, Any], path: Path, root: Path, donor: str | None) -> None:
+def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
     """Write `path` (and a note beside it) with the content of `spec`; nothing is left behind on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with locks.alone(str(root)):
+        with locks.alone(root_of(path)):
             began = machine.now()
             started = perf_counter_ns()
             way = formats.load(spec["layout"]["format"]).generate(
@@ -47,6 +48,11 @@ def generate(spec: dict[str, Any], path: Path, root: Path, donor: str | None) ->
         raise
 
 
+def root_of(path: Path) -> str:
+    """The root of a test file: the nearest directory above with the marker, else the file's own directory."""
+    return str(next((parent for parent in path.parents if (parent / MARKER).exists()), path.parent))
+
+
 def remove_test_file(path: Path) -> None:
     """Remove a test file and its note, if they are there."""
     for name in (path, Path(f"{path}{NOTE}")):
@@ -59,9 +65,21 @@ def peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def stop_cleanly_on_terminate() -> None:
-    """Turn SIGTERM (scancel, a time limit) into an exception, so that what was begun is cleared away."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def stop_cleanly(test_file: Path, *others: Path) -> None:
+    """On SIGTERM (scancel, a time limit) or SIGINT, remove test file, note and `others`, and end at once.
+
+    Not by an exception: one raised in a destructor or a weak reference's callback, of which h5py has many,
+    is ignored, and the signal with it.
+    """
+
+    def stop(number: int, _: object) -> None:
+        remove_test_file(test_file)
+        for path in others:
+            path.unlink(missing_ok=True)
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -69,8 +87,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
     parser.add_argument("--file", required=True, type=Path, help="the test file")
-    parser.add_argument("--root", required=True, type=Path, help="root directory of the file system under test")
-    parser.add_argument("--donor", help="prepared donor (.npy) that fills the array")
+    parser.add_argument("--donor", nargs="?", help="prepared donor (.npy) that fills the array, if any")
     return parser
 
 
@@ -82,9 +99,9 @@ def one_line(error: BaseException) -> str:
 def main() -> None:
     """Entry point."""
     options = arguments(__doc__ or "").parse_args()
-    stop_cleanly_on_terminate()
+    stop_cleanly(options.file)
     try:
-        generate(json.loads(options.specification), options.file, options.root, options.donor)
+        generate(json.loads(options.specification), options.file, options.donor)
     except OSError as error:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
 

@@ -1,4 +1,4 @@
-"""Timed jobs never disturb each other: one lock a node and one a root, held while a cell writes or measures."""
+"""Timed jobs never disturb each other: one lock a node and one a root, held while a cell is timed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Keeps a root when it is empty (Snakemake removes emptied directories), and tells which directory is one.
+MARKER = ".hyperslab-root"
 ROOT_LOCK = ".hyperslab-lock"
 
 
@@ -29,7 +31,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def alone(root: str) -> Iterator[dict[str, bool]]:
-    """Wait until no other timed job runs on this node or on the file system of `root`, then hold both locks."""
+    """Wait until no other timed job runs on this node or in `root`, then hold both locks."""
     node = Path(tempfile.gettempdir()) / "hyperslab-node.lock"
     if not node.exists():
         # Any user's jobs share this lock, whatever the umask of whoever comes first.

@@ -42,14 +42,16 @@ def _reclaim() -> bool:
             return True
     for state in Path("/sys/kernel/mm/damon/admin/kdamonds").glob("*/state"):
         with suppress(OSError):
-            actions = {action.read_text().strip() for action in state.parent.glob("contexts/*/schemes/*/action")}
+            actions = {
+                action.read_text().strip() for action in state.parent.glob("contexts/*/schemes/*/action")
+            }
             if state.read_text().strip() == "on" and actions & {"pageout", "cold"}:
                 return True
     return False
 
 
 def describe_file_system(root: str) -> dict[str, Any]:
-    """Type, source, mount options, block size, free space and read-ahead of the file system that holds `root`."""
+    """Type, source, mount options, block size, free space and read-ahead of the file system of `root`."""
     path = Path(root).resolve()
     mount = {"type": "unknown", "source": "unknown", "options": ""}
     best = -1

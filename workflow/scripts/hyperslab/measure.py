@@ -16,19 +16,21 @@ from hyperslab.generate import (
     one_line,
     peak_memory_bytes,
     remove_test_file,
-    stop_cleanly_on_terminate,
+    root_of,
+    stop_cleanly,
 )
-from hyperslab.records import write_record
+from hyperslab.records import partial, write_record
 from hyperslab.values import open_values
 
 
-def measure(spec: dict[str, Any], path: Path, root: Path, donor: str | None) -> dict[str, Any]:
+def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, Any]:
     """The record of one cell and round.
 
     Raises VerificationError where data differ, OSError where the file system fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    file_system = machine.describe_file_system(str(root))
+    root = root_of(path)
+    file_system = machine.describe_file_system(root)
     context = cases.Context(
         spec,
         formats.load(spec["layout"]["format"]),
@@ -36,13 +38,13 @@ def measure(spec: dict[str, Any], path: Path, root: Path, donor: str | None) -> 
         open_values(spec["dataset"], donor),
         file_system["memory_resident"],
     )
-    with locks.alone(str(root)) as held:
-        pagecache.sync_file_system(str(root))
-        before = probes.probe(str(root))
+    with locks.alone(root) as held:
+        pagecache.sync_file_system(root)
+        before = probes.probe(root)
         began = machine.now()
         outcome = cases.load(spec["case"]["kind"])(context)
         ended = machine.now()
-        after = probes.probe(str(root))
+        after = probes.probe(root)
     return {
         "specification": spec,
         "protocol": PROTOCOL,
@@ -72,7 +74,13 @@ def _note(path: Path) -> dict[str, Any] | None:
 
 def _environment() -> dict[str, str]:
     """Scheduler and threading variables that bear on a measurement."""
-    wanted = ("SLURM_JOB_ID", "SLURM_JOB_PARTITION", "SLURM_RESTART_COUNT", "OMP_NUM_THREADS", "HDF5_PLUGIN_PATH")
+    wanted = (
+        "SLURM_JOB_ID",
+        "SLURM_JOB_PARTITION",
+        "SLURM_RESTART_COUNT",
+        "OMP_NUM_THREADS",
+        "HDF5_PLUGIN_PATH",
+    )
     return {name: os.environ[name] for name in wanted if name in os.environ}
 
 
@@ -82,10 +90,10 @@ def main() -> None:
     parser.add_argument("--record", required=True, type=Path, help="where the record goes")
     parser.add_argument("--site", required=True, help="name of the site, for the record")
     options = parser.parse_args()
-    stop_cleanly_on_terminate()
+    stop_cleanly(options.file, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        record = measure(spec, options.file, options.root, options.donor)
+        record = measure(spec, options.file, options.donor)
         write_record(options.record, {"site": options.site, **record})
     except (OSError, cases.VerificationError) as error:
         remove_test_file(options.file)

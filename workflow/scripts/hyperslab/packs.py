@@ -1,4 +1,4 @@
-"""Packs: the results of a study in one small file, from which the same records come back on another machine."""
+"""Packs: the results of a study in one small file, which gives the same records on another machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def _without_origin(record: Mapping[str, Any]) -> dict[str, Any]:
 def _to_columns(repeats: Sequence[Mapping[str, Any]], cell: int) -> Iterator[dict[str, Any]]:
     for repeat in repeats:
         # Every time was read in whole nanoseconds, which pack better than fractions of a second.
-        row = {k: round(v * NANOSECONDS) if k.endswith("_s") else v for k, v in repeat.items() if k not in RECOVERED}
+        row = {
+            k: round(v * NANOSECONDS) if k.endswith("_s") else v
+            for k, v in repeat.items()
+            if k not in RECOVERED
+        }
         # A key that is absent and one that holds no number are two things.
         yield {"cell": cell, "empty": ",".join(k for k, v in row.items() if v != v), **row}
 
@@ -51,11 +55,12 @@ def _from_columns(row: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str,
 
 
 def pack(study: str, output: Path, results: Path = Path("results")) -> int:
-    """Write every record of a study into `output`; returns their number. Raises PackError where there is none."""
+    """Write every record of a study into `output`; returns their number. PackError where there is none."""
     paths = sorted((results / study / "cells").rglob("*.json"))
     if not paths:
         raise PackError(f"{results / study / 'cells'}: holds no records; measure study {study!r} first")
-    cells, rows = [], []
+    cells: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, path in enumerate(paths):
         record = _without_origin(read_record(path))
         rest = {key: value for key, value in record.items() if key != "repeats"}
@@ -76,7 +81,9 @@ def pack(study: str, output: Path, results: Path = Path("results")) -> int:
     partial = output.with_name(f".{output.name}")
     with zipfile.ZipFile(partial, "w") as archive:
         for name, frame in (("cells", pd.DataFrame(cells)), ("repeats", table)):
-            archive.writestr(f"{name}.parquet", frame.to_parquet(compression="zstd", compression_level=19, index=False))
+            archive.writestr(
+                f"{name}.parquet", frame.to_parquet(compression="zstd", compression_level=19, index=False)
+            )
     partial.replace(output)
     return len(paths)
 
@@ -88,7 +95,9 @@ def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            cells, table = (pd.read_parquet(io.BytesIO(archive.read(f"{name}.parquet"))) for name in ("cells", "repeats"))
+            cells, table = (
+                pd.read_parquet(io.BytesIO(archive.read(f"{name}.parquet"))) for name in ("cells", "repeats")
+            )
     except (OSError, KeyError, zipfile.BadZipFile, ValueError) as error:
         raise PackError(f"{file}: not a readable pack: {' '.join(str(error).split())}") from None
     kinds = {name: "whole" if str(kind) == "Int64" else "other" for name, kind in table.dtypes.items()}
@@ -111,7 +120,9 @@ def unpack(file: Path, results: Path = Path("results")) -> int:
     found = list(records_in(file))
     for path, record in found:
         target = results / path
-        if target.exists() and specification.digest(_without_origin(read_record(target))) != specification.digest(record):
+        if target.exists() and specification.digest(
+            _without_origin(read_record(target))
+        ) != specification.digest(record):
             raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
     for path, record in found:
         if not (results / path).exists():

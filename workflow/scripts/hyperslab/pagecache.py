@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Numbers of asm-generic system calls since Linux 5.x are the same on every architecture.
@@ -17,7 +18,9 @@ class _Range(ctypes.Structure):
 
 
 class _Statistics(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted")]
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted")
+    ]
 
 
 def _cachestat(descriptor: int) -> _Statistics | None:
@@ -60,10 +63,20 @@ def dirty_bytes(descriptor: int) -> int | None:
     return None if found is None else int(found.dirty + found.writeback) * PAGE
 
 
-def evict(descriptor: int) -> None:
-    """Write the file's dirty pages and drop it from the page cache (without effect on tmpfs)."""
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+def evict(descriptor: int, enough: float, attempts: int = 20) -> float:
+    """Write the file's dirty pages and drop it from the page cache; returns the share that stayed.
+
+    Pages between the kernel's lists escape a first call, so it is repeated until at most `enough` stay.
+    """
+    share = 1.0
+    for attempt in range(attempts):
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        share = resident_share(descriptor)
+        if share <= enough:
+            break
+        time.sleep(0.005 * attempt)
+    return share
 
 
 def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
@@ -75,7 +88,7 @@ def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
 
 
 def sync_file_system(path: str) -> None:
-    """syncfs(2) on the file system of `path`: what a removed file left to do is done before the next stopwatch."""
+    """syncfs(2) on the file system of `path`: what a removed file left to do is done now."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if _libc.syncfs(descriptor):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
+import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import specification
+from hyperslab import figures, specification
+from hyperslab.confirm import RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
+from hyperslab.report.meta import study_meta
 from hyperslab.sites import check_roots, load_sites, prepare_root, sites_of
 from hyperslab.study import LoadedStudy
 
@@ -24,6 +28,16 @@ class PlannedStudy(LoadedStudy):
     def __init__(self, file: Path) -> None:
         super().__init__(file)
         self._texts: dict[tuple[str, ...], str] = {}
+
+    @cached_property
+    def figure_meta(self) -> dict[str, Any]:
+        """Titles, order and grids, for figures."""
+        return figures.describe(self)
+
+    @cached_property
+    def report_meta(self) -> dict[str, Any]:
+        """Titles, order and shapes, for the report."""
+        return study_meta(self)
 
     def donor_files(self) -> list[str]:
         """The donor's file (and its companion, for imzML)."""
@@ -50,7 +64,9 @@ class PlannedStudy(LoadedStudy):
         """The specification of a cell as canonical JSON."""
         key = (layout, case, round_)
         if key not in self._texts:
-            self._texts[key] = specification.text(specification.cell_specification(self, layout, case, round_))
+            self._texts[key] = specification.text(
+                specification.cell_specification(self, layout, case, round_)
+            )
         return self._texts[key]
 
     def file_text(self, layout: str, case: str) -> str:
@@ -86,7 +102,7 @@ class PlannedStudy(LoadedStudy):
         return [name for name, case in self.cases.items() if case["kind"] == "read"]
 
     def reference(self, which: str) -> str | None:
-        """The layout that is "contiguous" (no chunks) or "auto" (the library's choice) without filters, if any."""
+        """The unfiltered layout that is "contiguous" (no chunks) or "auto" (the library's choice), if any."""
         for name, layout in self.study.layouts.items():
             chunks = layout.chunks if layout else None
             if chunks == (None if which == "contiguous" else which) and not (layout and layout.filters):
@@ -97,7 +113,7 @@ class PlannedStudy(LoadedStudy):
 class Plan:
     """The configuration of one run of Snakemake.
 
-    Loads and checks the default study and every study that a command-line target names; raises ConfigurationError.
+    Loads and checks the default study, or those that command-line targets name; raises ConfigurationError.
     """
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Iterable[str]) -> None:
@@ -108,16 +124,20 @@ class Plan:
         self.sites = load_sites(self.sites_file)
         self.default = str(config["study"])
         self.measuring = bool(config.get("measure", True))
-        self._config = dict(config)
+        self._config = {key: config[key] for key in ("study", "sites", "measure") if key in config}
         self._studies: dict[str, PlannedStudy] = {}
-        targets = [argument for argument in arguments if argument.startswith("results/") and argument.count("/") > 1]
+        targets = [
+            argument for argument in arguments if argument.startswith("results/") and argument.count("/") > 1
+        ]
         for name in {target.split("/")[1] for target in targets} or {self.default}:
             self._check(self.study(name))
 
     def _check(self, study: PlannedStudy) -> None:
         """Refuse a study that cannot be measured, before anything runs; raises ConfigurationError."""
         names = sites_of(study, self.sites, self.sites_file)
-        missing = [site for site in names if not all(Path(r).exists() for r in self._records_of(study, site, "main"))]
+        missing = [
+            site for site in names if not all(Path(r).exists() for r in self._records_of(study, site, "main"))
+        ]
         if not self.measuring or not missing:
             return
         check_roots(study, missing, self.sites, self.sites_file)
@@ -131,9 +151,47 @@ class Plan:
         for site in missing:
             prepare_root(self.sites[site]["root"])
 
-    def config_json(self) -> str:
-        """The configuration of this run, for a run inside it."""
-        return json.dumps(self._config)
+    def score_file(self, wildcards: Any) -> list[str]:
+        """The score, for the one figure that shows it."""
+        return [f"results/{wildcards.study}/score.json"] if wildcards.figure == "score" else []
+
+    def report_input(self, study: str) -> dict[str, Any]:
+        """Everything that the report is made of; figures exist where a site has results to draw."""
+        planned, here = self.study(study), f"results/{study}"
+        present = {Path(record).parts[3] for record in self.records(study)}
+        inputs: dict[str, Any] = {
+            "template": str(self.directory / "workflow" / "report" / "report.html.j2"),
+            "measurements": f"{here}/measurements.parquet",
+            "summary": f"{here}/summary.csv",
+            "context": [f"{here}/context.json"],
+            "score": f"{here}/score.json",
+            "recommendation": f"{here}/recommendation.json",
+            "figures": [
+                f"{here}/figures/{site}/{name}.svg"
+                for site in sites_of(planned, self.sites, self.sites_file)
+                if site in present
+                for name in figures.names(planned.figure_meta, site)
+            ],
+        }
+        if planned.study.recommendation.confirm_rounds and planned.read_cases():
+            inputs["confirmation"] = f"{here}/confirmation.parquet"
+            inputs["confirming"] = f"{here}/confirmation.json"
+            inputs["context"].append(f"{here}/confirmation-context.json")
+        return inputs
+
+    def caption(self, figure: str) -> str:
+        """The caption of a figure."""
+        return figures.caption(figure)
+
+    def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
+        """(site, layout, case, round) of every cell of the main rounds, measured or not."""
+        planned = self.study(study)
+        return [
+            (site, *cell)
+            for site in sites_of(planned, self.sites, self.sites_file)
+            for number in range(planned.study.rounds)
+            for cell in planned.cells(site, f"{ROUND['main']}{number}")
+        ]
 
     def study(self, name: str) -> PlannedStudy:
         """The study of this name, read once."""
@@ -145,6 +203,18 @@ class Plan:
             self._studies[name] = PlannedStudy(file)
         return self._studies[name]
 
+    def shell_prefix(self, scripts: Path, deployed: bool) -> str:
+        """What every shell command starts with: strict, with the package and the right interpreter in reach.
+
+        What a run inside this one needs is in the environment, where a change of it makes nothing stale.
+        """
+        inner = {"snakefile": str(self.directory / "Snakefile"), "config": self._config}
+        exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
+        path = "" if deployed else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+        exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
+        # Snakemake fills in what stands in braces.
+        return f"set -euo pipefail; {exports}{path}".replace("{", "{{").replace("}", "}}")
+
     @cached_property
     def slots(self) -> list[str]:
         """Names of the resources that keep timed jobs apart: one a platform and one a file system."""
@@ -154,7 +224,8 @@ class Plan:
         """The slots that one timed job of a site takes."""
         described = self.sites[site]
         return {
-            f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1 for kind in ("platform", "file_system")
+            f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1
+            for kind in ("platform", "file_system")
         }
 
     def donor(self, study: str) -> list[str]:
@@ -177,7 +248,7 @@ class Plan:
         return self.study(wildcards.study).cell_text(wildcards.layout, wildcards.case, wildcards.round)
 
     def generate_priority(self, wildcards: Any, site: str) -> float:
-        """Falls with the round, is shuffled by the study's seed inside it, and stays below that of a waiting file."""
+        """Falls with the round, shuffled by the study's seed inside it, below that of a waiting file."""
         seed = self.study(wildcards.study).study.seed
         place = f"{seed} {site} {wildcards.layout} {wildcards.case} {wildcards.round}"
         shuffled = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4], "big") / 2**32
@@ -189,7 +260,7 @@ class Plan:
         return 1000 if waits else self.generate_priority(wildcards, site)
 
     def records(self, study: str, phase: str = "main") -> list[str]:
-        """The records of every cell of a study in the rounds of a phase; existing ones alone without measuring."""
+        """The records of every cell in the rounds of a phase; without measuring, those that exist."""
         planned = self.study(study)
         wanted = [
             record

@@ -39,7 +39,7 @@ def ensure_probe_file(root: str) -> Path:
 
 
 def _random_reads(root: str) -> tuple[float, bool]:
-    """Median seconds of one random 4 KiB read of the probe file, and whether they went past the page cache."""
+    """Median seconds of one random 4 KiB read of the probe file, and whether past the page cache."""
     path = ensure_probe_file(root)
     try:
         descriptor, direct = os.open(path, os.O_RDONLY | os.O_DIRECT), True
@@ -81,7 +81,7 @@ def _steal() -> float:
 
 
 def probe(root: str) -> dict[str, float | bool]:
-    """One probe: compute_s, read_s (one 4 KiB read), and the running totals of steal and pressure in seconds."""
+    """One probe: compute_s, read_s (one 4 KiB read), and running totals of steal and pressure in seconds."""
     read_s, direct = _random_reads(root)
     return {"compute_s": _compute(), "read_s": read_s, "direct": direct, "steal_s": _steal(), **_pressure()}
 

@@ -270,8 +270,8 @@ def speedups(
     tables = []
     for (place, case, state), here in rows.groupby(["site", "case", "state"], sort=True, observed=True):
         measured = set(here["layout"])
-        others = [name for name in dict.fromkeys(references) if name in measured and name != pick]
-        if pick not in measured or not others:
+        others = [name for name in dict.fromkeys(references) if name in measured]
+        if pick not in measured:
             continue
         table = compare(here, place, case, state, "confirm", pick, others)
         table = table.rename(columns={"layout": "reference", "reference": "pick"})
@@ -289,5 +289,5 @@ def pareto(points: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     known = np.isfinite(values).all(axis=1)
     no_worse = (values[:, None, :] <= values[None, :, :]).all(axis=2)
     better = (values[:, None, :] < values[None, :, :]).any(axis=2)
-    beaten = (no_worse & better & known[:, None]).any(axis=0)
+    beaten = (no_worse & better).any(axis=0)
     return pd.Series(known & ~beaten, index=points.index)

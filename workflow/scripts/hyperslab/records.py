@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 
+def partial(path: str | Path) -> Path:
+    """Where this process writes what is to become the record `path`."""
+    return Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
+
+
 def write_record(path: str | Path, record: dict[str, Any]) -> None:
     """Write JSON to `path` in one step: a reader sees the old file or the new one, never half of it."""
-    target = Path(path)
+    target, written = Path(path), partial(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    partial.write_text(json.dumps(record, separators=(",", ":"), allow_nan=True), encoding="utf-8")
-    partial.replace(target)
+    try:
+        written.write_text(json.dumps(record, separators=(",", ":"), allow_nan=True), encoding="utf-8")
+        written.replace(target)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
 
 
 def read_record(path: str | Path) -> dict[str, Any]:

@@ -18,7 +18,9 @@ class Box:
 
     def slices(self) -> tuple[slice, ...]:
         """The box as an index for numpy or h5py."""
-        return tuple(slice(start, start + width) for start, width in zip(self.origin, self.extent, strict=True))
+        return tuple(
+            slice(start, start + width) for start, width in zip(self.origin, self.extent, strict=True)
+        )
 
     def permuted(self, order: Sequence[int]) -> Box:
         """The same box with its axes in `order`."""

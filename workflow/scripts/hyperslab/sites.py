@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import fnmatch
 import getpass
 import os
-from collections.abc import Mapping
+import re
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
+from hyperslab import chunks as arithmetic
 from hyperslab.errors import ConfigurationError, read_yaml, validate
-from hyperslab.study import LoadedStudy, Name, Strict
+from hyperslab.locks import MARKER
+from hyperslab.study import Count, LoadedStudy, Name, Strict
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20
-MARKER = ".hyperslab-root"
 
 
 class Platform(Strict):
@@ -28,7 +31,7 @@ class FileSystem(Strict):
     """Where test files lie."""
 
     root: str
-    cap_bytes: PositiveInt | None = None
+    cap_bytes: Count | None = None
 
 
 class Site(Strict):
@@ -58,7 +61,9 @@ def load_sites(file: Path) -> Expansion:
     for name, site in sites.sites.items():
         if site.platform not in sites.platforms:
             raise ConfigurationError(
-                file, f"sites.{name}.platform", f"unknown {site.platform!r}; there are {', '.join(sites.platforms)}"
+                file,
+                f"sites.{name}.platform",
+                f"unknown {site.platform!r}; there are {', '.join(sites.platforms)}",
             )
         if site.file_system not in sites.file_systems:
             raise ConfigurationError(
@@ -80,12 +85,20 @@ def load_sites(file: Path) -> Expansion:
 
 def _expanded(file: Path, path: str, root: str) -> str:
     """A root with ~ and environment variables filled in, absolute."""
-    environment: Mapping[str, str] = {"USER": getpass.getuser(), **os.environ}
-    for name in sorted(environment, key=len, reverse=True):
-        root = root.replace("${" + name + "}", environment[name]).replace("$" + name, environment[name])
-    if "$" in root:
-        raise ConfigurationError(file, path, f"{root}: an environment variable in it is not set")
-    return str(Path(root).expanduser().absolute())
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name in os.environ:
+            return os.environ[name]
+        if name == "USER":
+            return getpass.getuser()
+        raise ConfigurationError(file, path, f"{root}: the environment variable {name} is not set")
+
+    expanded = re.sub(r"\$(?:(\w+)|\{(\w+)\})", value, root)
+    try:
+        return str(Path(expanded).expanduser().absolute())
+    except RuntimeError:
+        raise ConfigurationError(file, path, f"{root}: there is no such user") from None
 
 
 def sites_of(study: LoadedStudy, sites: Expansion, file: Path) -> list[str]:
@@ -94,47 +107,62 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path) -> list[str]:
     for name in wanted:
         if name not in sites:
             raise ConfigurationError(study.file, "sites", f"no site {name!r}; {file} has {', '.join(sites)}")
+        if wanted.count(name) > 1:
+            raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")
+    for case, resolved in study.cases.items():
+        for pattern in resolved["sites"]:
+            if not fnmatch.filter(sites, pattern):
+                where = f"cases.{case}.sites"
+                raise ConfigurationError(
+                    study.file, where, f"{pattern!r} matches no site; {file} has {', '.join(sites)}"
+                )
     return wanted
 
 
 def largest_file_bytes(study: LoadedStudy) -> int:
     """An upper bound of the largest test file: whole unfiltered chunks, their index, and a little."""
-    from hyperslab import chunks as arithmetic
-
     largest = 0
     for layout in study.layouts.values():
         size = study.dataset.nbytes
         if layout["chunks"]:
             shape = study.dataset.shape
             size += arithmetic.padding_bytes(shape, layout["chunks"], study.dataset.itemsize)
-            nodes = arithmetic.btree_nodes(arithmetic.chunk_count(shape, layout["chunks"]))
-            size += nodes * arithmetic.btree_node_bytes(len(shape))
+            chunks = arithmetic.chunk_count(shape, layout["chunks"])
+            # What cannot be compressed grows by up to 0.1 % and 12 bytes a chunk (H5Z_DEFLATE_SIZE_ADJUST).
+            size += len(layout["filters"]) * (size // 1000 + 16 * chunks)
+            size += arithmetic.btree_nodes(chunks) * arithmetic.btree_node_bytes(len(shape))
         largest = max(largest, size)
     return largest + 2**16
 
 
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
-    """Refuse roots that cannot be written or are too small; raises ConfigurationError before anything runs."""
+    """ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
     needed = largest_file_bytes(study) + RESERVE_BYTES
     for name in names:
         site = sites[name]
         root = Path(site["root"])
         path = f"file_systems.{site['file_system']}"
-        existing = next(parent for parent in (root, *root.parents) if parent.exists())
-        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK) or _read_only(existing):
-            raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (looked at {existing})")
+        existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
+        if not _writable(existing):
+            raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
         free = os.statvfs(existing).f_bavail * os.statvfs(existing).f_frsize
         free = min(free, site["cap_bytes"] or free)
         if free < needed:
             raise ConfigurationError(
                 file,
                 f"{path}.root",
-                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one test file",
+                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one "
+                "test file",
             )
 
 
-def _read_only(directory: Path) -> bool:
-    return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+def _writable(directory: Path) -> bool:
+    # Permissions tell a superuser nothing; a nameless file leaves no trace.
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
 
 
 def prepare_root(root: str) -> None:

@@ -1,4 +1,4 @@
-"""The specification of a cell: all that decides what is measured, and a hash that tells old results from today's."""
+"""The specification of a cell: all that decides what is measured, and a hash that tells old results."""
 
 from __future__ import annotations
 

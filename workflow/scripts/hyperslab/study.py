@@ -5,20 +5,39 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyperslab import chunks as arithmetic
-from hyperslab.errors import ConfigurationError, read_yaml, validate
+from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
-DType = Literal["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"]
-ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in DType.__args__}  # type: ignore[attr-defined]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+# Strict, or `yes` would be the number 1.
+Whole = Annotated[int, Field(strict=True)]
+Count = Annotated[Whole, Field(gt=0)]
+DType = Literal[
+    "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"
+]
+ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in get_args(DType)}
 State = Literal["cold", "warm", "session"]
-Extent = PositiveInt | Literal["all", "chunk"]
-STRATEGIES = ("whole", "chunk", "spectrum", "spectra-block")
+Strategy = Literal["whole", "chunk", "spectrum", "spectra-block"]
+Chunks = list[Count | Literal["all"]] | Literal["auto"]
+Selection = dict[Name, Count | Literal["all"]]
+Block = dict[Name, Count | Literal["all", "chunk"]]
+# What pydantic would report form by form, in one sentence.
+CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
+SELECTION_FORMS = "a mapping of axes to extents or 'all', such as {z: 25}"
+WRITE_FORMS = (
+    f"one of {', '.join(get_args(Strategy))}, or a mapping of axes to extents, 'all' or 'chunk', "
+    "such as {x: 1, y: chunk, z: all}"
+)
+LARGEST_BYTES = 2**62
+# What szip takes where a study names no block (formats/filters.py).
+SZIP_BLOCK = 16
 
 
 class Strict(BaseModel):
@@ -32,14 +51,14 @@ class DonorFile(Strict):
 
     path: str
     dataset: str | None = None
-    window: list[PositiveInt] | None = None
+    window: list[Count] | None = None
 
 
 class Dataset(Strict):
     """Shape, type and content of the array, in array terms."""
 
     axes: list[Name]
-    shape: list[PositiveInt]
+    shape: list[Count]
     dtype: DType = "uint16"
     fill: Literal["mixed", "constant-per-spectrum"] = "mixed"
     donor: DonorFile | None = None
@@ -50,6 +69,8 @@ class Dataset(Strict):
             raise ValueError(f"axes {self.axes} and shape {self.shape} need one distinct name an axis")
         if len(self.axes) > 32:
             raise ValueError("HDF5 knows at most 32 dimensions")
+        if self.nbytes > LARGEST_BYTES:
+            raise ValueError(f"shape {self.shape} is beyond any file system")
         if self.donor and self.donor.window and len(self.donor.window) != len(self.shape):
             raise ValueError(f"donor.window needs {len(self.shape)} extents, one an axis")
         return self
@@ -69,8 +90,8 @@ class Filter(Strict):
     """One HDF5 filter with its parameters."""
 
     name: Literal["gzip", "shuffle", "fletcher32", "lzf", "szip"]
-    level: Annotated[int, Field(ge=0, le=9)] | None = None
-    block: Annotated[int, Field(ge=2, le=32)] | None = None
+    level: Annotated[Whole, Field(ge=0, le=9)] | None = None
+    block: Annotated[Whole, Field(ge=2, le=32)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -89,16 +110,18 @@ class Filter(Strict):
             raise ValueError(f"{self.name} has no level; only gzip has one (0 to 9)")
         if self.block is not None and self.name != "szip":
             raise ValueError(f"{self.name} has no block; only szip has one (even, 2 to 32)")
+        if self.block is not None and self.block % 2:
+            raise ValueError(f"szip's block should be even (2 to 32), not {self.block}")
         return self
 
 
 class Settings(Strict):
     """Library settings in force while a file is written and read."""
 
-    chunk_cache_bytes: Annotated[int, Field(ge=0)] = 8 * 2**20
-    chunk_cache_slots: PositiveInt = 8191
+    chunk_cache_bytes: Annotated[Whole, Field(ge=0)] = 8 * 2**20
+    chunk_cache_slots: Count = 8191
     chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] = 0.75
-    sieve_bytes: PositiveInt = 65536
+    sieve_bytes: Count = 65536
     libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] = "earliest"
 
 
@@ -106,7 +129,7 @@ class Layout(Strict):
     """How the array is stored."""
 
     format: Literal["hdf5"] = "hdf5"
-    chunks: list[PositiveInt | Literal["all"]] | Literal["auto"] | None = None
+    chunks: Chunks | None = Field(default=None, description=CHUNKS_FORMS)
     order: list[Name] | None = None
     filters: list[Filter] = []
     settings: dict[str, Any] = {}
@@ -117,8 +140,10 @@ class Grid(Strict):
     """Many layouts at once: every combination of the variables' values."""
 
     name: str
-    over: dict[Name, list[PositiveInt]] = Field(min_length=1, max_length=2)
-    chunks: list[PositiveInt | Literal["all"] | Name]
+    over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(min_length=1, max_length=2)
+    chunks: list[Count | Literal["all"] | Name] = Field(
+        description="a list of extents, 'all' or variables of `over`"
+    )
     order: list[Name] | None = None
     filters: list[Filter] = []
     settings: dict[str, Any] = {}
@@ -128,12 +153,12 @@ class Case(Strict):
     """What is timed: a selection (`read`) or a write strategy (`write`)."""
 
     title: str | None = None
-    read: dict[Name, PositiveInt | Literal["all"]] | None = None
-    write: Literal["whole", "chunk", "spectrum", "spectra-block", "raw"] | dict[Name, Extent] | None = None
+    read: Selection | None = Field(default=None, description=SELECTION_FORMS)
+    write: Strategy | Block | None = Field(default=None, description=WRITE_FORMS)
     states: list[State] = ["cold", "warm"]
-    repeats: dict[Literal["cold", "warm", "session", "write"], PositiveInt] = {}
+    repeats: dict[Literal["cold", "warm", "session", "write"], Count] = {}
     layouts: list[str] = ["*"]
-    shape: dict[Name, PositiveInt] = {}
+    shape: dict[Name, Count] = {}
     sites: list[str] = ["*"]
 
     @model_validator(mode="after")
@@ -146,7 +171,7 @@ class Case(Strict):
 
     @property
     def kind(self) -> str:
-        """"read" or "write"."""
+        """ "read" or "write"."""
         return "read" if self.read is not None else "write"
 
 
@@ -165,7 +190,7 @@ class Score(Strict):
 
     criteria: list[Criterion]
     published: list[str] = []
-    target: PositiveInt = 8
+    target: Count = 8
 
 
 class Recommendation(Strict):
@@ -174,7 +199,7 @@ class Recommendation(Strict):
     weights: dict[str, Annotated[float, Field(ge=0)]] = {}
     states: list[State] = ["cold"]
     size_bound: Annotated[float, Field(gt=0)] = 1.15
-    confirm_rounds: Annotated[int, Field(ge=0)] = 3
+    confirm_rounds: Annotated[Whole, Field(ge=0)] = 3
 
 
 class Study(Strict):
@@ -187,16 +212,41 @@ class Study(Strict):
     layouts: dict[Name, Layout | None] = {}
     grids: list[Grid] = []
     cases: dict[Name, Case] = Field(min_length=1)
-    sites: list[Name] | Literal["all"] = "all"
-    rounds: PositiveInt = 3
-    repeats: dict[Literal["cold", "warm", "session", "write"], PositiveInt] = {}
-    seed: int = 1
+    sites: list[Name] | Literal["all"] = Field(
+        default="all", description="a list of names of sites, or 'all'"
+    )
+    rounds: Count = 3
+    repeats: dict[Literal["cold", "warm", "session", "write"], Count] = {}
+    seed: Whole = 1
     score: Score | None = None
     recommendation: Recommendation = Recommendation()
     tradeoff: list[str] = []
 
 
-REPEATS = {"cold": 15, "warm": 25, "session": 50, "write": 10}
+REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
+
+
+def _extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
+    """A study's content on top of the study that it `extends`.
+
+    `dataset`, `settings` and `repeats` are merged key by key; every other key replaces the other study's.
+    """
+    content = read_yaml(file)
+    if not isinstance(content, dict) or "extends" not in content:
+        return content
+    name = content.pop("extends")
+    others = {path.stem: path for path in sorted(file.parent.glob("*.yaml")) if path not in (file, *seen)}
+    if not isinstance(name, str) or name not in others:
+        raise ConfigurationError(
+            file, "extends", f"{name!r} is not another study; there are {', '.join(others)}"
+        )
+    merged = _extended(others[name], (file, *seen))
+    # A mistake in the other study is one of its own file.
+    validate(Study, merged, others[name])
+    for key in ("dataset", "settings", "repeats"):
+        if isinstance(content.get(key), dict) and isinstance(merged.get(key), dict):
+            content[key] = {**merged[key], **content[key]}
+    return {**merged, **content}
 
 
 class LoadedStudy:
@@ -208,8 +258,9 @@ class LoadedStudy:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.name = file.stem
-        self.study = validate(Study, read_yaml(file), file)
+        self.study = validate(Study, _extended(file), file)
         self.dataset = self.study.dataset
+        validate(Settings, self.study.settings, file, "settings")
         self.grid_values: dict[str, dict[str, int]] = {}
         self.layouts = self._expand_layouts()
         self.cases = {name: self._resolve_case(name, case) for name, case in self.study.cases.items()}
@@ -230,14 +281,20 @@ class LoadedStudy:
                 path = f"grids.{position}"
                 try:
                     name = grid.name.format(**values)
-                except (KeyError, IndexError, ValueError):
+                except (KeyError, IndexError, ValueError, AttributeError, TypeError):
                     variables = ", ".join("{" + variable + "}" for variable in grid.over)
                     raise self._fail(f"{path}.name", f"only {variables} can be filled in") from None
+                if not re.fullmatch(NAME_PATTERN, name):
+                    raise self._fail(f"{path}.name", f"{NAME_RULE}, not {name!r}")
                 if name in layouts:
-                    raise self._fail(f"{path}.name", f"duplicate layout {name!r}; every layout needs its own name")
+                    raise self._fail(
+                        f"{path}.name", f"duplicate layout {name!r}; every layout needs its own name"
+                    )
                 for extent in grid.chunks:
                     if isinstance(extent, str) and extent != "all" and extent not in values:
-                        raise self._fail(f"{path}.chunks", f"unknown variable {extent!r}; `over` has {', '.join(values)}")
+                        raise self._fail(
+                            f"{path}.chunks", f"unknown variable {extent!r}; `over` has {', '.join(values)}"
+                        )
                 chunks = [values.get(str(extent), extent) for extent in grid.chunks]
                 layout = Layout.model_validate(
                     {
@@ -261,7 +318,8 @@ class LoadedStudy:
             if content in seen and layout["label"] is None:
                 raise self._fail(
                     f"layouts.{name}",
-                    f"duplicate layout: the same as {seen[content]!r} (give it a `label` to compare a layout with itself)",
+                    f"duplicate layout: the same as {seen[content]!r} "
+                    "(give it a `label` to compare a layout with itself)",
                 )
             seen.setdefault(content, name)
 
@@ -278,20 +336,29 @@ class LoadedStudy:
             resolved = [on_disk[order.index(a)] for a in axes]
         elif chunks is not None:
             if len(chunks) != len(shape):
-                raise self._fail(f"{path}.chunks", f"{chunks} needs {len(shape)} extents, one for each of {axes}")
-            resolved = [size if extent == "all" else int(extent) for extent, size in zip(chunks, shape, strict=True)]
+                raise self._fail(
+                    f"{path}.chunks", f"{chunks} needs {len(shape)} extents, one for each of {axes}"
+                )
+            resolved = [
+                size if extent == "all" else int(extent) for extent, size in zip(chunks, shape, strict=True)
+            ]
             if any(extent > size for extent, size in zip(resolved, shape, strict=True)):
                 raise self._fail(f"{path}.chunks", f"{resolved} is larger than the array {shape}")
             if math.prod(resolved) * dataset.itemsize >= 2**32:
-                raise self._fail(f"{path}.chunks", f"{resolved} has 4 GiB or more; an HDF5 chunk must be smaller")
+                raise self._fail(
+                    f"{path}.chunks", f"{resolved} has 4 GiB or more; an HDF5 chunk must be smaller"
+                )
         if layout.filters and resolved is None:
             raise self._fail(f"{path}.filters", "filters need chunks; a contiguous dataset cannot have any")
-        merged = {**self.study.settings, **layout.settings}
-        where = "settings" if merged.keys() == self.study.settings.keys() else f"{path}.settings"
-        try:
-            settings = validate(Settings, merged, self.file)
-        except ConfigurationError as error:
-            raise ConfigurationError(self.file, where, str(error).removeprefix(f"{self.file}: ")) from None
+        for chosen in layout.filters:
+            block = chosen.block or SZIP_BLOCK
+            if chosen.name == "szip" and resolved and math.prod(resolved) < block:
+                raise self._fail(
+                    f"{path}.filters", f"a chunk of {resolved} is smaller than szip's block, {block}"
+                )
+        settings = validate(
+            Settings, {**self.study.settings, **layout.settings}, self.file, f"{path}.settings"
+        )
         return {
             "format": layout.format,
             "chunks": resolved,
@@ -311,17 +378,18 @@ class LoadedStudy:
             if axis not in shape or extent > shape[axis]:
                 raise self._fail(f"{path}.shape.{axis}", f"not an axis, or longer than the array's {shape}")
             shape[axis] = extent
-        boxes = case.read if case.read is not None else case.write if isinstance(case.write, dict) else {}
-        for axis, extent in boxes.items():
+        block = case.write if isinstance(case.write, dict) else None
+        box: Mapping[str, int | str] = case.read or block or {}
+        for axis, asked in box.items():
             key = f"{path}.{case.kind}.{axis}"
             if axis not in shape:
                 raise self._fail(key, f"no such axis; the dataset has {', '.join(axes)}")
-            if isinstance(extent, int) and extent > shape[axis]:
-                raise self._fail(key, f"extent {extent} does not fit: axis {axis} has {shape[axis]}")
+            if isinstance(asked, int) and asked > shape[axis]:
+                raise self._fail(key, f"extent {asked} does not fit: axis {axis} has {shape[axis]}")
         for pattern in case.layouts:
             if not fnmatch.filter(self.layouts, pattern):
                 raise self._fail(f"{path}.layouts", f"{pattern!r} matches no layout of this study")
-        repeats = {**REPEATS, **self.study.repeats, **case.repeats}
+        repeats: Mapping[Any, int] = REPEATS | self.study.repeats | case.repeats
         resolved: dict[str, Any] = {
             "kind": case.kind,
             "shape": [shape[axis] for axis in axes],
@@ -337,13 +405,15 @@ class LoadedStudy:
             resolved["repeats"] = {state: repeats[state] for state in case.states}
         else:
             resolved["strategy"] = case.write if isinstance(case.write, str) else "box"
-            resolved["block"] = case.write if isinstance(case.write, dict) else None
+            resolved["block"] = block
             resolved["states"] = ["write"]
             resolved["repeats"] = {"write": repeats["write"]}
         for layout_name in resolved["layouts"]:
             chunk = self.layouts[layout_name]["chunks"]
             if case.shape and chunk and any(c > s for c, s in zip(chunk, resolved["shape"], strict=True)):
-                raise self._fail(f"{path}.shape", f"the chunks {chunk} of {layout_name} do not fit {resolved['shape']}")
+                raise self._fail(
+                    f"{path}.shape", f"the chunks {chunk} of {layout_name} do not fit {resolved['shape']}"
+                )
         return resolved
 
     def _check_criteria(self) -> None:
@@ -355,10 +425,14 @@ class LoadedStudy:
             if criterion.case not in self.cases:
                 raise self._fail(path, f"no case {criterion.case!r}; the study has {', '.join(self.cases)}")
             if criterion.state not in self.cases[criterion.case]["states"]:
-                raise self._fail(path, f"case {criterion.case!r} is not measured in state {criterion.state!r}")
+                raise self._fail(
+                    path, f"case {criterion.case!r} is not measured in state {criterion.state!r}"
+                )
         for name in self.study.recommendation.weights:
             if name not in self.cases:
-                raise self._fail("recommendation.weights", f"no case {name!r}; the study has {', '.join(self.cases)}")
+                raise self._fail(
+                    "recommendation.weights", f"no case {name!r}; the study has {', '.join(self.cases)}"
+                )
         for name in self.study.tradeoff:
             if name not in self.cases or self.cases[name]["kind"] != "read":
                 raise self._fail("tradeoff", f"{name!r} is not a read case of this study")

@@ -36,7 +36,7 @@ COLUMNS: dict[str, str] = {
     "chunk_bytes": "stored bytes of those chunks (of the selection, where contiguous), by arithmetic",
     "requested_bytes": "bytes that the library asked the kernel for (rchar)",
     "requested_reads": "read calls of the library (syscr)",
-    "requested_predicted_bytes": "what requested_bytes should be, index included; empty where not predictable",
+    "requested_predicted_bytes": "what requested_bytes should be, index included; empty if not predictable",
     "device_bytes": "bytes that came from the device (read_bytes), read-ahead included; 0 on FUSE",
     "written_bytes": "bytes that the library handed to the kernel (wchar)",
     "requested_writes": "write calls of the library (syscw)",
@@ -51,7 +51,7 @@ COLUMNS: dict[str, str] = {
     "padding_predicted_bytes": "the same by arithmetic",
     "index_bytes": "bytes of the chunk index, as the file reports it",
     "index_predicted_bytes": "the same by arithmetic; empty where not predictable",
-    "remainder_bytes": "what is left of the file: headers, groups, free space",
+    "remainder_bytes": "what is left of the file, in bytes: headers, groups, free space",
     "chunks": "number of chunks in the file (0: contiguous)",
     "chunks_predicted": "the same by arithmetic",
     "adjacent_share": "share of chunks that lie right behind their row-major predecessor",
@@ -75,8 +75,8 @@ COLUMNS: dict[str, str] = {
 }
 
 FILE_COLUMNS = (
-    "file_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes", "index_predicted_bytes",
-    "remainder_bytes", "chunks", "chunks_predicted", "adjacent_share",
+    "file_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes",
+    "index_predicted_bytes", "remainder_bytes", "chunks", "chunks_predicted", "adjacent_share",
 )  # fmt: skip
 TEXT = {
     "study", "site", "layout", "case", "kind", "phase", "state", "chunk_shape", "filters", "writer", "node",
@@ -92,7 +92,7 @@ def filters_text(filters: Iterable[Mapping[str, Any]]) -> str:
 
 
 def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The rows of one record. `expected` is the hash of today's specification (None: not in today's study)."""
+    """The rows of one record; `expected` is the hash of today's specification (None: it has no such cell)."""
     record = read_record(path)
     spec = record["specification"]
     layout, case, round_ = spec["layout"], spec["case"], spec["round"]
@@ -136,14 +136,24 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         if name in TEXT:
-            table[name] = table[name].fillna("").astype("str")
+            table[name] = table[name].astype("object").fillna("").astype("str")
         elif name in WHOLE:
             table[name] = table[name].astype("int64")
         elif name in YES_NO:
             table[name] = table[name].astype("boolean").fillna(False).astype(bool)
         else:
             table[name] = table[name].astype(np.float64)
-    return table.sort_values(["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True)
+    return table.sort_values(
+        ["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True
+    )
+
+
+def read_summary(path: str | Path) -> pd.DataFrame:
+    """A summary.csv as it was written: names stay text, and only an empty field is missing."""
+    header = pd.read_csv(path, nrows=0).columns
+    text = [name for name in header if name in TEXT]
+    numbers = {name: [""] for name in header if name not in TEXT}
+    return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=numbers)
 
 
 def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:

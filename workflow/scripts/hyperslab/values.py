@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
 
 CACHED_BYTES = 2**18
 
@@ -24,19 +23,21 @@ class Values(Protocol):
         """The values of the box at `origin` with `extent` elements, in row-major order."""
 
 
-def _mixed(index: npt.NDArray[np.uint64], salt: int) -> npt.NDArray[np.uint64]:
-    """splitmix64's finaliser (Steele, Lea, Flood 2014): one-to-one on 64-bit integers."""
-    z = index + np.uint64((salt * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+def _mixed(index: npt.NDArray[np.uint64], bits: int, salt: int) -> npt.NDArray[np.uint64]:
+    """A one-to-one mix of integers of `bits` bits, after splitmix64's finaliser (Steele, Lea, Flood 2014)."""
+    mask, half = np.uint64(2**bits - 1), np.uint64(bits // 2)
+    z = (index + np.uint64(salt * 0x9E3779B97F4A7C15 % 2**bits)) & mask
+    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+        z = ((z ^ (z >> half)) * np.uint64(factor)) & mask
+    return z ^ (z >> half)
 
 
 class MixedIndices:
     """v = a[z]·b[s] + c[z] + d[s], modulo 2^bits, where s numbers the leading indices and z is the last one.
 
-    a, b, c and d come from a one-to-one mix of 64 bits, so no two planes or spectra are alike: a wrong one
-    cannot pass for the right one. Unsigned integers wrap; other types hold the same whole numbers.
+    The pairs (a, c) and (b, d) come from one-to-one mixes, so no two planes or spectra are alike (up to
+    2^31 planes of 16-bit words, 2^15 of 8-bit ones): a wrong one cannot pass for the right one. Unsigned
+    integers wrap; other types hold the same whole numbers.
     """
 
     def __init__(self, shape: Sequence[int], dtype: str | np.dtype[Any]) -> None:
@@ -45,23 +46,31 @@ class MixedIndices:
         # Half a float's bits are always exact in its significand (binary16: 8 of 11).
         self._word = np.dtype(f"u{self.dtype.itemsize // (2 if self.dtype.kind == 'f' else 1)}")
 
-    def _words(self, index: npt.NDArray[np.uint64], salt: int) -> npt.NDArray[Any]:
-        # The high bits are the best mixed ones.
-        return (_mixed(index, salt) >> np.uint64(64 - 8 * self._word.itemsize)).astype(self._word)
+    def _words(
+        self, index: npt.NDArray[np.uint64], salt: int, odd: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Factor (odd if asked for: it then loses nothing) and addend of each index; no two pairs agree."""
+        bits = 8 * self._word.itemsize
+        width = min(64, 2 * bits - odd)
+        mixed = _mixed(index, width, salt)
+        factor = mixed >> np.uint64(bits) if width > bits else _mixed(index, width, salt + 1)
+        if odd:
+            factor = factor * np.uint64(2) + np.uint64(1)
+        return factor.astype(self._word), mixed.astype(self._word)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
         """Values of the box; same shape as `extent`."""
         last = np.arange(origin[-1], origin[-1] + extent[-1], dtype=np.uint64)
-        leading = np.zeros(extent[:-1], dtype=np.uint64)
+        leading = np.zeros(tuple(extent[:-1]) or (1,), dtype=np.uint64)
         for axis in range(len(extent) - 1):
             stride = np.uint64(math.prod(self.shape[axis + 1 : -1]))
             steps = np.arange(origin[axis], origin[axis] + extent[axis], dtype=np.uint64) * stride
             leading = leading + steps.reshape([-1 if a == axis else 1 for a in range(len(extent) - 1)])
-        a, c = self._words(last, 1) | self._word.type(1), self._words(last, 3)
-        b, d = (self._words(leading, salt).reshape(-1, 1) for salt in (2, 4))
+        a, c = self._words(last, 1, odd=True)
+        b, d = (words.reshape(-1, 1) for words in self._words(leading, 3, odd=False))
         out = np.empty(tuple(extent), self._word)
         rows = out.reshape(-1, extent[-1])
-        # Three passes over a piece that stays in the processor's cache are several times faster than over all.
+        # Three passes over a piece that stays in the processor's cache are much faster than over all.
         step = max(1, CACHED_BYTES // max(a.nbytes, 1))
         for row in range(0, len(rows), step):
             piece = rows[row : row + step]
@@ -72,7 +81,7 @@ class MixedIndices:
 
 
 class ConstantPerSpectrum:
-    """The document's own fill: every element of spectrum (x, y) is x·ny + y. Does not verify along the last axis."""
+    """The document's own fill: all of spectrum (x, y) is x·ny + y. Does not verify along the last axis."""
 
     def __init__(self, shape: Sequence[int], dtype: str | np.dtype[Any]) -> None:
         self.shape = tuple(shape)
@@ -88,9 +97,9 @@ class ConstantPerSpectrum:
 def donor_runs(start: int, stop: int, size: int, held: int, window: int) -> Iterator[tuple[int, int, int]]:
     """(array index, donor index, length) of the runs that fill array indices start … stop-1 along one axis.
 
-    The document's rule: an axis of `size` elements is filled window by window with the donor's values at the same
-    indices; a window that runs past the donor's `held` elements takes the donor's last window of equal length.
-    One window for all layouts (the document takes each layout's chunk), or layouts would hold different arrays.
+    The document's rule: an axis of `size` elements is filled window by window with the donor's values at the
+    same indices; a window that runs past the donor's `held` elements takes the donor's last window of equal
+    length. One window for all layouts (the document takes each layout's chunk), or their arrays would differ.
     """
     while start < stop:
         first = start - start % window
@@ -102,7 +111,7 @@ def donor_runs(start: int, stop: int, size: int, held: int, window: int) -> Iter
 
 
 class Donor:
-    """A donor array (memory-mapped, cut to what is used and in the dataset's type) spread over a larger shape."""
+    """A donor array (memory-mapped, cut to what is used, in the dataset's type), spread over a shape."""
 
     def __init__(self, shape: Sequence[int], path: str, window: Sequence[int] | None = None) -> None:
         self.shape = tuple(shape)
@@ -121,7 +130,10 @@ class Donor:
         return out
 
 
-FILLS = {"mixed": MixedIndices, "constant-per-spectrum": ConstantPerSpectrum}
+FILLS: dict[str, Callable[[Sequence[int], str], Values]] = {
+    "mixed": MixedIndices,
+    "constant-per-spectrum": ConstantPerSpectrum,
+}
 
 
 def open_values(dataset: Mapping[str, Any], donor_path: str | None = None) -> Values:
@@ -130,5 +142,4 @@ def open_values(dataset: Mapping[str, Any], donor_path: str | None = None) -> Va
         if donor_path is None:
             raise ValueError("the dataset has a donor, but no prepared donor file was given")
         return Donor(dataset["shape"], donor_path, dataset["donor"].get("window"))
-    fill: type[MixedIndices] | type[ConstantPerSpectrum] = FILLS[dataset["fill"]]
-    return fill(dataset["shape"], dataset["dtype"])
+    return FILLS[dataset["fill"]](dataset["shape"], dataset["dtype"])

@@ -31,7 +31,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case yields: one row a repeat, the file's report, and the states that could not be had, with reasons."""
+    """What a case yields: one row a repeat, the file's report, and why which states could not be had."""
 
     repeats: list[dict[str, Any]]
     report: dict[str, Any]

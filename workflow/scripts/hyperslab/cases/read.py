@@ -1,4 +1,4 @@
-"""Timed selections: cold, warm and session. The stopwatch is in `_timed_selection`, `_timed_open` and `_timed_close`."""
+"""Timed selections: cold, warm and session. Stopwatches: `timed_selection`, `_timed_open`, `_timed_close`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _timed_close(opened: OpenArray) -> float:
 
 
 class _Session:
-    """Selections in one process: counters around the stopwatch, digests of what was read for the final check."""
+    """Selections in one process: counters around the stopwatch, digests of what was read."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -88,8 +88,8 @@ class _Session:
             for (state, repeat, box, found), right in zip(self._read, expected, strict=True):
                 if found != right:
                     raise VerificationError(
-                        f"{self._context.path}: selection {repeat} of state {state} differs from what was written: "
-                        f"origin {box.origin}, extent {box.extent}"
+                        f"{self._context.path}: selection {repeat} of state {state} differs from what was "
+                        f"written: origin {box.origin}, extent {box.extent}"
                     )
 
 
@@ -97,8 +97,7 @@ def _evicted(context: Context, descriptor: int) -> float:
     """Empty the page cache of the file and return the resident share; raises NotInState where that fails."""
     if context.memory_resident:
         return pagecache.resident_share(descriptor)
-    pagecache.evict(descriptor)
-    share = pagecache.resident_share(descriptor)
+    share = pagecache.evict(descriptor, COLD_AT_MOST)
     if share > COLD_AT_MOST:
         raise NotInState(f"{share:.1%} of the file stayed in the page cache")
     return share
@@ -115,7 +114,9 @@ def _filled(descriptor: int) -> float:
     return share
 
 
-def _on_one_open_file(context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]) -> None:
+def _on_one_open_file(
+    context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]
+) -> None:
     """All selections in order on one open file, as "session" (first evicted) or "warm" (first filled)."""
     share = _filled(descriptor) if state == "warm" else _evicted(context, descriptor)
     opened, open_s = _timed_open(context)
@@ -128,7 +129,9 @@ def _on_one_open_file(context: Context, session: _Session, descriptor: int, stat
     row["close_s"] = _timed_close(opened)
 
 
-def _each_on_a_cold_file(context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]) -> None:
+def _each_on_a_cold_file(
+    context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]
+) -> None:
     """Evict, open, one selection, close: a web service's request."""
     name = "library-cold" if context.memory_resident else state
     for repeat, box in enumerate(boxes):

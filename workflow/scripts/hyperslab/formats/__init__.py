@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from hyperslab.selections import Box
+from hyperslab.values import Values
 
 # name in a study -> module; imported when used, so that planning needs none of them.
 FORMATS = {"hdf5": "hyperslab.formats.hdf5"}
@@ -38,11 +39,14 @@ class Format(Protocol):
     def open(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
 
-    def generate(self, path: str, spec: dict[str, Any], values: Any) -> str:
+    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
         """Fill a new file by any way that yields the plain writer's file; says which way it was."""
 
     def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
         """What the file says of itself: sizes in bytes, chunk counts and the effective settings."""
+
+    def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """What `predict` needs from the file."""
 
     def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
         """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested."""
@@ -53,5 +57,3 @@ def load(name: str) -> Format:
     module = importlib.import_module(FORMATS[name])
     format_: Format = module.FORMAT
     return format_
-
-

@@ -10,24 +10,24 @@ from h5py import h5p, h5z
 Filter = dict[str, Any]
 
 
-def _lzf(creation: h5p.PropDCID, _: Filter, __: int) -> None:
+def _lzf(creation: h5p.PropDCID, _: Filter) -> None:
     creation.set_filter(h5z.FILTER_LZF, h5z.FLAG_OPTIONAL)
 
 
-# name -> (how to set it, given the property list, the study's options and the item size)
-SETTERS: dict[str, Callable[[h5p.PropDCID, Filter, int], None]] = {
-    "gzip": lambda creation, options, _: creation.set_deflate(options.get("level", 4)),
-    "shuffle": lambda creation, _, __: creation.set_shuffle(),
-    "fletcher32": lambda creation, _, __: creation.set_fletcher32(),
+# name -> how to put it on a property list with the study's options
+SETTERS: dict[str, Callable[[h5p.PropDCID, Filter], None]] = {
+    "gzip": lambda creation, options: creation.set_deflate(options.get("level", 4)),
+    "shuffle": lambda creation, _: creation.set_shuffle(),
+    "fletcher32": lambda creation, _: creation.set_fletcher32(),
     "lzf": _lzf,
-    "szip": lambda creation, options, _: creation.set_szip(h5z.SZIP_NN_OPTION_MASK, options.get("block", 16)),
+    "szip": lambda creation, options: creation.set_szip(h5z.SZIP_NN_OPTION_MASK, options.get("block", 16)),
 }
 
 
-def apply(creation: h5p.PropDCID, chosen: Sequence[Filter], dtype: str) -> None:
+def apply(creation: h5p.PropDCID, chosen: Sequence[Filter]) -> None:
     """Put the filters on a dataset creation property list, in the order given."""
     for options in chosen:
-        SETTERS[options["name"]](creation, options, 0)
+        SETTERS[options["name"]](creation, options)
 
 
 def describe(creation: h5p.PropDCID) -> list[str]:

@@ -14,8 +14,9 @@ from h5py import h5d, h5f, h5g, h5o, h5p, h5s, h5t
 
 from hyperslab import chunks as arithmetic
 from hyperslab.formats import filters
-from hyperslab.formats.tiles import fill_chunks, fill_contiguous
+from hyperslab.formats.tiles import fill_chunks, fill_contiguous, in_array_order, tiles
 from hyperslab.selections import Box
+from hyperslab.values import Values
 
 DATASET = b"data"
 LIBVER = {
@@ -93,7 +94,7 @@ def _create(path: str, spec: dict[str, Any], access: h5p.PropFAID, allocate_earl
     order = _disk_order(spec)
     if layout["chunks"]:
         creation.set_chunk(tuple(layout["chunks"][axis] for axis in order))
-        filters.apply(creation, layout["filters"], dataset["dtype"])
+        filters.apply(creation, layout["filters"])
     else:
         creation.set_layout(h5d.CONTIGUOUS)
     if allocate_early:
@@ -119,22 +120,23 @@ class Hdf5:
     def create_plain(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
         """As `create`, without a chunk cache: chunks reach the file in the order in which they are written.
 
-        A chunk cache evicts by slot, so chunks whose slots collide overtake others (the order is part of a layout).
+        A chunk cache evicts by slot, so some chunks overtake others (their order is part of a layout).
         """
         return Hdf5Array(_create(path, spec, _access(spec, chunk_cache_bytes=0), False), _disk_order(spec))
 
-    def generate(self, path: str, spec: dict[str, Any], values: Any) -> str:
+    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
         """Fill a new file; returns "allocated" for the shortcut, else "plain".
 
-        The shortcut: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
-        into the allocated places through the kernel. Offsets, index and values equal those of the plain writer
-        for unfiltered data with version-1 B-trees and for contiguous data (tested per family of layouts).
+        The shortcut: HDF5 allocates all chunks in row-major order while it creates the dataset, the values
+        go into the allocated places through the kernel. Offsets, index and values equal those of the plain
+        writer for unfiltered data with version-1 B-trees and for contiguous data (tested per family of
+        layouts).
         """
         layout = spec["layout"]
         order = _disk_order(spec)
         shortcut = not layout["filters"] and layout["settings"]["libver"] in ("earliest", "v108")
         if not shortcut:
-            self._write_plain(path, spec, values)
+            self.write_plain(path, spec, values)
             return "plain"
         file = _create(path, spec, _access(spec), True)
         dataset = file[DATASET].id
@@ -151,7 +153,7 @@ class Hdf5:
             fill_contiguous(path, offset, shape, values, order)
         return "allocated"
 
-    def _write_plain(self, path: str, spec: dict[str, Any], values: Any) -> None:
+    def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
         """Row-major over the chunks on disk, each written once."""
         order = _disk_order(spec)
         shape = [spec["dataset"]["shape"][axis] for axis in order]
@@ -159,12 +161,9 @@ class Hdf5:
         step = [chunk[axis] for axis in order] if chunk else [1] * len(shape)
         opened = self.create_plain(path, spec)
         try:
-            from hyperslab.formats.tiles import read_tile, tiles
-
-            itemsize = np.dtype(spec["dataset"]["dtype"]).itemsize
-            for tile in tiles(shape, step, itemsize):
-                block = read_tile(values, tile, order)
-                opened._dataset[tile.slices()] = block
+            for tile in tiles(shape, step, values.dtype.itemsize):
+                box = in_array_order(tile, order)
+                opened.write(box, values.block(box.origin, box.extent))
         finally:
             opened.close()
 
@@ -228,10 +227,14 @@ class Hdf5:
         if layout["settings"]["libver"] in ("earliest", "v108"):
             return arithmetic.btree_nodes(count) * arithmetic.btree_node_bytes(dimensions)
         chunk_bytes = math.prod(layout["chunks"]) * np.dtype(dataset["dtype"]).itemsize
-        return arithmetic.fixed_array_bytes(count, bool(layout["filters"]), chunk_bytes)
+        # HDF5 2.0 introduced data layout message version 5, whose chunk sizes take 8 bytes.
+        newest = LIBVER[layout["settings"]["libver"]] > h5f.LIBVER_V114
+        return arithmetic.fixed_array_bytes(
+            count, bool(layout["filters"]), chunk_bytes, 8 if newest else None
+        )
 
     def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
-        """What prediction needs from the file: stored bytes of each chunk, by row-major number, where filtered."""
+        """What `predict` needs from the file: where filtered, stored bytes of each chunk, row-major."""
         if not spec["layout"]["filters"]:
             return {}
         sizes = array("q")
@@ -243,7 +246,7 @@ class Hdf5:
         return {"chunk_sizes": sizes}
 
     def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
-        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask the kernel for, NaN if unknown.
+        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
 
         `requested` holds for one selection on a freshly opened file: chunks that fit the chunk cache (and all
         filtered ones) are read whole, and so is every index node on the way to them.

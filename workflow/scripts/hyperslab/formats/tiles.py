@@ -1,4 +1,4 @@
-"""Filling a file quickly: runs of whole chunks, made by one thread while another hands the last one to the kernel."""
+"""Filling a file quickly: runs of whole chunks, made by one thread while another writes the last one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from hyperslab.values import Values
 TILE_BYTES = 32 * 2**20
 
 
-def tiles(shape: Sequence[int], chunk: Sequence[int], itemsize: int, limit: int = TILE_BYTES) -> Iterator[Box]:
+def tiles(
+    shape: Sequence[int], chunk: Sequence[int], itemsize: int, limit: int = TILE_BYTES
+) -> Iterator[Box]:
     """Boxes of whole chunks (cut at the array's edge) that cover `shape` in row-major chunk order.
 
-    Each is a run of consecutive chunks: several along one axis, all along those after it, one along those before.
+    Each is a run of consecutive chunks: several along one axis, all along later ones, one along earlier ones.
     """
     counts = chunks_per_axis(shape, chunk)
     one = math.prod(chunk) * itemsize
@@ -37,10 +39,15 @@ def tiles(shape: Sequence[int], chunk: Sequence[int], itemsize: int, limit: int 
         yield Box(tuple(first), tuple(b - a for a, b in zip(first, last, strict=True)))
 
 
+def in_array_order(tile: Box, order: Sequence[int]) -> Box:
+    """A box given in disk order, in array terms; `order` lists the array's axes as they lie on disk."""
+    return tile.permuted([order.index(axis) for axis in range(len(order))])
+
+
 def read_tile(values: Values, tile: Box, order: Sequence[int]) -> npt.NDArray[Any]:
     """The values of a box given in disk order."""
-    array_box = tile.permuted([order.index(axis) for axis in range(len(order))])
-    return values.block(array_box.origin, array_box.extent).transpose(order)
+    box = in_array_order(tile, order)
+    return values.block(box.origin, box.extent).transpose(order)
 
 
 def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray[Any]:
@@ -58,7 +65,7 @@ def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray
 
 def _write_runs(descriptor: int, data: npt.NDArray[Any], offsets: npt.NDArray[np.int64], size: int) -> None:
     """Write consecutive chunks of `size` bytes to their `offsets`, neighbours in one call."""
-    view = memoryview(data).cast("B")
+    view = data.data.cast("B")
     breaks = np.flatnonzero(np.diff(offsets) != size) + 1
     bounds = [0, *breaks.tolist(), len(offsets)]
     for first, last in zip(bounds, bounds[1:], strict=False):
@@ -94,7 +101,9 @@ def fill_chunks(
     _pipeline(path, ((data, places, size) for data, places in produce()))
 
 
-def fill_contiguous(path: str, offset: int, shape: Sequence[int], values: Values, order: Sequence[int]) -> None:
+def fill_contiguous(
+    path: str, offset: int, shape: Sequence[int], values: Values, order: Sequence[int]
+) -> None:
     """Put `values` into a contiguous dataset whose storage starts at `offset`; shape in disk order."""
     itemsize = values.dtype.itemsize
 

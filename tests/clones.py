@@ -1,0 +1,92 @@
+"""A clone of the workflow with a tiny study of its own, measured once and copied for each test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+PARTS = ("Snakefile", "rules", "config", "workflow", "envs", "profiles")
+
+TINY: dict[str, Any] = {
+    "title": "A tiny study",
+    "dataset": {"axes": ["x", "y", "z"], "shape": [8, 8, 256], "dtype": "uint16"},
+    "layouts": {"contiguous": None, "auto": {"chunks": "auto"}, "4x4x64": {"chunks": [4, 4, 64]}},
+    "cases": {
+        "slices": {"read": {"z": 5}, "states": ["cold", "warm", "session"]},
+        "write": {"write": "chunk", "layouts": ["4x4x64"]},
+    },
+    "sites": ["disk"],
+    "rounds": 3,
+    "repeats": {"cold": 3, "warm": 3, "session": 4, "write": 2},
+    "score": {"criteria": [{"case": "slices", "below": 0.1}], "target": 1},
+    "recommendation": {"confirm_rounds": 1, "size_bound": 2.0},
+}
+
+
+class Clone:
+    """A working copy of the project in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def write_study(self, name: str, study: dict[str, object]) -> None:
+        """Put a study among those of the clone."""
+        file = self.directory / "config" / "studies" / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
+
+    def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """`snakemake --profile profiles/local …` in the clone."""
+        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
+        environment = {**os.environ, "NO_COLOR": "1"}
+        return subprocess.run(
+            command,
+            cwd=self.directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def build(self, *arguments: str) -> str:
+        """As `run`, and it must succeed; returns everything it printed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return done.stdout + done.stderr
+
+    def planned(self, *arguments: str) -> Counter[str]:
+        """Which jobs a dry run plans, by rule."""
+        text = self.build("--dry-run", *arguments)
+        if "Nothing to be done" in text:
+            return Counter()
+        table = text.split("Job stats:")[-1].split("\n\n")[0]
+        jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.MULTILINE)}
+        return Counter({rule: count for rule, count in jobs.items() if rule not in ("total", "all")})
+
+
+def make_clone(directory: Path) -> Clone:
+    """A clone with the study `tiny`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        source = REPOSITORY / part
+        if source.is_dir():
+            shutil.copytree(
+                source, directory / part, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
+            )
+        else:
+            shutil.copy2(source, directory / part)
+    clone = Clone(directory)
+    clone.write_study("tiny", TINY)
+    return clone
+
+
+REPORT = "results/tiny/report.html"

@@ -1,0 +1,136 @@
+"""A tiny study, its tables, and a look at the page made of them, for the tests of the report."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.recommend import recommend, size_bound
+from hyperslab.report.build import build_page
+from hyperslab.report.model import Page
+from hyperslab.scoring import absolute_score, matched_score
+from hyperslab.statistics import summarise
+from hyperslab.tables import TEXT, tidy
+
+LAYOUTS = {"contiguous": None, "auto": [2, 2, 5], "4x4x2": [4, 4, 2]}
+# Seconds in an average round; the confirming rounds have another truth, so that it shows which are quoted.
+MAIN = {"contiguous": (0.08, 0.08), "auto": (0.02, 0.02), "4x4x2": (0.01, 0.01)}
+CONFIRM = {"contiguous": (0.04, 0.04), "auto": (0.02, 0.02), "4x4x2": (0.01, 0.01)}
+CRITERIA = [{"case": "slices", "state": "cold", "statistic": "median_s", "below": 0.05},
+            {"statistic": "file_bytes", "below": 2 * 2**20, "title": "file < 2 MiB"}]  # fmt: skip
+# What all repeats share.
+NUMBERS = {"asked_bytes": 10, "requested_bytes": 20, "requested_predicted_bytes": 20, "resident_before": 0.0,
+           "data_bytes": 2000, "padding_bytes": 4, "padding_predicted_bytes": 4, "index_bytes": 6,
+           "index_predicted_bytes": 6, "chunks": 1, "chunks_predicted": 1, "probe_compute_s": 1e-3,
+           "probe_read_s": 1e-4}  # fmt: skip
+HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=y>"""
+
+
+def meta(**changes: Any) -> dict[str, Any]:
+    """What the report asks of a study of two read cases."""
+    layouts = {
+        name: {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None}
+        for name, chunks in LAYOUTS.items()
+    }
+    case = {"kind": "read", "states": ["cold"], "shape": [10, 10, 10]}
+    cases = {"slices": {**case, "title": "some slices"}, "spectra": {**case, "title": "some spectra"}}
+    study = {
+        "name": "tiny",
+        "title": "A tiny study",
+        "source": "nowhere",
+        "axes": list("xyz"),
+        "shape": [10, 10, 10],
+        "dtype": "uint16",
+        "itemsize": 2,
+        "raw_bytes": 2000,
+        "fill": "mixed",
+        "layouts": layouts,
+        "cases": cases,
+        "rounds": 3,
+        "states": ["cold"],
+        "size_bound": 1000,
+        "tradeoff": ["slices", "spectra"],
+    }
+    return {**study, **changes}
+
+
+def measured(times: Mapping[str, tuple[float, float]], phase: str, rounds: int = 3) -> pd.DataFrame:
+    """Repeats with the given times; rounds differ by a factor that all cells share, cells by a little."""
+    rows = []
+    for (layout, pair), number, repeat in itertools.product(times.items(), range(rounds), range(3)):
+        for case, seconds in zip(("slices", "spectra"), pair, strict=True):
+            own = 1 + 0.001 * ((7 * number + len(layout + case)) % 5)
+            row: dict[str, Any] = dict.fromkeys(TEXT, "")
+            row |= {"study": "tiny", "site": "disk", "layout": layout, "case": case, "kind": "read"}
+            row |= {"phase": phase, "round": number, "state": "cold", "repeat": repeat}
+            row["time_s"] = seconds * 1.1**number * own * (1 + 0.01 * (repeat - 1))
+            row["file_bytes"] = 2e6 if layout != "contiguous" else 1e6
+            rows.append(row | NUMBERS)
+    return tidy(rows)
+
+
+CONTEXT = {
+    "site": "disk", "machine": {"node": "n", "cores": 2, "reclaims_by_itself": False}, "cells": 18,
+    "file_system": {"type": "ext4", "memory_resident": False, "server_cache": "not controlled"},
+    "versions": {"hdf5": "2.0.0"}, "settings": {}, "locks": {"node": True, "root": True}, "skipped": {},
+}  # fmt: skip
+
+
+def inputs(main: pd.DataFrame, confirmation: pd.DataFrame | None, **changes: Any) -> dict[str, Any]:
+    """The arguments of `build_page`, as the rules make them from `main`."""
+    summary = summarise(main[~main["stale"]])
+    score = {
+        "criteria": CRITERIA,
+        "published": ["4x4x2"],
+        "absolute": json.loads(absolute_score(summary, CRITERIA).to_json(orient="records")),
+        "matched": [
+            entry.to_dict() for entry in matched_score(summary, CRITERIA, 1, list(LAYOUTS), ["4x4x2"])
+        ],
+    }
+    chosen = recommend(summary, None, size_bound(2000, 1000), contiguous="contiguous", automatic="auto")
+    answer = {"contiguous": "contiguous", "automatic": "auto", "sites": [entry.to_dict() for entry in chosen]}
+    expected = [
+        ("disk", layout, case, f"r{number}")
+        for layout, case, number in itertools.product(LAYOUTS, ("slices", "spectra"), range(3))
+    ]
+    given = {
+        "study": meta(), "measurements": main, "summary": summary, "context": [CONTEXT], "score": score,
+        "recommendation": answer, "confirmation": confirmation, "figures": {}, "expected": expected,
+    }  # fmt: skip
+    return {**given, **changes}
+
+
+def page_of(**changes: Any) -> Page:
+    """The page of the tiny study, with confirming rounds unless changed."""
+    return build_page(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm")) | changes)
+
+
+class Tags(HTMLParser):
+    """Every element with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def assert_self_contained(html: str) -> None:
+    """No script, no handler, and no address but data: and places in the page."""
+    for tag, attributes in Tags(html).found:
+        assert tag not in ("script", "iframe", "object", "embed", "base", "form")
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href", "srcset", "action", "poster", "background"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:", "#")), (tag, name, value)
+    assert "url(" not in html
+    assert "@import" not in html
+    assert "http://" not in html
+    assert "https://" not in html

@@ -1,0 +1,65 @@
+"""Small specifications that several tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hyperslab.values import MixedIndices
+
+AXES = "vwxyz"
+SETTINGS = {
+    "chunk_cache_bytes": 2**20,
+    "chunk_cache_slots": 521,
+    "chunk_cache_w0": 0.75,
+    "sieve_bytes": 65536,
+    "libver": "earliest",
+}
+
+
+def file_specification(
+    shape: Sequence[int],
+    chunks: Sequence[int] | None = None,
+    order: str | None = None,
+    filters: Sequence[dict[str, Any]] = (),
+    dtype: str = "uint16",
+    **settings: Any,
+) -> dict[str, Any]:
+    """What generate is told; the axes are the last letters of "vwxyz", `order` has them as on disk."""
+    axes = list(AXES[-len(shape) :])
+    layout = {
+        "format": "hdf5",
+        "chunks": list(chunks) if chunks else None,
+        "order": list(order) if order else axes,
+        "filters": list(filters),
+        "settings": {**SETTINGS, **settings},
+    }
+    return {
+        "dataset": {"axes": axes, "shape": list(shape), "dtype": dtype, "fill": "mixed"},
+        "layout": layout,
+    }
+
+
+def values_of(spec: dict[str, Any]) -> MixedIndices:
+    """The values with which the file of a specification is filled."""
+    return MixedIndices(spec["dataset"]["shape"], spec["dataset"]["dtype"])
+
+
+def read_cell(
+    spec: dict[str, Any], extent: Sequence[int], repeats: dict[str, int], seed: int = 1
+) -> dict[str, Any]:
+    """What measure is told of a read case: a box of `extent`, so many repeats of each state."""
+    case = {"name": "box", "kind": "read", "extent": list(extent), "states": list(repeats)}
+    return {**spec, "case": case, "repeats": repeats, "seed": seed, "round": "r0", "protocol": 1}
+
+
+def write_cell(spec: dict[str, Any], strategy: str, repeats: int, block: Any = None) -> dict[str, Any]:
+    """What measure is told of a write case."""
+    case = {"name": "all", "kind": "write", "strategy": strategy, "block": block, "states": ["write"]}
+    return {**spec, "case": case, "repeats": {"write": repeats}, "seed": 1, "round": "r0", "protocol": 1}
+
+
+# One read case in all its states; the array has edge chunks along no axis but the last.
+SHAPE = (20, 24, 800)
+STATES = {"cold": 4, "warm": 5, "session": 6}
+CELL = read_cell(file_specification(SHAPE, (4, 4, 128)), (5, 5, 100), STATES)

@@ -1,0 +1,69 @@
+"""A study to change and spoil, and what Hyperslab says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hyperslab.errors import ConfigurationError
+from hyperslab.study import LoadedStudy
+
+Content = dict[str, Any]
+
+BASE = """
+title: a study
+dataset: {axes: [x, y, z], shape: [20, 30, 400], dtype: uint16}
+settings: {chunk_cache_bytes: 1048576}
+layouts:
+  contiguous:
+  auto: {chunks: auto}
+  4x4x64: {chunks: [4, 4, 64]}
+grids:
+  - {name: "{m}by{n}", over: {m: [1, 2], n: [10, 100]}, chunks: [m, m, n]}
+cases:
+  slices: {read: {z: 25}, states: [cold, warm, session]}
+  write: {write: chunk}
+rounds: 3
+repeats: {cold: 7}
+recommendation: {weights: {slices: 2}}
+score:
+  criteria:
+    - {case: slices, below: 0.1}
+tradeoff: [slices]
+"""
+
+
+def load(directory: Path, content: str | bytes | Content) -> LoadedStudy:
+    """The study of a file with this content."""
+    file = directory / "mine.yaml"
+    text = yaml.safe_dump(content) if isinstance(content, dict) else content
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return LoadedStudy(file)
+
+
+def mistake(directory: Path, content: str | bytes | Content) -> str:
+    """The one line about a faulty study, without the name of the file that it begins with."""
+    with pytest.raises(ConfigurationError) as error:
+        load(directory, content)
+    text = str(error.value)
+    assert text.splitlines() == [text]
+    start = f"{directory / 'mine.yaml'}: "
+    assert text.startswith(start)
+    return text.removeprefix(start)
+
+
+def changed(path: str, value: Any) -> Content:
+    """The base study with the value at a dotted path replaced, or with that key taken away (value ...)."""
+    content: Content = yaml.safe_load(BASE)
+    *parents, last = path.split(".")
+    inner: Any = content
+    for part in parents:
+        inner = inner[int(part) if isinstance(inner, list) else part]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[int(last) if isinstance(inner, list) else last] = value
+    return content

@@ -1,0 +1,51 @@
+"""What the unit tests share: directories on a real disk and in memory, and patience on a busy machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from hyperslab.machine import describe_file_system
+
+# A deadline for each example would fail tests where other jobs take the processor.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+
+def _directory(where: Path, memory_resident: bool) -> Iterator[Path] | None:
+    """A temporary directory below `where`, or None where that is not the kind of file system wanted."""
+    if (
+        not os.access(where, os.W_OK)
+        or describe_file_system(str(where))["memory_resident"] != memory_resident
+    ):
+        return None
+    return _removed_later(where)
+
+
+def _removed_later(where: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hyperslab-test-", dir=where) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def disk(require: Callable[[str | None], None]) -> Iterator[Path]:
+    """A directory on a disk, whose files the page cache can lose."""
+    for where in (Path(tempfile.gettempdir()), Path.cwd()):
+        if found := _directory(where, memory_resident=False):
+            yield from found
+            return
+    require("no temporary or current directory on a disk")
+
+
+@pytest.fixture(scope="session")
+def memory(require: Callable[[str | None], None]) -> Iterator[Path]:
+    """A directory on a file system in memory."""
+    if found := _directory(Path("/dev/shm"), memory_resident=True):
+        yield from found
+        return
+    require("no file system in memory at /dev/shm")

@@ -1,0 +1,168 @@
+"""Figures of lines, fields and points: ramp, grid, trade-off and counts hold the numbers of the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_samples import GRID, LAYOUTS, STUDY, data, data_of, line, picture, pooled, repeats
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from hyperslab import figures
+from hyperslab.recommend import pareto
+
+# The ramp
+
+
+def test_the_ramp_keeps_the_order_of_selections_and_every_round() -> None:
+    panels = {axes.get_title(loc="left"): axes for axes in picture("ramp-slices").axes}
+    assert list(panels) == ["★ 4x4x128", "4x4x256", "contiguous", "auto"]
+    axes = panels["auto"]
+    here = data().measurements.query("site == 'disk' and case == 'slices' and state == 'session'")
+    here = here[here["layout"] == "auto"].sort_values("repeat")
+    for number in range(3):
+        x, y = line(axes, f"round {number}")
+        assert x.tolist() == [1, 2, 3, 4, 5]
+        assert y == pytest.approx(here.loc[here["round"] == number, "time_s"].to_numpy())
+    mean = np.exp(here.assign(log=np.log(here["time_s"])).groupby("repeat")["log"].mean())
+    assert line(axes, "mean")[1] == pytest.approx(mean.to_numpy())
+    assert sum(drawn.get_label() == "other" for drawn in axes.lines) == len(LAYOUTS) - 1
+    assert axes.get_yscale() == "log"
+
+
+def test_few_layouts_have_a_panel_each() -> None:
+    table = repeats()
+    few = ["contiguous", "2x2x64", "4x4x256"]
+    figure = figures.draw("ramp-slices", "disk", data_of(table[table["layout"].isin(few)]))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == few
+
+
+# The grid
+
+
+def test_heat_maps_hold_the_pooled_medians() -> None:
+    figure = picture("grid-slices")
+    panels = {axes.get_title(loc="left").split(" [")[0]: axes for axes in figure.axes if axes.texts}
+    assert list(panels) == ["cold", "warm"]
+    for state, axes in panels.items():
+        medians = pooled("slices", state)
+        expected = np.array([[medians[f"{m}x{m}x{n}"] for n in (64, 128, 256)] for m in (2, 4)])
+        field = axes.collections[0]
+        assert np.asarray(field.get_array()).reshape(2, 3) == pytest.approx(expected)
+        assert isinstance(field.norm, LogNorm)
+        unit = axes.get_title(loc="left").split("[")[1].split("]")[0]
+        scale = {"ms": 1e-3, "µs": 1e-6}[unit]
+        words = [float(text.get_text()) * scale for text in axes.texts]
+        assert words == pytest.approx(expected.ravel(), rel=0.06)
+        assert "contiguous 9" in axes.get_title(loc="left")
+        assert [text.get_text() for text in axes.get_yticklabels()] == ["2", "4"]
+
+
+def test_the_recommended_cell_is_framed() -> None:
+    axes = picture("grid-slices").axes[0]
+    frames = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    # Row m = 4 is the second from the top, column n = 128 the second from the left.
+    assert {frame.get_xy() for frame in frames} == {(1, 1)}
+
+
+def test_the_contiguous_layout_is_a_line_in_the_colour_bar_where_it_lies_within() -> None:
+    def marks(figure: Any) -> set[float]:
+        bar = figure.axes[0].collections[0].colorbar.ax
+        return {float(drawn.get_ydata()[0]) for drawn in bar.lines}
+
+    assert marks(picture("grid-slices")) == set()
+    table = repeats()
+    between = table["time_s"].mask(table["layout"] == "contiguous", 0.001)
+    figure = figures.draw("grid-slices", "disk", data_of(table.assign(time_s=between)))
+    assert marks(figure) == pytest.approx({0.001})
+
+
+def test_an_unmeasured_cell_is_a_dash() -> None:
+    table = repeats()
+    figure = figures.draw("grid-slices", "disk", data_of(table[table["layout"] != "2x2x128"]))
+    (dash,) = (text for text in figure.axes[0].texts if text.get_text() == "–")
+    assert dash.get_position() == (1.5, 0.5)
+
+
+def test_a_grid_of_one_variable_is_one_row_and_each_grid_has_its_panels() -> None:
+    row = {name: [n] for name, (m, n) in GRID.items() if m == 4}
+    grids = [*STUDY["grids"], {"name": "4x4x{n}", "variables": ["n"], "layouts": row}]
+    study = {**STUDY, "grids": grids}
+    figure = figures.draw("grid-slices", "disk", dataclasses.replace(data(), study=study))
+    panels = [axes for axes in figure.axes if axes.texts]
+    assert [len(axes.texts) for axes in panels] == [6, 6, 3, 3]
+    assert [text.get_text() for text in panels[2].get_xticklabels()] == ["64", "128", "256"]
+    assert panels[2].get_xlabel() == "n"
+    assert panels[2].get_title(loc="left").startswith("4x4x{n}, cold")
+
+
+# The trade-off
+
+
+@pytest.mark.parametrize(("number", "state"), [(0, "cold"), (1, "warm")])
+def test_the_front_is_joined_and_every_layout_has_its_point(number: int, state: str) -> None:
+    axes = picture("tradeoff").axes[number]
+    points = pd.DataFrame({case: pooled(case, state) for case in ("slices", "spectra")})
+    front = points[pareto(points, ["slices", "spectra"])].sort_values("slices")
+    assert 2 < len(front) < len(points)
+    x, y = line(axes, "Pareto front")
+    assert x == pytest.approx(front["slices"].to_numpy())
+    assert y == pytest.approx(front["spectra"].to_numpy())
+    places = np.vstack([np.asarray(drawn.get_offsets()) for drawn in axes.collections])
+    for point in points.to_numpy():
+        assert np.isclose(places, point).all(axis=1).any()
+    named = {text.get_text().removeprefix("★ ") for text in axes.texts}
+    assert named == set(front.index) | {"contiguous", "auto", "4x4x128"}
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_title(loc="left") == state
+
+
+def test_names_of_points_do_not_cover_each_other() -> None:
+    # Many layouts on one front, close together.
+    rng = np.random.default_rng(1)
+    template = repeats().query("site == 'disk' and layout == '4x4x64'")
+    parts = [repeats()]
+    for number in range(24):
+        slower = {"slices": 1.25**number, "spectra": 1.2**-number}
+        factor = template["case"].map(slower).fillna(1) * rng.uniform(0.97, 1.03)
+        parts.append(template.assign(layout=f"layout-{number}", time_s=template["time_s"] * factor))
+    figure = figures.draw("tradeoff", "disk", data_of(pd.concat(parts, ignore_index=True)))
+    canvas: Any = FigureCanvasAgg(figure)
+    for axes in figure.axes:
+        # The words alone, without the line to the point.
+        boxes = [Text.get_window_extent(text, canvas.get_renderer()) for text in axes.texts]
+        assert len(boxes) > 15
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+# Counts
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_counts_are_drawn_against_the_pooled_cold_medians(number: int) -> None:
+    column = ["asked_bytes", "chunk_bytes", "requested_bytes", "device_bytes"][number]
+    axes = picture("counts").axes[number]
+    rows = data().measurements.query("site == 'disk' and state == 'cold'")
+    expected = {
+        (count, pooled(case, "cold")[layout])
+        for (layout, case), count in rows.groupby(["layout", "case"])[column].median().items()
+    }
+    drawn = np.asarray(axes.collections[0].get_offsets())
+    assert sorted(map(tuple, drawn)) == pytest.approx(np.array(sorted(expected)))
+    assert column.split("_")[0] in axes.get_title(loc="left")
+    # One colour a case.
+    faces = np.asarray(axes.collections[0].get_facecolor())
+    assert len(np.unique(faces.round(4), axis=0)) == 2
+
+
+def test_a_count_of_zero_is_said_not_drawn() -> None:
+    device = picture("counts", "memory").axes[3]
+    assert not device.collections
+    assert [text.get_text() for text in device.texts] == ["the file lies in memory"]

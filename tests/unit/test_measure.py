@@ -1,0 +1,431 @@
+"""Generating and measuring one cell as real subprocesses: whole records, and failures without a trace."""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from samples import CELL, STATES, file_specification, read_cell, write_cell
+
+import hyperslab
+from hyperslab import PROTOCOL, cases
+from hyperslab.cases import Context, VerificationError
+from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.generate import NOTE, generate
+from hyperslab.locks import MARKER, ROOT_LOCK
+from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.records import read_record, write_record
+from hyperslab.specification import text
+from hyperslab.values import open_values
+
+Spec = dict[str, Any]
+SECONDS = 60
+
+
+# ---- running the two programs
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of other users and tests on this node neither wait for these nor hold them up."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+
+
+@contextmanager
+def prepared(where: Path) -> Iterator[Path]:
+    """A new root below `where` with a probe file, whose blocks need not be there."""
+    with tempfile.TemporaryDirectory(prefix="root-", dir=where) as name:
+        root = Path(name)
+        (root / MARKER).touch()
+        with (root / PROBE_FILE).open("wb") as file:
+            file.truncate(PROBE_BYTES)
+        yield root
+
+
+@pytest.fixture
+def disk_root(disk: Path) -> Iterator[Path]:
+    with prepared(disk) as root:
+        yield root
+
+
+@pytest.fixture
+def memory_root(memory: Path) -> Iterator[Path]:
+    with prepared(memory) as root:
+        yield root
+
+
+def test_file(root: Path) -> Path:
+    return root / "study" / "layout" / "box.r0.h5"
+
+
+test_file.__test__ = False  # type: ignore[attr-defined]
+
+
+def command(program: str, spec: Spec, root: Path, *more: str) -> list[str]:
+    start = [sys.executable, "-m", f"hyperslab.{program}", "--specification", text(spec)]
+    return [*start, "--file", str(test_file(root)), *more]
+
+
+def measure_command(spec: Spec, root: Path, record: Path) -> list[str]:
+    return command("measure", spec, root, "--record", str(record), "--site", "here")
+
+
+def run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+
+
+def measured(spec: Spec, root: Path, record: Path) -> dict[str, Any]:
+    """The record of a cell, its test file written first where it is a read case."""
+    if spec["case"]["kind"] == "read":
+        assert run(command("generate", spec, root)).stderr == ""
+    done = run(measure_command(spec, root, record))
+    assert (done.returncode, done.stderr) == (0, "")
+    return read_record(record)
+
+
+def rows_of(record: dict[str, Any], state: str) -> list[dict[str, Any]]:
+    return [row for row in record["repeats"] if row["state"] == state]
+
+
+def left_in(directory: Path) -> list[str]:
+    """Every file below a directory, but for those that belong to a root."""
+    kept = {MARKER, PROBE_FILE, ROOT_LOCK}
+    return sorted(path.name for path in directory.rglob("*") if path.is_file() and path.name not in kept)
+
+
+# ---- a real cell, on a disk and in memory
+
+
+def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
+    record = measured(CELL, disk_root, tmp_path / "cells" / "box.r0.json")
+    assert record["specification"] == CELL
+    assert (record["site"], record["protocol"], record["skipped"]) == ("here", PROTOCOL, {})
+    assert [(row["state"], row["repeat"]) for row in record["repeats"]] == [
+        (state, repeat) for state in ("warm", "session", "cold") for repeat in range(STATES[state])
+    ]
+    for row in record["repeats"]:
+        assert row["time_s"] > 0
+        assert row["asked_bytes"] == 5 * 5 * 100 * 2
+        assert row["chunks_touched"] in (8, 4, 12, 16, 6)
+        assert row["chunk_bytes"] == row["chunks_touched"] * 4 * 4 * 128 * 2
+    for row in rows_of(record, "cold"):
+        assert row["resident_before"] <= 0.01 < row["resident_after"]
+        assert row["requested_bytes"] == row["requested_predicted_bytes"] > row["chunk_bytes"]
+        assert row["device_bytes"] > 0
+        assert row["open_s"] > 0 < row["close_s"]
+    for row in rows_of(record, "warm"):
+        assert row["resident_before"] >= 0.99 <= row["resident_after"]
+        assert "requested_predicted_bytes" not in row
+    # Not each: the process may have to page in a part of its own code.
+    assert statistics.median(row["device_bytes"] for row in rows_of(record, "warm")) == 0
+    session = rows_of(record, "session")
+    assert session[0]["resident_before"] <= 0.01
+    residency = [session[0]["resident_before"], *(row["resident_after"] for row in session)]
+    assert residency == sorted(residency)
+    assert [row["resident_before"] for row in session] == residency[:-1]
+    for state in ("session", "warm"):
+        rows = rows_of(record, state)
+        assert [("open_s" in row, "close_s" in row) for row in rows[1:-1]] == [(False, False)] * (
+            len(rows) - 2
+        )
+        assert rows[0]["open_s"] > 0 < rows[-1]["close_s"]
+    assert len({tuple(row["origin"]) for row in record["repeats"]}) > 10
+    assert record["file"]["index_bytes"] == record["file"]["index_predicted_bytes"]
+    assert record["writer"]["writer"] == "allocated"
+    assert record["locks"] == {"node": True, "root": True}
+    assert 0 < record["peak_memory_bytes"] < 2**30
+    assert (
+        record["writer"]["began"]["boottime_s"]
+        < record["began"]["boottime_s"]
+        < record["ended"]["boottime_s"]
+    )
+    assert record["began"]["boot_id"] == record["ended"]["boot_id"]
+    assert record["file_system"]["memory_resident"] is False
+    # The test file stays until the scheduler removes it; the writer's note is in the record.
+    assert left_in(disk_root) == ["box.r0.h5"]
+    assert left_in(tmp_path) == ["box.r0.json", "hyperslab-node.lock"]
+
+
+def test_read_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
+    spec = {**CELL, "layout": {**CELL["layout"], "chunks": None}}
+    record = measured(spec, memory_root, tmp_path / "box.r0.json")
+    assert record["skipped"] == {}
+    counts = {state: len(rows_of(record, state)) for state in ("library-cold", "warm", "session", "cold")}
+    assert counts == {"library-cold": 4, "warm": 5, "session": 6, "cold": 0}
+    assert record["file_system"]["memory_resident"] is True
+    for row in record["repeats"]:
+        assert row["resident_before"] >= 0.99
+        assert (row["chunks_touched"], row["chunk_bytes"]) == (0, row["asked_bytes"])
+    for row in rows_of(record, "library-cold"):
+        assert row["requested_bytes"] == row["requested_predicted_bytes"] > row["asked_bytes"]
+
+
+@pytest.mark.parametrize("strategy", ["whole", "chunk"])
+def test_write_cell_on_a_disk(disk_root: Path, tmp_path: Path, strategy: str) -> None:
+    spec = write_cell(file_specification((8, 10, 200), (3, 4, 64)), strategy, 3)
+    record = measured(spec, disk_root, tmp_path / "all.r0.json")
+    assert [(row["state"], row["repeat"]) for row in record["repeats"]] == [("write", n) for n in range(3)]
+    for row in record["repeats"]:
+        parts = [row[f"{part}_s"] for part in ("create", "write", "flush", "close", "fsync")]
+        assert all(part > 0 for part in parts)
+        assert row["time_s"] == pytest.approx(sum(parts))
+        assert row["reference_s"] > 0
+        assert row["asked_bytes"] == 8 * 10 * 200 * 2
+        assert row["written_bytes"] >= record["file"]["stored_bytes"] > row["asked_bytes"]
+        assert row["requested_writes"] > 0
+    assert record["file"]["chunks"] == 3 * 3 * 4
+    assert record["writer"] is None
+    assert left_in(disk_root) == []
+
+
+def test_write_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
+    spec = write_cell(file_specification((8, 10, 200), order="zyx"), "spectrum", 2)
+    record = measured(spec, memory_root, tmp_path / "all.r0.json")
+    assert [row["repeat"] for row in record["repeats"]] == [0, 1]
+    assert left_in(memory_root) == []
+
+
+def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "donor.npy", np.arange(3 * 5 * 7, dtype=np.uint16).reshape(3, 5, 7))
+    spec = copy.deepcopy(CELL)
+    spec["dataset"].update(shape=[6, 7, 50], donor={"path": "elsewhere"})
+    spec["layout"]["chunks"], spec["case"]["extent"] = [2, 3, 20], [6, 7, 3]
+    donor = ["--donor", str(tmp_path / "donor.npy")]
+    assert run([*command("generate", spec, memory_root), *donor]).returncode == 0
+    with h5py.File(test_file(memory_root)) as file:
+        assert file["data"][3, 5, 7] == np.load(tmp_path / "donor.npy")[0, 3, 0]
+    done = run([*measure_command(spec, memory_root, tmp_path / "a.json"), *donor])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:
+    spec = write_cell(file_specification((8, 10, 200)), "whole", 3)
+    names = ["one.h5", "other.h5"]
+    jobs = []
+    for name in names:
+        words = measure_command(spec, memory_root, tmp_path / f"{name}.json")
+        words[words.index("--file") + 1] = str(memory_root / name)
+        jobs.append(subprocess.Popen(words))
+    assert [job.wait(SECONDS) for job in jobs] == [0, 0]
+    records = [read_record(tmp_path / f"{name}.json") for name in names]
+    spans = sorted((record["began"]["boottime_s"], record["ended"]["boottime_s"]) for record in records)
+    assert spans[0][1] < spans[1][0]
+
+
+# ---- failures leave nothing
+
+
+def flip_a_bit(path: Path, element: tuple[int, ...]) -> None:
+    """Invert one bit of one element of a test file, wherever its chunk lies."""
+    with h5py.File(path) as file:
+        dataset = file["data"]
+        chunk = tuple(i // c * c for i, c in zip(element, dataset.chunks, strict=True))
+        start = dataset.id.get_chunk_info_by_coord(chunk).byte_offset
+        inside = tuple(i - c for i, c in zip(element, chunk, strict=True))
+        offset = start + int(np.ravel_multi_index(inside, dataset.chunks)) * dataset.dtype.itemsize
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
+@pytest.mark.parametrize("state", ["cold", "warm", "session"])
+def test_one_flipped_bit_fails_the_cell(disk_root: Path, tmp_path: Path, state: str) -> None:
+    whole = read_cell(file_specification((8, 10, 200), (3, 4, 64)), (8, 10, 200), {state: 2})
+    path = test_file(disk_root)
+    generate(whole, path, None)
+    flip_a_bit(path, (5, 7, 111))
+    done = run(measure_command(whole, disk_root, tmp_path / "box.r0.json"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"hyperslab.measure: {path}: VerificationError: ")
+    assert line.endswith(
+        f"selection 0 of state {state} differs from what was written: origin (0, 0, 0), extent (8, 10, 200)"
+    )
+    assert left_in(disk_root) == []
+    assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_a_flipped_bit_fails_exactly_where_it_is_read(disk_root: Path) -> None:
+    spec = read_cell(file_specification((8, 10, 200), (3, 4, 64)), (8, 10, 199), {"cold": 1})
+    path = disk_root / "a.h5"
+    FORMAT.generate(str(path), spec, open_values(spec["dataset"]))
+    context = Context(spec, FORMAT, str(path), open_values(spec["dataset"]), False)
+    [row] = cases.load("read")(context).repeats
+    inside, outside = ((5, 7, 0), (5, 7, 199)) if row["origin"][2] == 0 else ((5, 7, 199), (5, 7, 0))
+    flip_a_bit(path, outside)
+    assert len(cases.load("read")(context).repeats) == 1
+    flip_a_bit(path, inside)
+    with pytest.raises(VerificationError):
+        cases.load("read")(context)
+
+
+def test_a_broken_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> None:
+    path = test_file(memory_root)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no HDF5 at all" * 100)
+    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert left_in(memory_root) == []
+    assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_a_missing_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> None:
+    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    assert done.returncode == 1
+    assert f"hyperslab.measure: {test_file(memory_root)}: FileNotFoundError" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def open_files(job: subprocess.Popen[str]) -> set[str]:
+    """Paths of the files that a process has open."""
+    paths = set()
+    for entry in Path(f"/proc/{job.pid}/fd").iterdir():
+        with suppress(OSError):
+            paths.add(os.readlink(entry))
+    return paths
+
+
+def stopped(words: list[str], file: Path, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+    """Exit status and errors of a program that is sent a signal once it has had `file` open for a moment."""
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
+        try:
+            deadline = time.monotonic() + SECONDS
+            while str(file) not in open_files(job):
+                assert job.poll() is None, "it ended before it was sent a signal"
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            time.sleep(0.1)
+            job.send_signal(number)
+            _, errors = job.communicate(timeout=SECONDS)
+            return job.returncode, errors
+        finally:
+            job.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_signal_in_mid_measure_leaves_nothing(
+    memory_root: Path, tmp_path: Path, kind: str, number: signal.Signals
+) -> None:
+    if kind == "read":
+        endless = {**CELL, "repeats": {**STATES, "cold": 10**7}}
+        generate(endless, test_file(memory_root), None)
+        assert left_in(memory_root) == ["box.r0.h5", f"box.r0.h5{NOTE}"]
+    else:
+        endless = write_cell(file_specification((8, 10, 200)), "spectrum", 10**7)
+    words = measure_command(endless, memory_root, tmp_path / "box.r0.json")
+    assert stopped(words, test_file(memory_root), number) == (128 + number, "")
+    assert left_in(memory_root) == []
+    assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_a_signal_that_comes_in_a_callback_is_not_lost(memory_root: Path, tmp_path: Path) -> None:
+    # Exceptions raised there are ignored, and an exit along with them.
+    callback = """
+import os, signal, sys, weakref
+from pathlib import Path
+from hyperslab.generate import stop_cleanly
+stop_cleanly(Path(sys.argv[1]), Path(sys.argv[2]))
+class Thing: pass
+thing = Thing()
+reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+del thing
+print("still here")
+"""
+    for name in ("box.r0.h5", f"box.r0.h5{NOTE}", "partial"):
+        (memory_root / name).touch()
+    words = [sys.executable, "-c", callback, str(memory_root / "box.r0.h5"), str(memory_root / "partial")]
+    done = run(words)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "", "")
+    assert left_in(memory_root) == []
+
+
+@pytest.mark.parametrize("program", ["generate", "measure"])
+def test_a_signal_while_waiting_for_another_job_leaves_nothing(
+    memory_root: Path, tmp_path: Path, program: str
+) -> None:
+    if program == "measure":
+        generate(CELL, test_file(memory_root), None)
+    words = command("generate", CELL, memory_root)
+    words = words if program == "generate" else measure_command(CELL, memory_root, tmp_path / "box.r0.json")
+    with (memory_root / ROOT_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert stopped(words, memory_root / ROOT_LOCK) == (128 + signal.SIGTERM, "")
+    assert left_in(memory_root) == []
+    assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_generate_leaves_nothing_where_it_fails(memory_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, *_: Any) -> str:
+        Path(path).write_bytes(b"half a file")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FORMAT.__class__, "generate", lambda _, path, *rest: full(path, *rest))
+    with pytest.raises(OSError, match="No space left"):
+        generate(CELL, test_file(memory_root), None)
+    assert left_in(memory_root) == []
+
+
+# ---- records
+
+
+def test_a_record_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "deep" / "box.r0.json"
+    write_record(target, {"repeats": [], "specification": 1})
+    seen = []
+    replace = Path.replace
+
+    def noted(partial: Path, final: Path) -> Path:
+        seen.append((read_record(final), read_record(partial)))
+        return replace(partial, final)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    write_record(target, {"repeats": [1], "specification": 2})
+    # Until the very last step the old record was there, and the new one complete beside it.
+    assert seen == [({"repeats": [], "specification": 1}, {"repeats": [1], "specification": 2})]
+    assert read_record(target) == {"repeats": [1], "specification": 2}
+    assert left_in(tmp_path / "deep") == ["box.r0.json"]
+
+
+def test_a_record_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "box.r0.json"
+    write_record(target, {"repeats": [], "specification": 1})
+
+    def interrupted(partial: Path, text_: str, **_: Any) -> int:
+        partial.touch()
+        raise SystemExit(143)
+
+    monkeypatch.setattr(Path, "write_text", interrupted)
+    with pytest.raises(SystemExit):
+        write_record(target, {"repeats": [1], "specification": 2})
+    assert read_record(target) == {"repeats": [], "specification": 1}
+    assert left_in(tmp_path) == ["box.r0.json"]
+
+
+def test_other_json_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"repeats": []}')
+    with pytest.raises(ValueError, match="is not a record"):
+        read_record(tmp_path / "a.json")

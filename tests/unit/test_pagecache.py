@@ -1,0 +1,103 @@
+"""The page cache and the kernel's counters: what they say of files of known history."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperslab import pagecache
+from hyperslab.counters import Counters, between
+
+
+def file_on(directory: Path, name: str, size: int) -> Path:
+    path = directory / name
+    path.write_bytes(os.urandom(size))
+    return path
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        path.unlink()
+
+
+@pytest.mark.parametrize("size", [1, pagecache.PAGE, 10 * pagecache.PAGE + 1])
+def test_a_file_on_a_disk_is_evicted_and_filled(disk: Path, size: int) -> None:
+    with opened(file_on(disk, "cache", size)) as descriptor:
+        if (dirty := pagecache.dirty_bytes(descriptor)) is not None:
+            assert dirty <= -(-size // pagecache.PAGE) * pagecache.PAGE
+        assert pagecache.evict(descriptor, 0.0) == 0
+        assert pagecache.dirty_bytes(descriptor) in (0, None)
+        assert pagecache.resident_share(descriptor) == 0
+        pagecache.read_whole(descriptor, step=5000)
+        assert pagecache.resident_share(descriptor) == 1
+
+
+def test_a_file_in_memory_stays_there(memory: Path) -> None:
+    with opened(file_on(memory, "cache", 100_000)) as descriptor:
+        assert pagecache.evict(descriptor, 0.0, attempts=1) == 1
+        assert pagecache.resident_share(descriptor) == 1
+
+
+def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter([0.5, 0.2, 0.01, 0.3])
+    monkeypatch.setattr(pagecache, "resident_share", lambda _: next(shares))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with opened(file_on(disk, "cache", 1)) as descriptor:
+        assert pagecache.evict(descriptor, 0.01) == 0.01
+        assert next(shares) == 0.3
+        shares = iter([0.5, 0.2, 0.1])
+        assert pagecache.evict(descriptor, 0.01, attempts=3) == 0.1
+
+
+def test_half_a_file_is_half_resident_by_either_system_call(disk: Path) -> None:
+    pages = 64
+    with opened(file_on(disk, "cache", pages * pagecache.PAGE - 7)) as descriptor:
+        pagecache.evict(descriptor, 0.0)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        for page in range(0, pages, 2):
+            os.pread(descriptor, 10, page * pagecache.PAGE)
+        assert pagecache.resident_share(descriptor) == 0.5
+        size = os.fstat(descriptor).st_size
+        assert pagecache._mincore(descriptor, size) == pages // 2
+
+
+def test_an_empty_file_is_not_resident(tmp_path: Path) -> None:
+    with opened(file_on(tmp_path, "empty", 0)) as descriptor:
+        assert pagecache.resident_share(descriptor) == 0
+
+
+# ---- counters
+
+
+def test_counters_tell_what_was_asked_for_and_not_their_own_reading(tmp_path: Path) -> None:
+    path = file_on(tmp_path, "a", 10_000)
+    counters = Counters()
+    with opened(path) as descriptor, (tmp_path / "b").open("wb", buffering=0) as written:
+        for sizes in ([], [10], [5000, 5000, 7]):
+            before = counters.read()
+            for size in sizes:
+                os.pread(descriptor, size, 0)
+                written.write(bytes(size))
+            counted = between(before, counters.read())
+            assert (counted["requested_bytes"], counted["requested_reads"]) == (sum(sizes), len(sizes))
+            assert (counted["written_bytes"], counted["requested_writes"]) == (sum(sizes), len(sizes))
+
+
+def test_counters_are_zero_where_the_kernel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refused)
+    counters = Counters()
+    assert set(between(counters.read(), counters.read()).values()) == {0}

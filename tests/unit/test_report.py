@@ -1,0 +1,155 @@
+"""The report: what it says equals the tables, and what is missing or doubtful is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs, measured, meta, page_of
+
+from hyperslab.recommend import speedups
+from hyperslab.report import format as fmt
+from hyperslab.report.build import build_page
+from hyperslab.report.model import Page, Table
+from hyperslab.report.render import render
+from hyperslab.statistics import summarise
+
+
+def texts(found: Table) -> list[list[str]]:
+    """The texts of a table's cells."""
+    return [[entry.text for entry in row] for row in found.rows]
+
+
+def check_of(page: Page, name: str) -> Any:
+    """The check of this name."""
+    return next(check for check in page.checks if check.name == name)
+
+
+def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
+    given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
+    page = build_page(**given)
+    (row,) = page.overview.rows
+    assert [cell.text for cell in row[:4]] == ["disk", "4x4x2", "4.00x faster", "2.00x faster"]
+    assert row[1].note == "chunks of 4x4x2 (x, y, z; 0.0625 KiB), no filters"
+    assert (row[4].text, row[5].text, row[6].text) == ("2.00 MB", "2 of 2", "no other layout")
+    (answer,) = page.answers
+    assert answer.warnings == []
+    assert answer.speeds is not None
+    confirmed = summarise(given["confirmation"])
+    direct = speedups(confirmed, "4x4x2", ["contiguous", "auto"]).set_index(["case", "reference"])
+    for shown, case in zip(answer.speeds.rows, ("slices", "spectra"), strict=True):
+        assert (shown[0].text, shown[1].text) == (f"some {case}", "cold")
+        median = confirmed[(confirmed.layout == "4x4x2") & (confirmed.case == case)].pooled_median_s.iloc[0]
+        assert shown[2].text == fmt.seconds(median)
+        for cell, reference in zip(shown[3:], ("contiguous", "auto"), strict=True):
+            entry = direct.loc[(case, reference)]
+            assert cell.text == f"{entry.ratio:.2f}x faster"
+            assert cell.note == f"95 % {entry.low:.2f} to {entry.high:.2f}"
+    html = render(page)
+    assert "4.00x faster than contiguous" in html
+    assert "8.00x" not in html
+    assert_self_contained(html)
+
+
+@pytest.mark.parametrize(
+    "confirmation",
+    [None, measured(CONFIRM, "confirm").iloc[:0], measured({"auto": (1, 1)}, "confirm")],
+    ids=["none", "empty", "without the pick"],
+)
+def test_without_confirming_rounds_it_is_said_that_the_figures_flatter(confirmation: Any) -> None:
+    page = page_of(confirmation=confirmation)
+    assert page.overview.rows[0][2].text == "8.00x faster"
+    assert "No confirming rounds" in page.overview_note
+    assert "flatter" in page.answers[0].lead
+    assert "flatter" in page.answers[0].warnings[0]
+    assert check_of(page, "Confirmation").tone == "bad"
+    assert "4x4x2 at disk" in check_of(page, "Confirmation").text
+
+
+def test_missing_stale_noisy_and_skipped_are_listed() -> None:
+    main = measured(MAIN, "main")
+    gone = (main.layout == "auto") & (main.case == "spectra") & (main["round"] == 1)
+    main["stale"] = (main.layout == "auto") & (main.case == "slices") & (main["round"] == 2)
+    main["noisy"] = (main.layout == "contiguous") & (main.case == "slices") & (main["round"] == 0)
+    context = [
+        {**CONTEXT, "skipped": {"warm": "only 40 % of the file fits"}},
+        CONTEXT | {"versions": {"hdf5": "1.14"}},
+    ]
+    study = meta()
+    study["cases"]["spectra"]["states"] = ["cold", "warm"]
+    page = build_page(**inputs(main[~gone], None, context=context, study=study))
+    missing = check_of(page, "Cells missing")
+    assert missing.text == "1 of 18 planned cells have no result (disk 1)."
+    assert texts(missing.details[0]) == [["disk", "auto", "spectra", "r1"]]
+    stale = check_of(page, "Stale records")
+    assert texts(stale.details[0]) == [["disk", "auto", "slices", "r2"]]
+    noisy = check_of(page, "Noisy cells")
+    assert noisy.text.startswith("1 of 16 cells (disk 1)")
+    assert "only 40 % of the file fits" in check_of(page, "States skipped").text
+    assert len(check_of(page, "States skipped").details[0].rows) == 3
+    assert "hdf5 is 2.0.0 or 1.14" in check_of(page, "Mixtures").text
+    assert "not controlled" in check_of(page, "Caches not controlled").text
+    assert check_of(page, "Results without interval").tone == "bad"
+    assert page.checks[0].tone == "bad"
+    assert page.checks[-1].tone == "good"
+
+
+def test_a_disagreement_with_arithmetic_is_shown() -> None:
+    main = measured(MAIN, "main")
+    main.loc[main.layout == "auto", "index_predicted_bytes"] = 5
+    main.loc[(main.layout == "auto") & (main["round"] == 0), "requested_bytes"] = 21
+    page = build_page(**inputs(main, None))
+    check = check_of(page, "Computed and measured")
+    assert check.tone == "bad"
+    assert "6 of 18 files" in check.text
+    assert "6 of 54 cold reads" in check.text
+    sizes = next(block for block in page.sites[0].blocks if block.title == "File size").tables[0]
+    verdicts = {row[0].text: (row[-2].text, row[-2].note) for row in sizes.rows}
+    assert verdicts == {"contiguous": ("yes", ""), "auto": ("no", "differ: index"), "4x4x2": ("yes", "")}
+    # The order of insertion of a write case decides its index.
+    written = build_page(
+        **inputs(main.assign(kind="write", requested_bytes=20), None, recommendation={}, score={})
+    )
+    assert check_of(written, "Computed and measured").tone == "good"
+
+
+def test_under_three_rounds_there_is_no_interval() -> None:
+    page = build_page(**inputs(measured(MAIN, "main", rounds=2), None))
+    row = page.overview.rows[0]
+    assert (row[2].text, row[2].note, row[6].text) == ("8.00x faster", "no interval", "unknown")
+    assert any("under 3 rounds" in text for text in page.answers[0].warnings)
+
+
+def test_a_site_without_results_does_not_break_it() -> None:
+    given = inputs(measured(MAIN, "main"), None)
+    given["expected"].append(("far", "auto", "slices", "r0"))
+    page = build_page(**given)
+    assert [row[0].text for row in page.overview.rows] == ["disk", "far"]
+    assert page.overview.rows[1][1].text == "no recommendation"
+    assert page.sites[1].text == "There are no valid results of this site."
+    assert "no recommendation; nothing was measured here" in render(page)
+    empty = measured(MAIN, "main").iloc[:0]
+    nothing = {
+        "score": {},
+        "recommendation": {},
+        "context": [],
+        "measurements": empty,
+        "summary": summarise(empty),
+    }
+    html = render(build_page(**{**given, **nothing}))
+    assert "19 of 19 planned cells have no result" in html
+    assert_self_contained(html)
+
+
+def test_a_reason_for_no_recommendation_is_given() -> None:
+    given = inputs(measured(MAIN, "main"), None)
+    site: dict[str, Any] = {
+        "site": "disk",
+        "pick": None,
+        "reason": "no layout has a small file",
+        "ranking": [],
+        "left_out": {},
+    }
+    page = build_page(**{**given, "recommendation": {"sites": [site]}})
+    assert page.overview.rows[0][1].note == "no layout has a small file"
+    assert "no layout has a small file." in render(page)

@@ -1,0 +1,129 @@
+"""The page: escaped, self-contained, with figures in their places and numbers as people write them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_samples import (
+    CONFIRM,
+    CONTEXT,
+    HOSTILE,
+    MAIN,
+    Tags,
+    assert_self_contained,
+    inputs,
+    measured,
+    meta,
+    page_of,
+)
+
+from hyperslab.report import format as fmt
+from hyperslab.report.build import build_page
+from hyperslab.report.meta import study_meta
+from hyperslab.report.method import SUMMARY_COLUMNS
+from hyperslab.report.model import table
+from hyperslab.report.render import render
+from hyperslab.statistics import summarise
+from hyperslab.study import LoadedStudy
+
+
+def hostile(value: Any) -> Any:
+    """The same with markup behind each name of the layout 4x4x2, as key and as value."""
+    if isinstance(value, dict):
+        return {hostile(key): hostile(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [hostile(entry) for entry in value]
+    return value.replace("4x4x2", f"4x4x2{HOSTILE}") if isinstance(value, str) else value
+
+
+def test_hostile_names_are_escaped_everywhere(tmp_path: Path) -> None:
+    given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
+    given = {key: hostile(value) if isinstance(value, dict | list) else value for key, value in given.items()}
+    for name in ("measurements", "summary", "confirmation"):
+        given[name] = given[name].assign(layout=[hostile(layout) for layout in given[name]["layout"]])
+    given["study"] |= {"title": f"Title {HOSTILE}", "name": HOSTILE, "source": HOSTILE, "fill": HOSTILE}
+    given["study"]["cases"]["slices"]["title"] = HOSTILE
+    machine = {HOSTILE: HOSTILE, "node": HOSTILE}
+    given["context"] = [{**CONTEXT, "machine": machine, "skipped": {"cold": HOSTILE}}]
+    given["expected"].append((HOSTILE, HOSTILE, HOSTILE, "r0"))
+    figure = tmp_path / "x.svg"
+    figure.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    absent = tmp_path / "gone.svg"
+    given["figures"] = {"disk": [(f"session-{HOSTILE}", HOSTILE, figure), ("sizes", HOSTILE, absent)]}
+    page = build_page(**given)
+    html = render(page)
+    assert_self_contained(html)
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert html.count("&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;") > 20
+    (image,) = [attributes for tag, attributes in Tags(html).found if tag == "img"]
+    assert image["alt"] == HOSTILE
+    assert "gone.svg has not been drawn" in html
+    assert page.overview.rows[0][1].text == f"4x4x2{HOSTILE}"
+
+
+def test_figures_are_embedded_in_their_place(tmp_path: Path) -> None:
+    files = {}
+    for name in ("counts", "grid-slices", "ramp-slices", "session-slices", "odd"):
+        files[name] = tmp_path / f"{name}.svg"
+        files[name].write_text(f"<svg>{name}</svg>", encoding="utf-8")
+    given = [(name, f"Caption of {name}", file) for name, file in files.items()]
+    page = page_of(figures={"disk": given})
+    placed = {block.title: [figure.name for figure in block.figures] for block in page.sites[0].blocks}
+    assert placed["some slices"] == ["session-slices", "ramp-slices", "grid-slices"]
+    assert (placed["Counts beside times"], placed["Further figures"]) == (["counts"], ["odd"])
+    html = render(page)
+    images = {attributes["alt"]: attributes["src"] for tag, attributes in Tags(html).found if tag == "img"}
+    content = (images["Caption of counts"] or "").removeprefix("data:image/svg+xml;base64,")
+    assert base64.b64decode(content) == b"<svg>counts</svg>"
+
+
+def test_every_column_of_the_summary_is_described() -> None:
+    assert list(SUMMARY_COLUMNS) == list(summarise(measured(MAIN, "main")).columns)
+
+
+def test_anchors_lead_somewhere_and_are_unique() -> None:
+    tags = Tags(render(page_of())).found
+    places = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    links = {(attributes.get("href") or "")[1:] for tag, attributes in tags if tag == "a"}
+    assert len(places) == len(set(places))
+    assert links <= set(places)
+
+
+def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) -> None:
+    loaded = LoadedStudy(pytestconfig.rootpath / "config" / "studies" / "quick.yaml")
+    described = json.loads(json.dumps(study_meta(loaded)))
+    assert set(meta()) <= set(described)
+    assert "criteria" not in json.dumps(described)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (fmt.seconds(0.0153), "15.3 ms"), (fmt.seconds(0.9996), "1.00 s"),
+        (fmt.seconds(3.8e-4), "380 µs"),
+        (fmt.seconds(1234.0), "1,230 s"), (fmt.seconds(float("nan")), "–"),
+        (fmt.duration(4350), "1 h 12 min"),
+        (fmt.megabytes(36002104), "36.00 MB"),
+        (fmt.megabytes(2202009600, binary=True), "2,100.0 MiB"),
+        (fmt.megabytes(40768), "0.041 MB"), (fmt.significant(12.34), "12.3"),
+        (fmt.significant(9.999), "10.0"),
+        (fmt.listing(["a", "b", "c"], 2), "a and 2 more"),
+        (fmt.time_interval(9e-4, 1.2e-3), "95 % 900 µs to 1.20 ms"),
+        (fmt.speed(12.3, 10.1, 14.9, True)[:2], ("12.3x faster", "95 % 10.1 to 14.9")),
+        (fmt.speed(0.5, 0.4, 0.8, True)[:2], ("2.00x slower", "95 % 1.25 to 2.50")),
+        (fmt.speed(1.1, 0.9, 1.3, False)[:2], ("cannot tell", "1.10x, 95 % 0.900 to 1.30")),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_for_people(shown: object, text: object) -> None:
+    assert shown == text
+
+
+def test_a_number_is_set_flush_right_and_the_pick_is_marked() -> None:
+    found = table("t", ["Layout", "#Time"], [["a", 1], ["b", None]], pick="a")
+    assert [(column.name, column.numeric) for column in found.columns] == [("Layout", False), ("Time", True)]
+    assert (found.rows[0][0].tone, found.rows[1][0].tone, found.rows[1][1].text) == ("pick", "", "")

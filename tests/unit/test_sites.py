@@ -1,0 +1,319 @@
+"""Sites: roots filled in, and refused before anything is written where they cannot serve."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hyperslab import formats
+from hyperslab.errors import ConfigurationError
+from hyperslab.locks import MARKER
+from hyperslab.sites import (
+    RESERVE_BYTES,
+    check_roots,
+    largest_file_bytes,
+    load_sites,
+    prepare_root,
+    sites_of,
+)
+from hyperslab.study import LoadedStudy
+from hyperslab.values import MixedIndices
+
+SITES = """
+platforms:
+  local: {executor: local}
+  nodes: {executor: slurm}
+file_systems:
+  disk: {root: testfiles}
+  scratch: {root: /scratch/mine, cap_bytes: 1000}
+sites:
+  disk: {file_system: disk}
+  far: {platform: nodes, file_system: scratch, label: Far away}
+"""
+STUDY = """
+title: t
+dataset: {axes: [x, y, z], shape: [20, 30, 400]}
+layouts: {contiguous: , 1x1x8: {chunks: [1, 1, 8]}}
+cases: {slices: {read: {z: 25}}}
+"""
+
+
+def sites_file(directory: Path, content: str | dict[str, Any]) -> Path:
+    file = directory / "sites.yaml"
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    return file
+
+
+def one_site(directory: Path, **file_system: Any) -> tuple[Path, Any]:
+    """A file with one site "here" on the file system given, and what it resolves to."""
+    file = sites_file(
+        directory, {"file_systems": {"fs": file_system}, "sites": {"here": {"file_system": "fs"}}}
+    )
+    return file, load_sites(file)
+
+
+def study_of(directory: Path, text: str = STUDY, **more: Any) -> LoadedStudy:
+    file = directory / "study.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(text), **more}), encoding="utf-8")
+    return LoadedStudy(file)
+
+
+def mistake(directory: Path, work: Callable[[], Any]) -> str:
+    """The one line of a ConfigurationError, without the directory of the file that it begins with."""
+    with pytest.raises(ConfigurationError) as error:
+        work()
+    text = str(error.value)
+    assert text.splitlines() == [text]
+    assert text.startswith(str(directory))
+    return text.removeprefix(f"{directory}/")
+
+
+# ---- what the file means
+
+
+def test_sites_with_every_default_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sites = load_sites(sites_file(tmp_path, SITES))
+    assert list(sites) == ["disk", "far"]
+    assert sites["disk"] == {
+        "name": "disk",
+        "platform": "local",
+        "executor": "local",
+        "file_system": "disk",
+        "root": str(tmp_path / "testfiles"),
+        "cap_bytes": None,
+    }
+    far = sites["far"]
+    assert (far["platform"], far["executor"], far["root"]) == ("nodes", "slurm", "/scratch/mine")
+    assert far["cap_bytes"] == 1000
+
+
+def test_this_machine_needs_no_platform(tmp_path: Path) -> None:
+    _, sites = one_site(tmp_path, root="/r")
+    assert (sites["here"]["platform"], sites["here"]["executor"]) == ("local", "local")
+
+
+@pytest.mark.parametrize(
+    ("root", "expanded"),
+    [
+        ("/a/$WHERE/b", "/a/some where/b"),
+        ("/a/${WHERE}s", "/a/some wheres"),
+        ("$WHERE-$WHEREVER", "{cwd}/some where-else"),
+        ("~/x", "/home/me/x"),
+        ("$MONEY", "{cwd}/$5"),
+    ],
+)
+def test_variables_and_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, expanded: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables = {"WHERE": "some where", "WHEREVER": "else", "HOME": "/home/me", "MONEY": "$5"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    _, sites = one_site(tmp_path, root=root)
+    assert sites["here"]["root"] == expanded.format(cwd=tmp_path)
+
+
+def test_user_is_known_even_where_the_variable_is_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("USER", raising=False)
+    _, sites = one_site(tmp_path, root="/dev/shm/of-$USER")
+    assert sites["here"]["root"] == f"/dev/shm/of-{getpass.getuser()}"
+
+
+@pytest.mark.parametrize("root", ["/a/$NO_SUCH", "/a/${NO_SUCH}/b", "$NO_SUCH"])
+def test_unknown_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    # A variable whose name begins like that of a known one is still unknown.
+    monkeypatch.setenv("NO", "known")
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    text = mistake(tmp_path, lambda: one_site(tmp_path, root=root))
+    expected = f"sites.yaml: file_systems.fs.root: {root}: the environment variable NO_SUCH is not set"
+    assert text == expected
+
+
+def test_unknown_user(tmp_path: Path) -> None:
+    text = mistake(tmp_path, lambda: one_site(tmp_path, root="~nobody-by-this-name/x"))
+    assert text == "sites.yaml: file_systems.fs.root: ~nobody-by-this-name/x: there is no such user"
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("sites.disk.file_system", "dsk", "sites.disk.file_system: unknown 'dsk'; there are disk, scratch"),
+    ("sites.far.platform", "nods", "sites.far.platform: unknown 'nods'; there are local, nodes"),
+    (
+        "sites.disk.filesystem",
+        "disk",
+        "sites.disk.filesystem: unknown key; allowed are platform, file_system, label",
+    ),
+    ("file_systems.disk.path", "/x", "file_systems.disk.path: unknown key; allowed are root, cap_bytes"),
+    ("platforms.nodes.exec", "x", "platforms.nodes.exec: unknown key; allowed are executor"),
+    ("site", {}, "site: unknown key; allowed are platforms, file_systems, sites"),
+    ("platforms.nodes.executor", "pbs", "platforms.nodes.executor: should be 'local' or 'slurm', not 'pbs'"),
+    (
+        "file_systems.disk.cap_bytes",
+        "1 TB",
+        "file_systems.disk.cap_bytes: should be a valid integer, not '1 TB'",
+    ),
+    ("file_systems.disk", {}, "file_systems.disk.root: this key is required"),
+    ("sites", {}, "sites: Dictionary should have at least 1 item"),
+    ("sites.a/b", {"file_system": "disk"}, "sites.a/b: should begin with a letter or digit and consist of"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), WRONG, ids=lambda part: str(part)[:40])
+def test_mistakes_are_one_line(tmp_path: Path, path: str, value: Any, expected: str) -> None:
+    content = yaml.safe_load(SITES)
+    *parents, last = path.split(".")
+    inner = content
+    for part in parents:
+        inner = inner[part]
+    inner[last] = value
+    text = mistake(tmp_path, lambda: load_sites(sites_file(tmp_path, content)))
+    assert text.removeprefix("sites.yaml: ")[: len(expected)] == expected
+
+
+def test_a_site_given_twice(tmp_path: Path) -> None:
+    file = sites_file(tmp_path, SITES + "  disk: {file_system: scratch}\n")
+    text = mistake(tmp_path, lambda: load_sites(file))
+    assert text == "sites.yaml: sites.disk: this key is given twice, in lines 9 and 11"
+
+
+# ---- sites of a study
+
+
+def test_sites_of_a_study(tmp_path: Path) -> None:
+    file = sites_file(tmp_path, SITES)
+    sites = load_sites(file)
+    assert sites_of(study_of(tmp_path), sites, file) == ["disk", "far"]
+    assert sites_of(study_of(tmp_path, sites=["far"]), sites, file) == ["far"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "case", "expected"),
+    [
+        (["disk", "dsik"], "*", "study.yaml: sites: no site 'dsik'; {file} has disk, far"),
+        (["disk", "far", "disk"], "*", "study.yaml: sites: 'disk' is named twice"),
+        (["disk"], "dsik*", "study.yaml: cases.slices.sites: 'dsik*' matches no site; {file} has disk, far"),
+    ],
+)
+def test_unknown_sites_of_a_study(tmp_path: Path, wanted: list[str], case: str, expected: str) -> None:
+    file = sites_file(tmp_path, SITES)
+    cases = {"slices": {"read": {"z": 25}, "sites": [case]}}
+    study = study_of(tmp_path, sites=wanted, cases=cases)
+    text = mistake(tmp_path, lambda: sites_of(study, load_sites(file), file))
+    assert text == expected.format(file=file)
+
+
+# ---- roots
+
+
+def refusal(directory: Path, **file_system: Any) -> str:
+    file, sites = one_site(directory, **file_system)
+    return mistake(directory, lambda: check_roots(study_of(directory), ["here"], sites, file))
+
+
+def test_a_good_root_passes_and_stays_as_it_is(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for place in (root, root / "not" / "yet"):
+        file, sites = one_site(tmp_path, root=str(place))
+        check_roots(study_of(tmp_path), ["here"], sites, file)
+    assert list(root.iterdir()) == []
+
+
+def test_a_root_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for root in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        expected = f"file_systems.fs.root: {root} cannot be written (tried in {tmp_path / 'file'})"
+        assert refusal(tmp_path, root=str(root)) == f"sites.yaml: {expected}"
+
+
+def test_a_root_in_a_file_system_that_takes_no_files(tmp_path: Path) -> None:
+    # Even a superuser cannot write there.
+    text = refusal(tmp_path, root="/proc/hyperslab/root")
+    assert text == "sites.yaml: file_systems.fs.root: /proc/hyperslab/root cannot be written (tried in /proc)"
+
+
+def test_a_root_without_permission(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    with tempfile.TemporaryDirectory() as closed:
+        os.chmod(closed, 0o555)
+        file, sites = one_site(tmp_path, root=f"{closed}/root")
+        user = os.geteuid()
+        if user == 0:
+            # A superuser may write anywhere; nobody may not.
+            os.seteuid(65534)
+        try:
+            text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
+        finally:
+            os.seteuid(user)
+    assert text == f"sites.yaml: file_systems.fs.root: {closed}/root cannot be written (tried in {closed})"
+
+
+def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
+    needed = largest_file_bytes(study_of(tmp_path)) + RESERVE_BYTES
+    text = refusal(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
+    expected = f"{tmp_path} has 0.07 GB, but study study needs 0.07 GB for one test file"
+    assert text == f"sites.yaml: file_systems.fs.root: {expected}"
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
+    check_roots(study_of(tmp_path), ["here"], sites, file)
+
+
+def test_a_file_system_that_is_too_small(tmp_path: Path) -> None:
+    dataset = {"axes": ["x", "y"], "shape": [2**30, 2**24]}
+    study = study_of(tmp_path, dataset=dataset, layouts={"c": None}, cases={"w": {"write": "whole"}})
+    # A cap larger than what is free frees nothing.
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=2**61)
+    text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
+    assert text.endswith("but study study needs 36028797.09 GB for one test file")
+
+
+def test_only_the_sites_asked_for_are_looked_at(tmp_path: Path) -> None:
+    file = sites_file(
+        tmp_path, SITES.replace("/scratch/mine", "/proc/none").replace("testfiles", str(tmp_path))
+    )
+    check_roots(study_of(tmp_path), ["disk"], load_sites(file), file)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
+def test_no_test_file_is_larger_than_foreseen(tmp_path: Path, libver: str) -> None:
+    filters: list[list[Any]] = [
+        [],
+        ["gzip"],
+        ["shuffle", "gzip", "fletcher32"],
+        ["lzf"],
+        [{"szip": 8}, "fletcher32", "fletcher32"],
+    ]
+    layouts = {
+        f"{number}.{size}": {"chunks": [1, 1, size], "filters": chosen}
+        for number, chosen in enumerate(filters)
+        for size in (8, 150)
+    }
+    more: dict[str, Any] = {
+        "dataset": {"axes": ["x", "y", "z"], "shape": [10, 12, 400]},
+        "settings": {"libver": libver},
+    }
+    study = study_of(tmp_path, layouts={"contiguous": None, **layouts}, **more)
+    values = MixedIndices(study.dataset.shape, study.dataset.dtype)
+    for name, layout in study.layouts.items():
+        spec = {"dataset": study.dataset.model_dump(), "layout": layout}
+        formats.load("hdf5").generate(str(tmp_path / f"{name}.h5"), spec, values)
+        single = study_of(tmp_path, layouts={name: {**layout, "settings": {}}}, **more)
+        # Without the allowance for headers, which would hide a wrong sum in files as small as these.
+        foreseen = largest_file_bytes(single) - 2**16 + 8192
+        assert (tmp_path / f"{name}.h5").stat().st_size <= foreseen, name
+        assert foreseen <= largest_file_bytes(study)
+
+
+def test_prepared_roots_have_their_marker(tmp_path: Path) -> None:
+    root = tmp_path / "a" / "b"
+    for _ in range(2):
+        prepare_root(str(root))
+        assert [path.name for path in root.iterdir()] == [MARKER]

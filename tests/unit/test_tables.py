@@ -1,0 +1,373 @@
+"""Records as one table: every column, in its type, and stale where what was measured is not today's."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+import hyperslab
+from hyperslab import cases, formats, specification
+from hyperslab.study import LoadedStudy
+from hyperslab.tables import (
+    COLUMNS,
+    FILE_COLUMNS,
+    TEXT,
+    WHOLE,
+    YES_NO,
+    context_of,
+    filters_text,
+    rows_of,
+    tidy,
+)
+from hyperslab.values import open_values
+
+Record = dict[str, Any]
+
+STUDY = """
+title: t
+dataset: {axes: [x, y, z], shape: [6, 8, 100]}
+layouts:
+  contiguous:
+  small: {chunks: [2, 3, 40], filters: [shuffle, {gzip: 4}]}
+grids:
+  - {name: "{m}by{n}", over: {m: [2], n: [10, 25]}, chunks: [m, m, n]}
+cases:
+  slices: {read: {z: 5}, states: [cold, warm]}
+  all: {write: chunk}
+repeats: {cold: 2, warm: 3, write: 2}
+score: {criteria: [{case: slices, state: cold, below: 1}]}
+"""
+
+
+def study_of(directory: Path, **changes: Any) -> LoadedStudy:
+    file = directory / "mine.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(STUDY), **changes}), encoding="utf-8")
+    return LoadedStudy(file)
+
+
+def spec_of(
+    study: LoadedStudy, layout: str = "small", case: str = "slices", round_: str = "r0"
+) -> dict[str, Any]:
+    return specification.cell_specification(study, layout, case, round_)
+
+
+def record_of(spec: dict[str, Any], directory: Path, **changes: Any) -> Record:
+    """A record whose selections were really read, with a machine and moments of its own."""
+    values, hdf5 = open_values(spec["dataset"]), formats.load("hdf5")
+    file = str(directory / "test.h5")
+    writer = None
+    if spec["case"]["kind"] == "read":
+        way = hdf5.generate(file, spec, values)
+        began = {"boot_id": "b", "boottime_s": 1.0, "wall_s": 1001.0}
+        writer = {"generate_s": 0.5, "writer": way, "node": "writer", "began": began, "peak_memory_bytes": 10}
+    outcome = cases.load(spec["case"]["kind"])(cases.Context(spec, hdf5, file, values, True))
+    record = {
+        "site": "here",
+        "specification": spec,
+        "protocol": spec["protocol"],
+        "began": {"boot_id": "b", "boottime_s": 2.0, "wall_s": 1002.0},
+        "ended": {"boot_id": "b", "boottime_s": 3.0, "wall_s": 1003.0},
+        "writer": writer,
+        "locks": {"node": True, "root": True},
+        "probes": {
+            "before": {"compute_s": 0.010, "read_s": 0.002},
+            "after": {"compute_s": 0.011, "read_s": 0.001},
+            "change": {},
+        },
+        "machine": {"node": "reader", "cpu": "c"},
+        "file_system": {"type": "ext4", "free_bytes": 7},
+        "versions": {"hdf5": "2"},
+        "environment": {"SLURM_RESTART_COUNT": "2"},
+        "peak_memory_bytes": 20,
+        "file": outcome.report,
+        "skipped": outcome.skipped,
+        "repeats": outcome.repeats,
+    }
+    return {**record, **changes}
+
+
+def saved(record: Record, directory: Path, layout: str = "small") -> Path:
+    spec = record["specification"]
+    path = directory / "cells" / layout / f"{spec['case']['name']}.{spec['round']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record), encoding="utf-8")
+    return path
+
+
+def table_of(
+    record: Record, directory: Path, expected: str | None = None, layout: str = "small"
+) -> pd.DataFrame:
+    expected = expected or specification.digest(record["specification"])
+    return tidy(rows_of(saved(record, directory, layout), "mine", expected, {}))
+
+
+# ---- the table
+
+
+def test_every_column_of_a_read_cell(tmp_path: Path) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    table = table_of(record, tmp_path)
+    assert list(table) == list(COLUMNS)
+    assert len(table) == 5
+    assert table["state"].tolist() == ["library-cold"] * 2 + ["warm"] * 3
+    assert table["repeat"].tolist() == [0, 1, 0, 1, 2]
+    expected = {
+        "study": "mine",
+        "site": "here",
+        "layout": "small",
+        "case": "slices",
+        "kind": "read",
+        "phase": "main",
+        "round": 0,
+        "stale": False,
+        "asked_bytes": 6 * 8 * 5 * 2,
+        "chunk_shape": "2x3x40",
+        "filters": "shuffle, gzip 4",
+        "generate_s": 0.5,
+        "writer": "plain",
+        "writer_node": "writer",
+        "node": "reader",
+        "probe_compute_s": 0.011,
+        "probe_read_s": 0.002,
+        "peak_memory_bytes": 20,
+        "attempt": 2,
+        # The interval includes the writer.
+        "began_boottime_s": 1.0,
+        "began_wall_s": 1001.0,
+        "ended_boottime_s": 3.0,
+        "ended_wall_s": 1003.0,
+        "boot_id": "b",
+    }
+    for name, value in expected.items():
+        assert table[name].tolist() == [value] * 5, name
+    for name in FILE_COLUMNS:
+        value = record["file"][name]
+        assert table[name].isna().all() if value is None else table[name].tolist() == [value] * 5, name
+    measured = {(row["state"], row["repeat"]): row for row in record["repeats"]}
+    names = [name for name in record["repeats"][0] if name in COLUMNS and name not in ("state", "repeat")]
+    assert {"time_s", "open_s", "requested_bytes", "device_bytes", "resident_before", "chunk_bytes"} <= set(
+        names
+    )
+    for _, row in table.iterrows():
+        of_record = measured[row["state"], row["repeat"]]
+        assert {name: row[name] for name in names if name in of_record} == {
+            name: of_record[name] for name in names if name in of_record
+        }
+    cold = table[table["state"] == "library-cold"]
+    assert cold["requested_predicted_bytes"].tolist() == cold["requested_bytes"].tolist()
+    assert table["requested_predicted_bytes"].isna().tolist() == [False] * 2 + [True] * 3
+    written = ("create_s", "write_s", "flush_s", "fsync_s", "reference_s")
+    assert table[list(written)].isna().all(axis=None)
+
+
+def test_every_column_of_a_write_cell(tmp_path: Path) -> None:
+    record = record_of(spec_of(study_of(tmp_path), "contiguous", "all", "c3"), tmp_path, environment={})
+    table = table_of(record, tmp_path, layout="contiguous")
+    assert list(table) == list(COLUMNS)
+    assert table["state"].tolist() == ["write"] * 2
+    expected = {
+        "kind": "write",
+        "phase": "confirm",
+        "round": 3,
+        "layout": "contiguous",
+        "chunk_shape": "contiguous",
+        "filters": "",
+        "writer": "",
+        "writer_node": "reader",
+        "attempt": 0,
+        "began_boottime_s": 2.0,
+        "chunks": 0,
+    }
+    for name, value in expected.items():
+        assert table[name].tolist() == [value] * 2, name
+    parts = table[["create_s", "write_s", "flush_s", "close_s", "fsync_s"]]
+    assert parts.notna().all(axis=None)
+    assert parts.sum(axis=1).tolist() == pytest.approx(table["time_s"].tolist())
+    assert (table[["reference_s", "written_bytes", "requested_writes"]] > 0).all(axis=None)
+    assert table[["open_s", "resident_before", "generate_s"]].isna().all(axis=None)
+
+
+def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    tables = [
+        table_of(record_of(spec_of(study), tmp_path), tmp_path),
+        table_of(record_of(spec_of(study, "contiguous", "all"), tmp_path), tmp_path, layout="contiguous"),
+        tidy([]),
+    ]
+    for table in tables:
+        assert list(table) == list(COLUMNS)
+        types = {name: str(kind) for name, kind in table.dtypes.items()}
+        for name, kind in types.items():
+            wanted = (
+                "str"
+                if name in TEXT
+                else "int64"
+                if name in WHOLE
+                else "bool"
+                if name in YES_NO
+                else "float64"
+            )
+            assert kind == wanted, name
+    together = pd.concat(tables[:2], ignore_index=True)
+    together.to_parquet(tmp_path / "t.parquet", index=False)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), together)
+
+
+def test_columns_are_described_with_their_units() -> None:
+    assert TEXT | WHOLE | YES_NO | set(FILE_COLUMNS) <= set(COLUMNS)
+    assert all(COLUMNS.values())
+    for name, description in COLUMNS.items():
+        if name.endswith("_s"):
+            assert "second" in description or "clock" in description, name
+        if name.endswith("_bytes"):
+            assert any(word in description for word in ("bytes", "size", "memory", "the same by")), name
+
+
+def test_rows_are_in_order(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    rows = []
+    for layout, round_ in (("small", "r1"), ("contiguous", "r1"), ("small", "c0"), ("small", "r0")):
+        path = saved(record_of(spec_of(study, layout, round_=round_), tmp_path), tmp_path, layout)
+        rows += rows_of(path, "mine", None, {})
+    keys = ["site", "case", "layout", "phase", "round", "state", "repeat"]
+    found = [tuple(row) for row in tidy(rows)[keys].itertuples(index=False)]
+    assert found == sorted(found)
+    assert len(set(found)) == 4 * 5
+
+
+def test_grid_values_of_a_layout(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    path = saved(record_of(spec_of(study, "2by25"), tmp_path), tmp_path, "2by25")
+    for grid, expected in ((study.grid_values["2by25"], [2, 25]), ({"m": 7}, [7, None]), ({}, [None, None])):
+        row = rows_of(path, "mine", None, grid)[0]
+        assert [row["grid_m"], row["grid_n"]] == expected
+
+
+def test_filters_as_text() -> None:
+    assert filters_text([]) == ""
+    assert filters_text([{"name": "shuffle"}, {"name": "gzip", "level": 4}]) == "shuffle, gzip 4"
+
+
+# ---- stale: another specification, another protocol
+
+
+def stale(record: Record, directory: Path, expected: str | None) -> bool:
+    [value] = {row["stale"] for row in rows_of(saved(record, directory), "mine", expected, {})}
+    return bool(value)
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("seed", {"seed": 2}),
+    ("repeats", {"repeats": {"cold": 2, "warm": 4}}),
+    ("states", {"cases": {"slices": {"read": {"z": 5}, "states": ["cold"]}}}),
+    ("extent", {"cases": {"slices": {"read": {"z": 6}, "states": ["cold", "warm"]}}}),
+    ("dtype", {"dataset": {"axes": ["x", "y", "z"], "shape": [6, 8, 100], "dtype": "int16"}}),
+    ("shape", {"dataset": {"axes": ["x", "y", "z"], "shape": [6, 8, 101]}}),
+    ("chunks", {"layouts": {"small": {"chunks": [2, 3, 41], "filters": ["shuffle", {"gzip": 4}]}}}),
+    ("filters", {"layouts": {"small": {"chunks": [2, 3, 40], "filters": ["shuffle", {"gzip": 5}]}}}),
+    ("settings", {"settings": {"sieve_bytes": 4096}}),
+]
+
+
+@pytest.mark.parametrize(("what", "change"), CHANGES, ids=[what for what, _ in CHANGES])
+def test_results_of_another_specification_are_stale(
+    tmp_path: Path, what: str, change: dict[str, Any]
+) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    today = specification.digest(spec_of(study_of(tmp_path, **change)))
+    assert not stale(record, tmp_path, specification.digest(spec_of(study_of(tmp_path))))
+    assert stale(record, tmp_path, today)
+
+
+def test_results_that_the_study_has_no_more_are_stale(tmp_path: Path) -> None:
+    assert stale(record_of(spec_of(study_of(tmp_path)), tmp_path), tmp_path, None)
+
+
+def test_results_of_another_protocol_are_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    monkeypatch.setattr(specification, "PROTOCOL", hyperslab.PROTOCOL + 1)
+    today = specification.digest(spec_of(study_of(tmp_path)))
+    assert stale(record, tmp_path, today)
+    # Those that came without a scheduler's notes tell by themselves what they were measured by.
+    assert record["specification"]["protocol"] == hyperslab.PROTOCOL
+
+
+UNCHANGED: list[tuple[str, dict[str, Any]]] = [
+    ("criteria", {"score": {"criteria": [{"case": "slices", "state": "cold", "below": 2}]}}),
+    ("title", {"title": "another"}),
+    ("rounds", {"rounds": 9}),
+    ("confirming rounds", {"recommendation": {"confirm_rounds": 9, "size_bound": 2}}),
+    ("a case's title", {"cases": {"slices": {"title": "S", "read": {"z": 5}, "states": ["cold", "warm"]}}}),
+    ("another layout", {"layouts": {"b": {"chunks": [1, 1, 1]}, **yaml.safe_load(STUDY)["layouts"]}}),
+    ("another case", {"cases": {**yaml.safe_load(STUDY)["cases"], "b": {"read": {"x": 1}}}}),
+    ("repeats of another state", {"repeats": {"cold": 2, "warm": 3, "write": 5}}),
+    ("a label", {"layouts": {"small": {**yaml.safe_load(STUDY)["layouts"]["small"], "label": "L"}}}),
+    ("a default spelt out", {"settings": {"chunk_cache_w0": 0.75, "libver": "earliest"}}),
+]
+
+
+@pytest.mark.parametrize(("what", "change"), UNCHANGED, ids=[what for what, _ in UNCHANGED])
+def test_what_does_not_bear_on_a_measurement_makes_none_stale(
+    tmp_path: Path, what: str, change: dict[str, Any]
+) -> None:
+    before = specification.text(spec_of(study_of(tmp_path)))
+    assert specification.text(spec_of(study_of(tmp_path, **change))) == before
+
+
+def test_each_cell_and_round_has_a_specification_of_its_own(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    specs = [
+        specification.digest(spec_of(study, layout, case, round_))
+        for layout in study.layouts
+        for case in study.cases
+        for round_ in ("r0", "r1", "c0")
+    ]
+    assert len(set(specs)) == len(specs) == 4 * 2 * 3
+    assert all(len(digest) == 16 and int(digest, 16) >= 0 for digest in specs)
+
+
+def test_specifications_are_the_same_after_json_and_in_any_order(tmp_path: Path) -> None:
+    spec = spec_of(study_of(tmp_path))
+    turned = dict(reversed(list(copy.deepcopy(spec).items())))
+    turned["layout"] = dict(reversed(list(turned["layout"].items())))
+    assert list(turned) != list(spec)
+    assert specification.digest(turned) == specification.digest(spec)
+    assert specification.digest(json.loads(specification.text(spec))) == specification.digest(spec)
+    assert "\n" not in specification.text(spec)
+    assert specification.text(spec).isascii()
+
+
+def test_a_case_with_a_shape_of_its_own_has_its_own_file(tmp_path: Path) -> None:
+    short = {"cases": {"short": {"write": "spectrum", "shape": {"z": 50}}}, "score": None}
+    study = study_of(tmp_path, **short)
+    assert spec_of(study, case="short")["dataset"]["shape"] == [6, 8, 50]
+    file = specification.file_specification(study, "small", "short")
+    assert file["dataset"]["shape"] == [6, 8, 50]
+    assert set(file) == {"dataset", "layout"}
+    assert "label" not in file["layout"]
+
+
+# ---- what was measured where
+
+
+def test_context_tells_platforms_apart_and_counts_their_cells(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    one = record_of(spec_of(study), tmp_path)
+    same = {
+        **one,
+        "specification": spec_of(study, round_="r1"),
+        "file_system": {"type": "ext4", "free_bytes": 9},
+    }
+    other = {**one, "specification": spec_of(study, round_="r2"), "versions": {"hdf5": "1"}}
+    entries = context_of([saved(record, tmp_path) for record in (one, same, other)])
+    assert [(entry["versions"]["hdf5"], entry["cells"]) for entry in entries] == [("2", 2), ("1", 1)]
+    assert entries[0]["site"] == "here"
+    assert "free_bytes" not in entries[0]["file_system"]
+    assert entries[0]["settings"]["sieve_bytes"] == 65536
+    assert entries[0]["settings"]["libver"][0] == "earliest"

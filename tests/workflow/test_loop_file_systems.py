@@ -1,0 +1,187 @@
+"""The loop-device file systems: made as named, throttled where asked, gone without a trace after `down`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import loop_file_systems
+from hyperslab.sites import load_sites
+
+SCRIPT = Path(loop_file_systems.__file__)
+
+# runs in a process of its own, because a cgroup is joined for good
+THROTTLED_IO = """
+import os, sys, time
+from pathlib import Path
+target, group = Path(sys.argv[1]), sys.argv[2:]
+for path in group:
+    Path(path, "cgroup.procs").write_text(str(os.getpid()))
+start = time.perf_counter()
+with target.open("wb") as file:
+    file.write(os.urandom(20 * 2**20))
+    file.flush()
+    os.fsync(file.fileno())
+written = time.perf_counter()
+with target.open("rb") as file:
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    evicted = time.perf_counter()
+    while file.read(2**20):
+        pass
+print(written - start, time.perf_counter() - evicted)
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path, require: Callable[[str | None], None]) -> Iterator[Path]:
+    """A directory whose name has a space and a letter beyond ASCII; brought down whatever happens."""
+    require(loop_file_systems.missing())
+    path = tmp_path / "räume frei"
+    yield path
+    script("down", path)
+
+
+def script(action: str, directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), action, "--dir", str(directory), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def mounted(directory: Path) -> dict[str, str]:
+    """Type of every file system mounted below `directory`, by the name of its mount point."""
+    lines = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    top = str(directory).replace(" ", r"\040")
+    return {words[1].rpartition("/")[2]: words[2] for words in lines if words[1].startswith(top + "/")}
+
+
+def backing_files() -> set[str]:
+    return {path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")}
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "btrfs-zstd"])
+def test_each_kind_is_made_and_removed(
+    kind: str, directory: Path, require: Callable[[str | None], None]
+) -> None:
+    require(loop_file_systems.missing(kind))
+    others = backing_files()
+    up = script("up", directory, "--size", "300M", kind)
+    assert (up.returncode, up.stderr) == (0, "")
+    fragment = yaml.safe_load(up.stdout)
+    assert fragment == yaml.safe_load((directory / "sites.yaml").read_text())
+    root = Path(fragment["file_systems"][f"loop-{kind}"]["root"])
+    assert load_sites(directory / "sites.yaml")[f"local-loop-{kind}"]["root"] == str(root)
+    assert mounted(directory) == {kind: kind.partition("-")[0]}
+    (root / "data").write_bytes(b"x" * 2**20)
+    assert os.stat(directory / f"{kind}.img").st_blocks * 512 < 200 * 2**20, "the image is sparse"
+    dios = [path.parent / "dio" for path in Path("/sys/block").glob("loop*/loop/backing_file")
+            if path.read_text().strip() == str(directory / f"{kind}.img")]  # fmt: skip
+    assert [path.read_text().strip() for path in dios] == ["1"]
+
+    assert script("down", directory).returncode == 0
+    assert mounted(directory) == {} and backing_files() == others
+    assert list(directory.iterdir()) == []
+    assert script("down", directory).returncode == 0, "may be repeated"
+
+
+def test_throttle_limits_only_who_joins_the_group(
+    directory: Path, require: Callable[[str | None], None]
+) -> None:
+    try:
+        loop_file_systems.blkio_hierarchy()
+    except loop_file_systems.LoopError as error:
+        require(str(error))
+    assert script("up", directory, "--size", "300M", "portal=ext4").returncode == 0
+    throttle = script("throttle", directory, "portal", "--read", "10M", "--write", "10M")
+    group = throttle.stdout.strip()
+    assert Path(group).is_dir(), throttle.stderr
+    system = yaml.safe_load((directory / "sites.yaml").read_text())["file_systems"]["loop-portal"]
+    assert system["cgroup"] == group
+
+    def seconds(*groups: str) -> list[float]:
+        command = [sys.executable, "-c", THROTTLED_IO, f"{system['root']}/data", *groups]
+        return [float(word) for word in subprocess.check_output(command, text=True, timeout=60).split()]
+
+    write, read = seconds(group)
+    assert 1.6 < write < 6 and 1.6 < read < 6, "20 MiB at 10 MiB/s"
+    free_write, free_read = seconds()
+    assert free_write < write / 2 and free_read < read / 2
+    assert script("down", directory).returncode == 0
+    assert not Path(group).exists()
+
+
+def test_a_file_system_in_use_stays_with_one_line_and_goes_later(directory: Path) -> None:
+    assert script("up", directory, "--size", "20M", "ext4").returncode == 0
+    with (directory / "ext4/open").open("wb"):
+        busy = script("down", directory)
+        assert busy.returncode == 1 and "busy" in busy.stderr and busy.stderr.count("\n") == 1
+        assert mounted(directory) == {"ext4": "ext4"}
+    assert script("down", directory).returncode == 0
+    assert mounted(directory) == {}
+
+
+def test_what_up_did_not_make_stays(directory: Path) -> None:
+    assert script("up", directory, "--size", "20M", "ext4").returncode == 0
+    (directory / "mine.img").write_bytes(b"mine")
+    refused = script("up", directory, "--size", "20M", "mine=ext4")
+    assert refused.returncode == 1 and "was not made here" in refused.stderr
+    (directory / "ext4.img").unlink()  # the mount lives on without its image
+    assert script("down", directory).returncode == 0
+    assert mounted(directory) == {} and str(directory) not in "".join(backing_files())
+    assert [path.name for path in directory.iterdir()] == ["mine.img"]
+
+
+KILLED_AFTER = """
+import os, signal, sys
+from pathlib import Path
+import loop_file_systems
+plain_run = loop_file_systems.run
+def run(*command):
+    output = plain_run(*command)
+    if command[0] == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return output
+loop_file_systems.run = run
+loop_file_systems.Loops(Path(sys.argv[1])).up([("ext4", "ext4"), ("other", "ext4")], 20 * 2**20)
+"""
+
+
+@pytest.mark.parametrize("command", ["mkfs.ext4", "losetup", "mount"])
+def test_down_removes_what_a_killed_up_left(directory: Path, command: str) -> None:
+    before = backing_files()
+    words = [sys.executable, "-c", KILLED_AFTER, str(directory), command]
+    killed = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(SCRIPT.parent)}, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert (directory / "ext4.img").exists()
+    assert (command == "mkfs.ext4") == (backing_files() == before)
+    assert script("down", directory).returncode == 0
+    assert mounted(directory) == {} and backing_files() == before
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--size", "1M", "ext4"], "needs --size"),
+        (["--size", "4000T", "ext4"], "free at"),
+        (["--size", "20M", "ext4", "ext4"], "give another name"),
+    ],
+)
+def test_refusals_are_one_line(words: list[str], wanted: str, directory: Path) -> None:
+    done = script("up", directory, *words)
+    assert done.returncode == 1 and wanted in done.stderr and done.stderr.count("\n") == 1
+    assert not directory.exists()
+
+
+def test_a_missing_mkfs_names_the_package(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    with pytest.raises(loop_file_systems.LoopError, match="apt-get install xfsprogs"):
+        loop_file_systems.Loops(directory).up([("xfs", "xfs")], 2**30)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert loop_file_systems.missing() == "mounting needs root"

@@ -1,0 +1,105 @@
+"""A tiny study from nothing to its report, from its pack, and without measuring."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+from clones import REPORT, Clone, make_clone
+
+
+def pack(clone: Clone, *arguments: str) -> str:
+    """`workflow/scripts/pack.py …` in a clone."""
+    done = subprocess.run(
+        [sys.executable, "workflow/scripts/pack.py", *arguments],
+        cwd=clone.directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def test_tables_can_be_read_without_the_project(measured: Clone) -> None:
+    table = pd.read_parquet(measured.directory / "results/tiny/measurements.parquet")
+    summary = pd.read_csv(measured.directory / "results/tiny/summary.csv")
+    # 3 layouts x 3 rounds x (3 cold + 3 warm + 4 session), and 3 rounds of 2 writes.
+    assert len(table) == 3 * 3 * 10 + 3 * 2
+    assert len(summary) == 3 * 3 * 3 + 3
+    assert not table["stale"].any()
+    assert (table["time_s"] > 0).all()
+
+
+def test_every_computed_size_is_the_measured_one(measured: Clone) -> None:
+    table = pd.read_parquet(measured.directory / "results/tiny/measurements.parquet")
+    assert (table["padding_bytes"] == table["padding_predicted_bytes"]).all()
+    read = table[table["kind"] == "read"]
+    assert (read["index_bytes"] == read["index_predicted_bytes"]).all()
+    assert (table["chunks"] == table["chunks_predicted"]).all()
+    cold = table[table["state"] == "cold"]
+    known = cold["requested_predicted_bytes"].notna()
+    assert known.all()
+    assert (cold["requested_bytes"] == cold["requested_predicted_bytes"]).all()
+
+
+def test_cold_is_cold_and_warm_is_warm(measured: Clone) -> None:
+    table = pd.read_parquet(measured.directory / "results/tiny/measurements.parquet")
+    assert (table.loc[table["state"] == "cold", "resident_before"] <= 0.01).all()
+    assert (table.loc[table["state"] == "warm", "resident_before"] >= 0.99).all()
+
+
+def test_intervals_of_timed_jobs_do_not_overlap(measured: Clone) -> None:
+    table = pd.read_parquet(measured.directory / "results/tiny/measurements.parquet")
+    assert not table["overlap"].any()
+
+
+def test_a_pack_gives_the_same_report_without_measuring(measured: Clone, tmp_path: Path) -> None:
+    assert pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip")).startswith("0 ")
+    other = make_clone(tmp_path / "other")
+    assert pack(other, "unpack", str(tmp_path / "tiny.zip")).startswith("0 ")
+    plan = other.planned(REPORT)
+    assert not any(rule.startswith(("generate", "measure")) for rule in plan)
+    other.build("--config", "measure=false", "--", REPORT)
+    for name in ("measurements.parquet", "confirmation.parquet"):
+        ours, theirs = (pd.read_parquet(c.directory / "results/tiny" / name) for c in (measured, other))
+        pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_a_damaged_pack_is_refused(measured: Clone, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.zip"
+    pack(measured, "pack", "tiny", "--output", str(file))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    other = make_clone(tmp_path / "other")
+    said = pack(other, "unpack", str(file))
+    assert said.startswith("1 error: ")
+    assert not list((other.directory).glob("results/**/*.json"))
+
+
+def test_other_results_are_not_overwritten(measured: Clone, tmp_path: Path) -> None:
+    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip"))
+    other = make_clone(tmp_path / "other")
+    pack(other, "unpack", str(tmp_path / "tiny.zip"))
+    record = next((other.directory / "results/tiny/cells").rglob("*.json"))
+    shutil.copy(record, tmp_path / "kept")
+    record.write_text(record.read_text(encoding="utf-8").replace('"seed":1', '"seed":2'), encoding="utf-8")
+    assert "another result" in pack(other, "unpack", str(tmp_path / "tiny.zip"))
+
+
+def test_what_is_missing_is_said_and_fails_nothing(measured: Clone, tmp_path: Path) -> None:
+    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip"))
+    other = make_clone(tmp_path / "other")
+    pack(other, "unpack", str(tmp_path / "tiny.zip"))
+    (other.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
+    other.build("--config", "measure=false", "--", REPORT)
+    assert "missing" in (other.directory / REPORT).read_text(encoding="utf-8")
+
+
+def test_snakemakes_own_report_has_the_figures(measured: Clone, tmp_path: Path) -> None:
+    measured.build("--report", str(tmp_path / "snakemake.html"), "--", REPORT)
+    page = (tmp_path / "snakemake.html").read_text(encoding="utf-8")
+    assert "counts.svg" in page

@@ -1,0 +1,115 @@
+"""Only what changed runs again: each change, and the jobs that a dry run then plans."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from typing import Any
+
+import pytest
+import yaml
+from clones import REPORT, TINY, Clone
+
+FIGURES = 6  # session, ramp, sizes, writes, score, counts: no grid, no trade-off in `tiny`
+
+
+def changed(**top: Any) -> dict[str, Any]:
+    """The tiny study with other top-level keys."""
+    return {**copy.deepcopy(TINY), **top}
+
+
+def test_a_finished_study_has_nothing_to_do(clone: Clone) -> None:
+    assert not clone.planned(REPORT)
+
+
+def test_no_test_file_is_left_and_none_is_missed(clone: Clone) -> None:
+    roots = clone.directory / "testfiles"
+    assert not list(roots.rglob("*.h5"))
+    assert not list(roots.rglob("*.json"))
+
+
+def test_a_changed_criterion_reruns_scoring_and_report(clone: Clone) -> None:
+    clone.write_study("tiny", changed(score={"criteria": [{"case": "slices", "below": 0.2}], "target": 1}))
+    assert clone.planned(REPORT) == {"score": 1, "figure": 1, "report": 1}
+
+
+def test_a_changed_style_reruns_figures_and_report(clone: Clone) -> None:
+    file = clone.directory / "config" / "config.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.write_text(yaml.safe_dump({**config, "style": {"font_size": 11}}), encoding="utf-8")
+    assert clone.planned(REPORT) == {"figure": FIGURES, "report": 1}
+
+
+AGGREGATES = {
+    "summarise": 1,
+    "score": 1,
+    "recommend": 1,
+    "confirm": 1,
+    "summarise_confirmation": 1,
+    "report": 1,
+}
+
+
+def test_a_new_layout_measures_its_own_cells(clone: Clone) -> None:
+    layouts = {**TINY["layouts"], "2x2x64": {"chunks": [2, 2, 64]}}
+    clone.write_study("tiny", changed(layouts=layouts))
+    plan = clone.planned(REPORT)
+    assert (plan["generate_disk"], plan["measure_disk"]) == (3, 3)
+    assert plan["summarise"] == plan["report"] == 1
+
+
+def test_a_new_case_measures_its_own_cells(clone: Clone) -> None:
+    cases = {**TINY["cases"], "spectra": {"read": {"x": 2, "y": 2}, "states": ["cold"]}}
+    clone.write_study("tiny", changed(cases=cases))
+    plan = clone.planned(REPORT)
+    assert (plan["generate_disk"], plan["measure_disk"]) == (9, 9)
+
+
+def test_a_further_round_measures_that_round(clone: Clone) -> None:
+    clone.write_study("tiny", changed(rounds=4))
+    plan = clone.planned(REPORT)
+    assert (plan["generate_disk"], plan["measure_disk"]) == (3, 4)
+
+
+def test_changed_repeats_measure_again_but_no_other_study(clone: Clone) -> None:
+    clone.write_study("other", TINY)
+    clone.build("results/other/measurements.parquet")
+    clone.write_study("tiny", changed(repeats={**TINY["repeats"], "cold": 4}))
+    assert clone.planned(REPORT)["measure_disk"] == 9
+    assert not clone.planned("results/other/measurements.parquet")
+
+
+def test_a_deleted_figure_is_drawn_alone(clone: Clone) -> None:
+    figure = clone.directory / "results/tiny/figures/disk/counts.svg"
+    figure.unlink()
+    assert clone.planned("results/tiny/figures/disk/counts.svg") == {"figure": 1}
+    assert set(clone.planned(REPORT)) <= {"figure", "report"}
+    assert clone.planned(REPORT)["figure"] == 1
+
+
+def test_results_without_metadata_are_not_measured_again(clone: Clone) -> None:
+    shutil.rmtree(clone.directory / ".snakemake")
+    plan = clone.planned(REPORT)
+    assert not any(rule.startswith(("generate", "measure")) for rule in plan)
+
+
+@pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without metadata"])
+def test_a_changed_stopwatch_marks_old_results_stale(clone: Clone, metadata: bool) -> None:
+    if not metadata:
+        shutil.rmtree(clone.directory / ".snakemake")
+    package = clone.directory / "workflow/scripts/hyperslab/__init__.py"
+    package.write_text(
+        package.read_text(encoding="utf-8").replace("PROTOCOL = ", "PROTOCOL = 1"), encoding="utf-8"
+    )
+    plan = clone.planned(REPORT)
+    if metadata:
+        assert plan["measure_disk"] == 12
+    else:
+        # Snakemake cannot know; the hash in each record does.
+        clone.build("--config", "measure=false", "--forcerun", "summarise", "--", REPORT)
+        page = (clone.directory / REPORT).read_text(encoding="utf-8")
+        assert "stale" in page
+        import pandas as pd
+
+        table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
+        assert table["stale"].all()

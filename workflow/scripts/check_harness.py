@@ -1,0 +1,147 @@
+"""Does the harness add anything? Hyperslab's read cases against a bare h5py loop on the same file.
+
+    check_harness.py openmsi-chunking --root testfiles --layouts contiguous 4x4x2048 --blocks 12
+
+Each block runs both, in new processes and in alternating order, with the same boxes and cache settings.
+Printed is the ratio of medians, Hyperslab over bare, with its 95 % t interval over the blocks. Exit status 1
+where an upper limit exceeds 1.05.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SELF = Path(__file__)
+LIMIT = 1.05
+REPEATS = {"cold": 5, "warm": 10, "session": 10}
+
+
+def bare(spec: dict[str, Any], path: str, state: str) -> float:
+    """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
+    import h5py
+
+    from hyperslab.selections import generator, random_boxes
+
+    case, settings, count = spec["case"], spec["layout"]["settings"], spec["repeats"][state]
+    rng = generator(spec["seed"], case["name"], spec["round"], state)
+    picks = [box.slices() for box in random_boxes(spec["dataset"]["shape"], case["extent"], count, rng)]
+    cache = {
+        "rdcc_nbytes": settings["chunk_cache_bytes"],
+        "rdcc_nslots": settings["chunk_cache_slots"],
+        "rdcc_w0": settings["chunk_cache_w0"],
+    }
+
+    def evict() -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+    times = []
+    if state == "cold":
+        for pick in picks:
+            evict()
+            with h5py.File(path, "r", **cache) as file:
+                data = file["data"]
+                started = time.perf_counter()
+                data[pick]
+                times.append(time.perf_counter() - started)
+        return statistics.median(times)
+    if state == "warm":
+        with open(path, "rb", buffering=0) as raw:
+            while raw.read(8 * 2**20):
+                pass
+    else:
+        evict()
+    with h5py.File(path, "r", **cache) as file:
+        data = file["data"]
+        for pick in picks:
+            started = time.perf_counter()
+            data[pick]
+            times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def harness(spec: dict[str, Any], path: str, state: str) -> float:
+    """Median seconds as Hyperslab's own read case measures them."""
+    from hyperslab import cases, formats
+    from hyperslab.values import open_values
+
+    only = {**spec, "case": {**spec["case"], "states": [state]}}
+    context = cases.Context(only, formats.load("hdf5"), path, open_values(spec["dataset"]), False)
+    return float(statistics.median(row["time_s"] for row in cases.load("read")(context).repeats))
+
+
+def run_one(which: str, spec: dict[str, Any], path: str, state: str) -> float:
+    """One of the two in a process of its own."""
+    command = [sys.executable, str(SELF), "--child", which, json.dumps(spec), path, state]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Geometric mean of ratios with its 95 % t interval."""
+    from scipy import stats
+
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * error
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def main() -> int:
+    """Entry point."""
+    from hyperslab import formats, specification
+    from hyperslab.study import LoadedStudy
+    from hyperslab.values import open_values
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", help="name of a study in config/studies")
+    parser.add_argument("--root", type=Path, default=Path("testfiles"), help="where the test files go")
+    parser.add_argument("--layouts", nargs="+", default=["contiguous", "4x4x2048"])
+    parser.add_argument(
+        "--blocks", type=int, default=12, help="pairs of runs for each layout, case and state"
+    )
+    options = parser.parse_args()
+    study = LoadedStudy(Path("config/studies") / f"{options.study}.yaml")
+    options.root.mkdir(parents=True, exist_ok=True)
+    worst = 0.0
+    print("layout,case,state,ratio,low,high,bare_median_s")
+    for layout in options.layouts:
+        path = str(options.root / f"check-harness-{layout}.h5")
+        try:
+            spec = specification.file_specification(study, layout, next(iter(study.cases)))
+            formats.load("hdf5").generate(path, spec, open_values(spec["dataset"]))
+            for case in [name for name, described in study.cases.items() if described["kind"] == "read"]:
+                for state in study.cases[case]["states"]:
+                    ratios, times = [], []
+                    for block in range(options.blocks):
+                        cell = specification.cell_specification(study, layout, case, f"r{block}")
+                        cell["repeats"] = REPEATS
+                        order = ("harness", "bare") if block % 2 else ("bare", "harness")
+                        took = {which: run_one(which, cell, path, state) for which in order}
+                        ratios.append(took["harness"] / took["bare"])
+                        times.append(took["bare"])
+                    ratio, low, high = interval(ratios)
+                    worst = max(worst, high)
+                    numbers = f"{ratio:.3f},{low:.3f},{high:.3f},{statistics.median(times):.6f}"
+                    print(f"{layout},{case},{state},{numbers}", flush=True)
+        finally:
+            Path(path).unlink(missing_ok=True)
+    return int(worst > LIMIT)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        _, _, chosen, text, file, wanted = sys.argv
+        print({"bare": bare, "harness": harness}[chosen](json.loads(text), file, wanted))
+    else:
+        sys.exit(main())

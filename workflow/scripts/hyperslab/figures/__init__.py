@@ -1,0 +1,174 @@
+"""The seam of figures: a kind of figure is one module here and one line in FIGURES.
+
+Naming and captions need neither pandas nor Matplotlib, so that rules can ask for them; drawing imports both.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from hyperslab.study import LoadedStudy
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The module that draws a kind of figure, with draw(view, case), and what its caption says."""
+
+    module: str
+    caption: str
+
+
+FIGURES = {
+    "session": Kind(
+        "hyperslab.figures.sessions",
+        "Minimum, median, mean and maximum of one session's times for each layout, stacked as in the "
+        "document: each part ends at its statistic, the median of that statistic over the rounds. Shorter is "
+        "faster; a pale bar runs beyond the axis and has its maximum written on it, and the diamond is the "
+        "first access.",
+    ),
+    "ramp": Kind(
+        "hyperslab.figures.ramp",
+        "The selections of a session in the order in which they ran, one panel a layout: thin lines are the "
+        "rounds, the thick one their geometric mean, grey the other layouts. A line that falls shows the "
+        "page cache filling, so its end says little of a first access.",
+    ),
+    "grid": Kind(
+        "hyperslab.figures.grid",
+        "Median time for every combination of chunk extents, cold and warm side by side, each with its own "
+        "logarithmic colours. Light is fast; the frame marks the recommended layout, and a line in a colour "
+        "bar the contiguous one where it lies within the colours.",
+    ),
+    "sizes": Kind(
+        "hyperslab.figures.sizes",
+        "File size of each layout as data, padding, chunk index and remainder, with the contiguous file as "
+        "baseline; on the right the index alone. A dot inside its ring means that the index which the file "
+        "reports is the computed one; a disagreement is red.",
+    ),
+    "writes": Kind(
+        "hyperslab.figures.writes",
+        "Durable time to write the array, from create to fsync, for each strategy and layout (median; the "
+        "parts are shares of the total time). The black line is a plain write and fsync of the same bytes, "
+        "measured in between: the closer a bar comes to it, the less the layout costs.",
+    ),
+    "score": Kind(
+        "hyperslab.figures.score",
+        "How many criteria each layout meets, one block a criterion: on the left with the bounds as given, "
+        "on the right with all time bounds multiplied by the one factor λ that leaves the wanted number of "
+        "layouts with full marks. Full marks are opaque, all others pale.",
+    ),
+    "tradeoff": Kind(
+        "hyperslab.figures.tradeoff",
+        "Median time of one case against another, one point a layout, cold beside warm; left and down is "
+        "faster. The line joins the Pareto front: layouts that no other beats in both cases.",
+    ),
+    "counts": Kind(
+        "hyperslab.figures.counts",
+        "Cold median time against four counts of bytes, one point a layout and case. The count along which "
+        "the points of a case line up is the one that explains its time; the four measure different things "
+        "and are never added up.",
+    ),
+}
+CAPTIONS = {kind: described.caption for kind, described in FIGURES.items()}
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """What figures are drawn from.
+
+    `measurements` and `summary` are the tables of a study (columns: `hyperslab.tables.COLUMNS` and
+    `hyperslab.statistics`), `score` and `recommendation` the content of the JSON files ({} where there is
+    none), `study` is `describe` of it, `style` what differs from `hyperslab.figures.style.STYLE`.
+    """
+
+    measurements: pd.DataFrame
+    summary: pd.DataFrame
+    score: Mapping[str, Any]
+    recommendation: Mapping[str, Any]
+    study: Mapping[str, Any]
+    style: Mapping[str, Any] = field(default_factory=dict)
+
+
+def describe(study: LoadedStudy) -> dict[str, Any]:
+    """The part of a study that names its figures and gives their words, as JSON so that rules can pass it.
+
+    No criterion, repeat or round is in it: a change of these does not change every figure.
+    """
+    kept = ("kind", "title", "states", "shape", "layouts", "sites")
+    grids, names = [], list(study.grid_values)
+    for grid in study.study.grids:
+        count = 1
+        for values in grid.over.values():
+            count *= len(values)
+        own, names = names[:count], names[count:]
+        layouts = {name: list(study.grid_values[name].values()) for name in own}
+        grids.append({"name": grid.name, "variables": list(grid.over), "layouts": layouts})
+    return {
+        "title": study.study.title,
+        "shape": list(study.dataset.shape),
+        "layouts": list(study.layouts),
+        "grids": grids,
+        "cases": {name: {key: case.get(key) for key in kept} for name, case in study.cases.items()},
+        "score": bool(study.study.score and study.study.score.criteria),
+        "tradeoff": list(study.study.tradeoff),
+    }
+
+
+def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
+    """Names of a study's figures in order, from `describe` of it alone; of one site, those of its cases.
+
+    A case whose states have no session keeps its bars, of its first state, and has no ramp.
+    """
+    cases = {
+        name: case
+        for name, case in study["cases"].items()
+        if site is None or any(fnmatch.fnmatchcase(site, pattern) for pattern in case.get("sites") or ["*"])
+    }
+    reads = {name: case for name, case in cases.items() if case["kind"] == "read"}
+    gridded = {layout for grid in study["grids"] for layout in grid["layouts"]}
+    result = []
+    for name, case in reads.items():
+        result.append(f"session-{name}")
+        result += [f"ramp-{name}"] if "session" in case["states"] else []
+        mapped = gridded.intersection(case["layouts"]) and case["states"] != ["session"]
+        result += [f"grid-{name}"] if mapped else []
+    two = [case for case in study["tradeoff"] if case in reads]
+    whole = {
+        "sizes": bool(cases),
+        "writes": len(reads) < len(cases),
+        "score": study["score"],
+        "tradeoff": len(two) > 1,
+        "counts": bool(reads),
+    }
+    return result + [kind for kind, wanted in whole.items() if wanted]
+
+
+def caption(name: str) -> str:
+    """What the figure `name` shows and how to read it."""
+    return CAPTIONS[name.partition("-")[0]]
+
+
+def draw(name: str, site: str, data: FigureData) -> Figure:
+    """Figure `name` (one of `names`) of one site; one that says so where nothing was measured.
+
+    Raises ValueError for a name that the study does not have and for an unknown setting of the style.
+    """
+    if name not in names(data.study):
+        raise ValueError(f"no figure {name!r} in this study; there are {', '.join(names(data.study))}")
+    canvas = importlib.import_module("hyperslab.figures.canvas")
+    kind, _, case = name.partition("-")
+    figure: Figure = canvas.render(importlib.import_module(FIGURES[kind].module).draw, site, data, case)
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure in the format of the path's ending; the same figure always gives the same bytes."""
+    importlib.import_module("hyperslab.figures.canvas").save(figure, Path(path))

@@ -1,0 +1,33 @@
+"""From a drawing function to a finished figure, and from a figure to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from hyperslab.figures import FigureData
+from hyperslab.figures.sheet import lay_out
+from hyperslab.figures.style import settings
+from hyperslab.figures.view import View, look
+
+
+def render(make: Callable[[View, str], Figure], site: str, data: FigureData, case: str) -> Figure:
+    """The figure that `make` draws, laid out once, so that every file format shows the same arrangement."""
+    view = look(site, data)
+    rc: Any = settings(view.style)
+    with mpl.rc_context(rc):
+        figure = make(view, case)
+        lay_out(figure)
+        figure.set_layout_engine("none")
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write `figure`; letters become paths, identifiers come from a fixed salt and no date is kept."""
+    metadata = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}
+    with mpl.rc_context({"svg.hashsalt": "hyperslab", "svg.fonttype": "path"}):
+        figure.savefig(path, metadata=metadata.get(path.suffix.lstrip("."), {}))

@@ -1,0 +1,129 @@
+"""What one site's figures have in common: its rows, the order of layouts, names, titles and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.figures import FigureData
+from hyperslab.figures.style import colours, resolved
+
+STATES = {
+    "cold": "cold",
+    "library-cold": "library-cold (file in memory)",
+    "warm": "warm",
+    "session": "session",
+    "write": "write",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """The main rounds of one site without stale rows: `summary` a row a round, `measurements` a repeat."""
+
+    site: str
+    data: FigureData
+    style: Mapping[str, Any]
+    summary: pd.DataFrame
+    measurements: pd.DataFrame
+    choice: Mapping[str, Any]
+
+    @property
+    def study(self) -> Mapping[str, Any]:
+        """`describe` of the study."""
+        return self.data.study
+
+    @property
+    def palette(self) -> list[str]:
+        """The ten colours of the style's palette."""
+        return colours(self.style)
+
+    @property
+    def tints(self) -> list[str]:
+        """The same colours with those next to each other that differ most in lightness."""
+        return [self.palette[number] for number in (0, 1, 2, 4, 8, 9, 5, 3, 6, 7)]
+
+    @property
+    def pick(self) -> str | None:
+        """The recommended layout."""
+        return self.choice.get("pick")
+
+    @property
+    def contiguous(self) -> str | None:
+        """The layout without chunks."""
+        return self.data.recommendation.get("contiguous")
+
+    @property
+    def automatic(self) -> str | None:
+        """The layout with the library's own chunks."""
+        return self.data.recommendation.get("automatic")
+
+    @property
+    def cold(self) -> str:
+        """What "cold" is called here."""
+        return "library-cold" if "library-cold" in set(self.summary["state"]) else "cold"
+
+    def title(self, case: str) -> str:
+        """The title of a case."""
+        return str(self.study["cases"][case].get("title") or case)
+
+    def order(self, layouts: Iterable[str]) -> list[str]:
+        """`layouts` as the study orders them; those that it does not know follow, sorted."""
+        found, known = set(layouts), self.study["layouts"]
+        return [name for name in known if name in found] + sorted(found.difference(known))
+
+    def rounds(self, case: str, state: str) -> pd.DataFrame:
+        """The rows of the summary of one case and state."""
+        return self.summary[(self.summary["case"] == case) & (self.summary["state"] == state)]
+
+    def pooled(self, case: str, state: str) -> pd.DataFrame:
+        """The columns that a cell has over its rounds, by layout in the study's order."""
+        rows = self.rounds(case, state).drop_duplicates("layout").set_index("layout")
+        return rows.loc[self.order(rows.index)]
+
+    def repeats(self, case: str, state: str) -> pd.DataFrame:
+        """The repeats of one case and state."""
+        rows = self.measurements
+        return rows[(rows["case"] == case) & (rows["state"] == state)]
+
+    def role(self, layout: str) -> str | None:
+        """ "pick", "contiguous" or "automatic", the first that fits."""
+        named = {"pick": self.pick, "contiguous": self.contiguous, "automatic": self.automatic}
+        return next((role for role, name in named.items() if name == layout), None)
+
+    def role_colour(self, layout: str) -> str:
+        """The colour of a layout that has a role, everywhere the same; else that of plain text."""
+        role = self.role(layout)
+        table = {"pick": self.palette[0], "contiguous": self.palette[3], "automatic": self.palette[2]}
+        return table[role] if role else str(self.style["ink"])
+
+    def label(self, layout: str) -> str:
+        """A layout's name with its role: a star for the recommended one, words where the name has none."""
+        text = layout
+        for role, name in (("contiguous", self.contiguous), ("automatic", self.automatic)):
+            if name == layout and not role.startswith(layout.lower()):
+                text = f"{layout} ({role})"
+        return f"★ {text}" if layout == self.pick else text
+
+
+def look(site: str, data: FigureData) -> View:
+    """The view of one site; names are text, though CSV takes layouts called 1 and 2 for numbers."""
+    chosen: Any = data.recommendation.get("sites", [])
+    choice: Mapping[str, Any] = next((entry for entry in chosen if entry["site"] == site), {})
+    return View(
+        site,
+        data,
+        resolved(data.style),
+        _main(data.summary, site),
+        _main(data.measurements[~data.measurements["stale"].astype(bool)], site),
+        choice,
+    )
+
+
+def _main(table: pd.DataFrame, site: str) -> pd.DataFrame:
+    """The main rounds of a site."""
+    named = table.astype(dict.fromkeys(("site", "layout", "case", "state", "phase"), "str"))
+    return named[(named["site"] == site) & (named["phase"] == "main")]

@@ -1,0 +1,120 @@
+"""From a study's tables to the page: everything a reader sees, as texts; the template only sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.report import format as fmt
+from hyperslab.report.answer import overview, site_answer
+from hyperslab.report.checks import checks
+from hyperslab.report.context import context_tables
+from hyperslab.report.data import Data, PlannedCell, gather
+from hyperslab.report.meta import Meta, case_title
+from hyperslab.report.method import METHOD, column_tables
+from hyperslab.report.model import Block, Fact, Figure, Page, SiteSection, Table, embed
+from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
+from hyperslab.report.scores import matched_facts, score_table
+
+# name, caption, file: figures are named "session-<case>", "ramp-<case>", "grid-<case>", or as in BLOCKS.
+FigureFile = tuple[str, str, str | Path]
+PER_CASE = ("session", "ramp", "grid")
+BLOCKS = {
+    "sizes": ("File size", size_table),
+    "writes": ("Writing", write_table),
+    "score": ("Score", score_table),
+    "tradeoff": ("Trade-off", tradeoff_table),
+    "counts": ("Counts beside times", count_table),
+}
+
+
+def build_page(
+    study: Meta,
+    measurements: pd.DataFrame,
+    summary: pd.DataFrame,
+    context: Sequence[Mapping[str, Any]],
+    score: Mapping[str, Any],
+    recommendation: Mapping[str, Any],
+    confirmation: pd.DataFrame | None,
+    figures: Mapping[str, Sequence[FigureFile]],
+    expected: Iterable[PlannedCell],
+) -> Page:
+    """The page of one study.
+
+    `study` is `study_meta` of it; `measurements` one row a repeat, stale rows included; `summary` the summary
+    of its main rounds; `context`, `score` and `recommendation` the content of the JSON files; `confirmation`
+    the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per site the name,
+    caption and file of each figure, in order; `expected` every planned cell as (site, layout, case, round),
+    rounds written r0 or c0. What is missing is said on the page: no site, figure or cell has to have results.
+    """
+    data = gather(
+        study, measurements, summary, context, score, recommendation, confirmation, figures, expected
+    )
+    at_a_glance, note = overview(data)
+    return Page(
+        title=str(study["title"]),
+        study=str(study["name"]),
+        facts=_facts(data),
+        overview=at_a_glance,
+        overview_note=note,
+        answers=[site_answer(data, site, f"answer-{number}") for number, site in enumerate(data.sites, 1)],
+        checks=checks(data),
+        sites=[
+            _site(data, site, f"site-{number}", figures.get(site, ()))
+            for number, site in enumerate(data.sites, 1)
+        ],
+        context=context_tables(data),
+        method=METHOD,
+        columns=column_tables(),
+    )
+
+
+def _facts(data: Data) -> list[Fact]:
+    """What the study is about, in a few lines."""
+    study = data.study
+    extents = ", ".join(f"{axis} {size:,}" for axis, size in zip(study["axes"], study["shape"], strict=True))
+    layouts, cases = fmt.count(len(study["layouts"]), "layout"), fmt.count(len(study["cases"]), "case")
+    raw, bound = fmt.megabytes(study["raw_bytes"]), f"{study['size_bound']:g} x the raw data"
+    states, rounds = fmt.listing(study["states"]), fmt.count(study["rounds"], "round")
+    facts = [
+        Fact("Array", f"{extents}; {study['dtype']}; {raw}; values: {study['fill']}"),
+        Fact("Question", f"which of {layouts} is fastest, {states}, in a file of at most {bound}"),
+        Fact("Measured", f"{cases} in {rounds} at {fmt.listing(data.sites) or 'no site'}"),
+    ]  # fmt: skip
+    return [*facts, Fact("After", str(study["source"]))] if study.get("source") else facts
+
+
+def _site(data: Data, site: str, anchor: str, figures: Sequence[FigureFile]) -> SiteSection:
+    """The figures of a site, each group followed by its numbers."""
+    pick = data.choice(site).get("pick")
+    drawn = {str(name): embed(str(name), str(caption), Path(path)) for name, caption, path in figures}
+    blocks: list[tuple[str, Sequence[Figure], Sequence[Table | None], Sequence[Fact]]] = []
+    for case, described in data.study["cases"].items():
+        if described["kind"] == "read":
+            names = [f"{kind}-{case}" for kind in PER_CASE]
+            found = case_table(data, site, case, pick)
+            blocks.append((case_title(data.study, case), _take(drawn, names), [found], ()))
+    for name, (title, make) in BLOCKS.items():
+        facts = matched_facts(data, site) if name == "score" else ()
+        blocks.append((title, _take(drawn, [name]), [make(data, site, pick)], facts))
+    if drawn:
+        blocks.append(("Further figures", list(drawn.values()), [], ()))
+    kept = [_block(f"{anchor}-{number}", *parts) for number, parts in enumerate(blocks, 1)]
+    kept = [block for block in kept if block.figures or block.tables or block.facts]
+    empty = data.main(site).empty
+    return SiteSection(site, anchor, kept, "There are no valid results of this site." if empty else "")
+
+
+def _take(drawn: dict[str, Figure], names: Sequence[str]) -> list[Figure]:
+    """The figures of these names, removed from those still to be placed."""
+    return [drawn.pop(name) for name in names if name in drawn]
+
+
+def _block(
+    anchor: str, title: str, figures: Sequence[Figure], tables: Sequence[Table | None], facts: Sequence[Fact]
+) -> Block:
+    """One block without the tables that there are no numbers for."""
+    return Block(title, anchor, figures, [found for found in tables if found is not None], facts)

@@ -1,0 +1,278 @@
+"""What is missing or doubtful: check by check, with verdict, sentence and the cells concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab.blocks import MIN_ROUNDS
+from hyperslab.report import format as fmt
+from hyperslab.report.data import CELL, Data, PlannedCell
+from hyperslab.report.model import Check, Table, table
+from hyperslab.report.numbers import SIZE_PAIRS, different
+
+LETTER = {"main": "r", "confirm": "c"}
+COLD_AT_MOST = 0.01
+
+
+def checks(data: Data) -> list[Check]:
+    """All checks: the doubtful ones, what only needs to be known, then those that found nothing."""
+    found = [make(data) for make in CHECKS]
+    order = ("bad", "unknown", "good")
+    return sorted(found, key=lambda check: order.index(check.tone))
+
+
+def _cells(rows: pd.DataFrame) -> list[PlannedCell]:
+    """The distinct cells of `rows`, as the plan names them."""
+    cells = rows[CELL].drop_duplicates()
+    return [
+        (site, layout, case, f"{LETTER[phase]}{number}")
+        for site, layout, case, phase, number in cells.itertuples(index=False)
+    ]
+
+
+def _list(title: str, cells: Iterable[PlannedCell]) -> Table:
+    """Cells as a folded table, one row a site, layout and case, with its rounds."""
+    rounds: dict[tuple[str, str, str], list[str]] = {}
+    for site, layout, case, round_ in cells:
+        rounds.setdefault((site, layout, case), []).append(round_)
+    body = [[*key, ", ".join(found)] for key, found in rounds.items()]
+    note = "Rounds: r0, r1, … choose; c0, c1, … confirm."
+    return table(title, ["Site", "Layout", "Case", "Rounds"], body, note, folded=True)
+
+
+def _per_site(cells: Sequence[PlannedCell]) -> str:
+    """Cells counted by site: "disk 3, memory 1"."""
+    sites = [cell[0] for cell in cells]
+    return ", ".join(f"{site} {sites.count(site):,}" for site in dict.fromkeys(sites))
+
+
+def _missing(data: Data) -> Check:
+    present = set(_cells(data.rows))
+    absent = [cell for cell in data.expected if cell not in present]
+    total = fmt.count(len(data.expected), "planned cell")
+    if not absent:
+        return Check("Cells missing", f"None: there are results of all {total}.", "good")
+    text = f"{len(absent):,} of {total} have no result ({_per_site(absent)})."
+    return Check("Cells missing", text, "bad", [_list("Missing cells", absent)])
+
+
+def _stale(data: Data) -> Check:
+    cells = _cells(data.rows[data.rows["stale"].astype(bool)])
+    if not cells:
+        return Check(
+            "Stale records", "None: every record was measured under today's study and protocol.", "good"
+        )
+    text = f"{fmt.count(len(cells), 'record')} measured under another study or protocol than today's"
+    return Check("Stale records", f"{text}: left out of all results.", "bad", [_list("Stale records", cells)])
+
+
+def _unconfirmed(data: Data) -> Check:
+    name = "Confirmation"
+    again = data.confirmed
+    picks = {site: data.choice(site).get("pick") for site in data.sites}
+    picked = {site: pick for site, pick in picks.items() if pick is not None}
+    late = [s for s, p in picked.items() if not ((again["site"] == s) & (again["layout"] == p)).any()]
+    if not picked:
+        return Check(name, "Nothing is recommended, so there is nothing to confirm.", "unknown")
+    if late:
+        which = fmt.listing(f"{picked[site]} at {site}" for site in late)
+        text = (
+            f"Not measured again in fresh rounds: {which}. Its speed-ups come from the rounds that chose it"
+        )
+        return Check(name, f"{text}, and flatter it.", "bad")
+    return Check(name, "Every recommended layout was measured again in fresh rounds.", "good")
+
+
+def _few_rounds(data: Data) -> Check:
+    name, both = "Results without interval", pd.concat([data.summary, data.confirmed])
+    cells = both.drop_duplicates(["site", "layout", "case", "state", "phase"])
+    few = cells[cells["rounds"] < MIN_ROUNDS]
+    if few.empty:
+        return Check(name, f"None: every result has {MIN_ROUNDS} rounds or more.", "good")
+    total = fmt.count(len(cells), "result")
+    text = f"{len(few):,} of {total} have fewer than {MIN_ROUNDS} rounds, so no interval."
+    body = few[["site", "layout", "case", "state", "phase", "rounds"]].to_numpy().tolist()
+    columns = ["Site", "Layout", "Case", "State", "Phase", "#Rounds"]
+    return Check(name, text, "bad", [table("Results without interval", columns, body, folded=True)])
+
+
+def _flagged(column: str, name: str, none: str, some: str) -> Callable[[Data], Check]:
+    """A check of a flag that each cell carries."""
+
+    def check(data: Data) -> Check:
+        flagged = _cells(data.fresh[data.fresh[column].astype(bool)])
+        if not flagged:
+            return Check(name, none, "good")
+        total = fmt.count(len(_cells(data.fresh)), "cell")
+        text = f"{len(flagged):,} of {total} ({_per_site(flagged)}): {some}"
+        return Check(name, text, "bad", [_list(name, flagged)])
+
+    return check
+
+
+def _skipped(data: Data) -> Check:
+    name = "States skipped"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for entry in data.context:
+        for state, reason in (entry.get("skipped") or {}).items():
+            reasons.setdefault((str(entry["site"]), str(state)), []).append(str(reason))
+    absent = _absent_states(data)
+    for site, state in absent:
+        reasons.setdefault((site, state), ["no reason was recorded"])
+    if not reasons:
+        return Check(name, "None: every cell was measured in every state that its case names.", "good")
+    text = "; ".join(
+        f"{site}, {state}: {'; '.join(dict.fromkeys(why[:2]))}" for (site, state), why in reasons.items()
+    )
+    tables = [_list(f"Cells without {state} at {site}", cells) for (site, state), cells in absent.items()]
+    return Check(name, f"{text}.", "bad", tables)
+
+
+def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
+    """(site, state) -> the cells with a result that lacks this state of their case."""
+    absent: dict[tuple[str, str], list[PlannedCell]] = {}
+    seen: dict[PlannedCell, set[str]] = {}
+    for *cell, state in data.fresh[[*CELL, "state"]].drop_duplicates().itertuples(index=False):
+        site, layout, case, phase, number = cell
+        seen.setdefault((site, layout, case, f"{LETTER[phase]}{number}"), set()).add(
+            state.removeprefix("library-")
+        )
+    for planned, states in seen.items():
+        for state in data.study["cases"].get(planned[2], {}).get("states", []):
+            if state not in states:
+                absent.setdefault((planned[0], state), []).append(planned)
+    return absent
+
+
+def _mixtures(data: Data) -> Check:
+    name, found = "Mixtures", []
+    for site in data.sites:
+        entries = [entry for entry in data.context if entry["site"] == site]
+        for key, words in (
+            ("versions", "versions"),
+            ("machine", "machines or kernels"),
+            ("file_system", "file systems"),
+        ):
+            differing = _differing([entry.get(key) or {} for entry in entries])
+            found += [
+                f"{site}, {words}: {part} is {' or '.join(values)}" for part, values in differing.items()
+            ]
+    between = _differing([entry.get("versions") or {} for entry in data.context])
+    if not found:
+        found += [f"between sites: {part} is {' or '.join(values)}" for part, values in between.items()]
+    if not found:
+        return Check(name, "None: one machine, file system and set of versions at each site.", "good")
+    return Check(name, f"Results of different set-ups stand side by side. {'; '.join(found)}.", "bad")
+
+
+def _differing(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Key -> its values, where entries differ in it."""
+    values: dict[str, list[str]] = {}
+    for entry in entries:
+        for key, value in entry.items():
+            known = values.setdefault(str(key).replace("_", " "), [])
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            if text not in known:
+                known.append(text)
+    return {key: known for key, known in values.items() if len(known) > 1}
+
+
+def _not_controlled(data: Data) -> Check:
+    name, parts = "Caches not controlled", []
+    for site in data.sites:
+        known = [entry.get("file_system") or {} for entry in data.context if entry["site"] == site]
+        beyond = sorted({str(entry["server_cache"]) for entry in known if entry.get("server_cache")})
+        if any(entry.get("memory_resident") for entry in known):
+            parts.append(f"{site} lies in memory, so nothing is evicted, and its cold is library-cold.")
+        elif beyond:
+            parts.append(
+                f"{site}: caches beyond the node (of a host or server) are {' or '.join(beyond)}; cold means "
+                "that the node's page cache held none of the file."
+            )
+    return Check(name, " ".join(parts) or "Nothing is recorded about caches beyond the node.", "unknown")
+
+
+def _reclaim(data: Data) -> Check:
+    name = "Reclaim"
+    sites = dict.fromkeys(
+        str(e["site"]) for e in data.context if (e.get("machine") or {}).get("reclaims_by_itself")
+    )
+    if not sites:
+        return Check(name, "No kernel reclaims cached pages by itself.", "good")
+    text = (
+        f"The kernel reclaims cached pages by itself (DAMON) at {fmt.listing(sites)}: a warm file can lose "
+        "pages between selections."
+    )
+    return Check(name, text, "unknown")
+
+
+def _locks(data: Data) -> Check:
+    name = "Locks"
+    lacking = {
+        f"{e['site']} ({kind})"
+        for e in data.context
+        for kind, held in (e.get("locks") or {}).items()
+        if not held
+    }
+    if not lacking:
+        return Check(name, "Every cell held the lock of its node and of its file system.", "good")
+    return Check(
+        name,
+        f"Not held, so another study may have been timed meanwhile: {fmt.listing(sorted(lacking))}.",
+        "bad",
+    )
+
+
+def _arithmetic(data: Data) -> Check:
+    name = "Computed and measured"
+    files = data.fresh.drop_duplicates(CELL)
+    wrong = files[np.logical_or.reduce([different(files, *pair) for pair in SIZE_PAIRS])]
+    reads = data.fresh[data.fresh["requested_predicted_bytes"].notna()]
+    other = reads[reads["requested_bytes"] != reads["requested_predicted_bytes"]]
+    parts, lists = [], []
+    if len(wrong):
+        parts.append(f"file sizes of {len(wrong):,} of {len(files):,} files differ from arithmetic")
+        lists.append(_list("Files whose size differs from arithmetic", _cells(wrong)))
+    if len(other):
+        parts.append(f"{len(other):,} of {len(reads):,} cold reads requested other bytes than predicted")
+        lists.append(_list("Reads that requested other bytes than predicted", _cells(other)))
+    if parts:
+        return Check(name, f"{'; '.join(parts).capitalize()}.", "bad", lists)
+    text = (
+        f"Chunks, padding and index of all {len(files):,} files, and the bytes requested by "
+        f"{len(reads):,} cold reads, are as computed where predictable."
+    )
+    return Check(name, text, "good")
+
+
+def _residency(data: Data) -> Check:
+    name = "Cold was cold"
+    cold = data.fresh[data.fresh["state"] == "cold"]
+    worst = cold["resident_before"].max()
+    if cold.empty or not fmt.known(worst):
+        return Check(name, "Nothing was read cold with a known residency.", "unknown")
+    warm = cold[cold["resident_before"] > COLD_AT_MOST]
+    text = f"Before {len(cold):,} cold reads at most {fmt.percent(worst)} of the file lay in the page cache."
+    lists = [_list("Reads that were not cold", _cells(warm))] if len(warm) else []
+    return Check(name, text, "bad" if lists else "good", lists)
+
+
+CHECKS: tuple[Callable[[Data], Check], ...] = (
+    _missing,
+    _stale,
+    _unconfirmed,
+    _few_rounds,
+    _skipped,
+    _flagged("noisy", "Noisy cells", "None.", "a probe was far from the site's median; not dropped."),
+    _flagged("overlap", "Overlapping cells", "None: no two ran at once.", "another ran meanwhile."),
+    _mixtures,
+    _locks,
+    _arithmetic,
+    _residency,
+    _reclaim,
+    _not_controlled,
+)  # fmt: skip

@@ -1,0 +1,154 @@
+"""What was measured where: machine, file system, versions, settings, noise and times, one column a site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.report import format as fmt
+from hyperslab.report.data import CELL, Data
+from hyperslab.report.model import Cell, Table, table
+
+Show = Callable[[Any], str]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " to ".join(str(entry) for entry in value)
+    return fmt.ABSENT if value is None or value == "" else str(value)
+
+
+def _bytes(value: Any) -> str:
+    if value is None:
+        return fmt.ABSENT
+    return f"{value / 2**20:,.1f} MiB" if value >= 2**20 else f"{value:,} bytes"
+
+
+def _memory(value: Any) -> str:
+    return fmt.ABSENT if value is None else f"{value / 2**30:.1f} GiB"
+
+
+MACHINE: tuple[tuple[str, str, Show], ...] = (
+    ("Node", "node", _plain),
+    ("Processor", "cpu", _plain),
+    ("Cores", "cores", _plain),
+    ("Memory", "memory_bytes", _memory),
+    ("Kernel", "kernel", _plain),
+    ("Kernel reclaims cached pages by itself", "reclaims_by_itself", _plain),
+)
+FILE_SYSTEM: tuple[tuple[str, str, Show], ...] = (
+    ("Type", "type", _plain),
+    ("Source", "source", _plain),
+    ("Mount options", "options", _plain),
+    ("Block", "block_bytes", _bytes),
+    ("Read-ahead", "read_ahead_bytes", _bytes),
+    ("Lies in memory", "memory_resident", _plain),
+    ("Caches beyond the node", "server_cache", _plain),
+)
+VERSIONS: tuple[tuple[str, str, Show], ...] = tuple(
+    (name, key, _plain)
+    for name, key in (("Python", "python"), ("h5py", "h5py"), ("HDF5", "hdf5"), ("NumPy", "numpy"))
+)
+SETTINGS: tuple[tuple[str, str, Show], ...] = (
+    ("Chunk cache", "chunk_cache_bytes", _bytes),
+    ("Chunk cache slots", "chunk_cache_slots", _plain),
+    ("Chunk cache w0", "chunk_cache_w0", _plain),
+    ("Sieve buffer", "sieve_bytes", _bytes),
+    ("Metadata block", "meta_block_bytes", _bytes),
+    ("File format versions (libver)", "libver", _plain),
+    ("Space allocated", "alloc_time", _plain),
+    ("Type of the elements", "dtype", _plain),
+)
+LOCKS: tuple[tuple[str, str, Show], ...] = (
+    ("Lock of the node held", "node", _plain),
+    ("Lock of the file system held", "root", _plain),
+)
+GROUPS = (
+    ("Machine", "machine", MACHINE),
+    ("File system", "file_system", FILE_SYSTEM),
+    ("Versions", "versions", VERSIONS),
+    ("Settings of HDF5, as read back from the files", "settings", SETTINGS),
+    ("Locks", "locks", LOCKS),
+)
+
+
+def context_tables(data: Data) -> list[Table]:
+    """One table a group of properties, and one for the run itself; a property that varies shows how often."""
+    tables = []
+    for title, group, properties in GROUPS:
+        rows = []
+        for label, key, show in properties:
+            rows.append([label, *(_value(data.context, site, group, key, show) for site in data.sites)])
+        # What is recorded beyond the known properties is shown too, under its own name.
+        listed = {key for _, key, _ in properties} | {"executable"}
+        others = dict.fromkeys(
+            key for entry in data.context for key in entry.get(group) or {} if key not in listed
+        )
+        rows += [
+            [key, *(_value(data.context, site, group, key, _plain) for site in data.sites)] for key in others
+        ]
+        tables.append(table(title, ["", *data.sites], rows))
+    return [*tables, _run_table(data), _noise_table(data)]
+
+
+def _value(context: Sequence[Mapping[str, Any]], site: str, group: str, key: str, show: Show) -> Cell:
+    """A property at a site; where it varies, each value with the cells that have it."""
+    counts: dict[str, int] = {}
+    for entry in context:
+        if entry["site"] == site:
+            text = show((entry.get(group) or {}).get(key))
+            counts[text] = counts.get(text, 0) + int(entry.get("cells", 0))
+    if len(counts) == 1:
+        return Cell(next(iter(counts)))
+    return Cell(
+        "; ".join(f"{text} ({fmt.count(cells, 'cell')})" for text, cells in counts.items()) or fmt.ABSENT
+    )
+
+
+def _run_table(data: Data) -> Table:
+    """Cells and repeats, the time the run took, and what of it was timed."""
+    shown: list[list[Any]] = [
+        [name] for name in ("Cells", "Repeats", "First cell began", "Last cell ended", "From first to last",
+                            "Timed in all", "Test files made in", "Largest memory of a job")
+    ]  # fmt: skip
+    for site in data.sites:
+        rows = data.fresh[data.fresh["site"] == site]
+        cells = rows.drop_duplicates(CELL)
+        first, last = rows["began_wall_s"].min(), rows["ended_wall_s"].max()
+        values = (
+            f"{len(cells):,}", f"{len(rows):,}", fmt.moment(first), fmt.moment(last),
+            fmt.duration(last - first),
+            fmt.duration(rows["time_s"].sum()), fmt.duration(cells["generate_s"].sum()),
+            _bytes(rows["peak_memory_bytes"].max() if len(rows) else None),
+        )  # fmt: skip
+        for line, value in zip(shown, values, strict=True):
+            line.append(value)
+    note = "Timed: the sum of time_s over all repeats. Making test files is not timed work."
+    return table("The run", ["", *data.sites], shown, note)
+
+
+def _noise_table(data: Data) -> Table:
+    """Median and spread of the probes, and how many cells they flag."""
+    rows: list[list[Any]] = [
+        [name] for name in ("Fixed computation, median (lowest to highest)",
+                            "Direct 4 KiB read, median (lowest to highest)", "Noisy cells",
+                            "Overlapping cells")
+    ]  # fmt: skip
+    for site in data.sites:
+        cells = data.fresh[data.fresh["site"] == site].drop_duplicates(CELL)
+        for line, name in zip(rows, ("probe_compute_s", "probe_read_s"), strict=False):
+            line.append(_spread(cells[name]))
+        for line, name in zip(rows[2:], ("noisy", "overlap"), strict=True):
+            line.append(f"{int(cells[name].astype(bool).sum()):,} of {len(cells):,}")
+    note = "Of each cell the slower of the two probes around it; noisy beyond max(5 MAD, 25 %) of the median."
+    return table("Noise", ["", *data.sites], rows, note)
+
+
+def _spread(values: pd.Series) -> str:
+    if values.notna().sum() == 0:
+        return fmt.ABSENT
+    return f"{fmt.seconds(values.median())} ({fmt.seconds(values.min())} to {fmt.seconds(values.max())})"

@@ -1,0 +1,111 @@
+"""The tables behind a page, cleaned once: names as text, stale rows apart, confirming rounds summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.report.meta import Meta
+from hyperslab.statistics import KEYS, summarise
+from hyperslab.tables import COLUMNS
+
+# (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
+PlannedCell = tuple[str, str, str, str]
+CELL = ["site", "layout", "case", "phase", "round"]
+NAMES = [key for key in KEYS if key != "round"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What every part of the page is made from.
+
+    `rows` are all repeats of both phases, `fresh` those that are not stale; `summary` and `confirmed` are one
+    row a round (see `hyperslab.statistics`), of the choosing and of the confirming rounds.
+    """
+
+    study: Meta
+    rows: pd.DataFrame
+    fresh: pd.DataFrame
+    summary: pd.DataFrame
+    confirmed: pd.DataFrame
+    context: Sequence[Mapping[str, Any]]
+    score: Mapping[str, Any]
+    recommendation: Mapping[str, Any]
+    expected: Sequence[PlannedCell]
+    sites: Sequence[str]
+
+    def main(self, site: str) -> pd.DataFrame:
+        """The repeats of a site's choosing rounds that are not stale."""
+        return self.fresh[(self.fresh["site"] == site) & (self.fresh["phase"] == "main")]
+
+    def choice(self, site: str) -> Mapping[str, Any]:
+        """The recommendation of a site; empty where there is none."""
+        found = (entry for entry in self.recommendation.get("sites", []) if entry["site"] == site)
+        return next(found, {})
+
+    def references(self) -> list[tuple[str, str | None]]:
+        """What the pick is compared with: words for it, and the layout's name (None: not in the study)."""
+        return [
+            ("contiguous", self.recommendation.get("contiguous")),
+            ("h5py's automatic chunks", self.recommendation.get("automatic")),
+        ]
+
+
+def gather(
+    study: Meta,
+    measurements: pd.DataFrame,
+    summary: pd.DataFrame,
+    context: Sequence[Mapping[str, Any]],
+    score: Mapping[str, Any],
+    recommendation: Mapping[str, Any],
+    confirmation: pd.DataFrame | None,
+    figures: Mapping[str, Any],
+    expected: Iterable[PlannedCell],
+) -> Data:
+    """The tables as `Data`; sites in the order in which plan, figures and results name them."""
+    rows = _with_names(measurements.reindex(columns=list(COLUMNS)) if measurements.empty else measurements)
+    rows = rows[rows["phase"] == "main"] if confirmation is not None else rows
+    if confirmation is not None and len(confirmation):
+        again = _with_names(confirmation)
+        rows = pd.concat([rows, again[again["phase"] == "confirm"]], ignore_index=True)
+    fresh = rows[~rows["stale"].astype(bool)]
+    cells = [(str(site), str(layout), str(case), str(round_)) for site, layout, case, round_ in expected]
+    named = (
+        [cell[0] for cell in cells]
+        + list(figures)
+        + list(rows["site"])
+        + [entry["site"] for entry in context]
+    )
+    summary = _with_names(summary)
+    return Data(
+        study,
+        rows,
+        fresh,
+        summary[summary["phase"] == "main"],
+        summarise(fresh[fresh["phase"] == "confirm"]),
+        context,
+        score,
+        recommendation,
+        cells,
+        list(dict.fromkeys(str(name) for name in named)),
+    )
+
+
+def _with_names(table: pd.DataFrame) -> pd.DataFrame:
+    """A copy whose names are text: a table read from CSV takes layouts called 1 and 2 for numbers."""
+    present = {name: "str" for name in NAMES if name in table}
+    return table.astype(present).reset_index(drop=True)
+
+
+def medians(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """The median of each column for each group, NaN where nothing was recorded."""
+    return rows.groupby(list(by), sort=False, observed=True)[list(columns)].median()
+
+
+def cold_state(rows: pd.DataFrame) -> str | None:
+    """What "cold" is called in `rows`; None where nothing was read cold."""
+    states = set(rows["state"])
+    return next((state for state in ("cold", "library-cold") if state in states), None)

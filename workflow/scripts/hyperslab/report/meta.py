@@ -1,0 +1,56 @@
+"""What the report needs of a study beside its tables: titles, order and shapes, as JSON for a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyperslab.study import LoadedStudy
+
+Meta = Mapping[str, Any]
+
+
+def study_meta(study: LoadedStudy) -> dict[str, Any]:
+    """The part of a loaded study that the report shows; `json.dumps` takes it."""
+    dataset = study.dataset
+    cases = {
+        name: {key: case[key] for key in ("title", "kind", "states", "shape")}
+        for name, case in study.cases.items()
+    }
+    layouts = {
+        name: {
+            "chunks": layout["chunks"],
+            "order": layout["order"],
+            "filters": layout["filters"],
+            "label": layout["label"],
+        }
+        for name, layout in study.layouts.items()
+    }
+    return {
+        "name": study.name,
+        "title": study.study.title,
+        "source": study.study.source,
+        "axes": list(dataset.axes),
+        "shape": list(dataset.shape),
+        "dtype": dataset.dtype,
+        "itemsize": dataset.itemsize,
+        "raw_bytes": dataset.nbytes,
+        "fill": f"donor {dataset.donor.path}" if dataset.donor else dataset.fill,
+        "layouts": layouts,
+        "cases": cases,
+        "rounds": study.study.rounds,
+        "states": list(study.study.recommendation.states),
+        "size_bound": study.study.recommendation.size_bound,
+        "tradeoff": list(study.study.tradeoff),
+    }
+
+
+def case_title(study: Meta, case: str) -> str:
+    """The title of a case, or its name where the study has none."""
+    return str(study["cases"].get(case, {}).get("title") or case)
+
+
+def in_order(names: set[str], order: Mapping[str, Any]) -> list[str]:
+    """`names` as the study orders them; those it does not know follow, sorted."""
+    return [name for name in order if name in names] + sorted(names - set(order))

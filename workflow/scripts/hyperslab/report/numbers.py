@@ -1,0 +1,233 @@
+"""The numbers behind the figures of one site, as tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab.recommend import pareto
+from hyperslab.report import format as fmt
+from hyperslab.report.data import CELL, Data, cold_state, medians
+from hyperslab.report.meta import case_title, in_order
+from hyperslab.report.model import Cell, Table, table
+
+WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
+SIZE_PAIRS = (("chunks", "chunks_predicted"), ("padding_bytes", "padding_predicted_bytes"),
+              ("index_bytes", "index_predicted_bytes"))  # fmt: skip
+SIZE_KEYS = {"array": "Array", "made": "Written"}
+
+
+def pooled(rows: pd.DataFrame, state: str) -> pd.DataFrame:
+    """Layout -> pooled median and interval in one state; `rows` are the summary of one site and case."""
+    here = rows[rows["state"] == state].drop_duplicates("layout")
+    return here.set_index("layout")[["pooled_median_s", "pooled_low_s", "pooled_high_s", "rounds"]]
+
+
+def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
+    """A pooled median with its interval."""
+    if layout not in found.index:
+        return Cell(fmt.ABSENT)
+    entry = found.loc[layout]
+    note = fmt.time_interval(entry["pooled_low_s"], entry["pooled_high_s"])
+    return Cell(fmt.seconds(entry["pooled_median_s"]), note)
+
+
+def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | None:
+    """Cold and warm medians, and the session's statistics, of every layout."""
+    rows = data.summary[(data.summary["site"] == site) & (data.summary["case"] == case)]
+    if rows.empty:
+        return None
+    steady = [state for state in ("cold", "library-cold", "warm") if (rows["state"] == state).any()]
+    found = {state: pooled(rows, state) for state in steady}
+    session_names = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
+    session = medians(rows[rows["state"] == "session"], ["layout"], session_names)
+    body = [
+        [
+            layout,
+            *(_pooled_cell(found[state], layout) for state in steady),
+            *(fmt.seconds(session[name].get(layout)) for name in session_names if len(session)),
+        ]
+        for layout in in_order(set(rows["layout"]), data.study["layouts"])
+    ]
+    columns = ["Layout", *(f"#{state.capitalize()}, median" for state in steady)]
+    if len(session):
+        columns += [f"#Session {word}" for word in ("min", "median", "mean", "max", "first access")]
+    note = (
+        "Cold and warm: geometric mean of the rounds' medians with its 95 % interval (each layout by itself; "
+        "for comparisons see the answer). Session: median over the rounds."
+    )
+    return table(f"Numbers: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick)
+
+
+def size_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """What every file consists of, and whether arithmetic agrees with what the files report.
+
+    One row a layout, array shape and way of writing: a write case inserts chunks in an order of its own.
+    """
+    rows = data.main(site).drop_duplicates(CELL)
+    if rows.empty:
+        return None
+    cases = data.study["cases"]
+    shapes = {name: fmt.shape(case["shape"]) for name, case in cases.items()}
+    rows = rows.assign(
+        array=rows["case"].map(shapes).fillna("unknown"),
+        made=[
+            case_title(data.study, row.case) if row.kind == "write" else "row-major"
+            for row in rows.itertuples()
+        ],
+    )
+    shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
+    body = []
+    for layout in in_order(set(rows["layout"]), data.study["layouts"]):
+        for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
+            case = cases.get(files["case"].iloc[0])
+            raw = math.prod(case["shape"]) * data.study["itemsize"] if case else math.nan
+            keys = {"array": array, "made": made}
+            body.append([layout, *(keys[name] for name in shown), *_size_row(files, raw)])
+    columns = ["Layout", *(SIZE_KEYS[name] for name in shown), "#Chunks", "#File", "#To the raw data",
+               "#Data, bytes", "#Padding, bytes", "#Index, bytes", "#Index computed, bytes",
+               "Computed and measured agree", "#Remainder, bytes"]  # fmt: skip
+    note = (
+        "Raw data: the array's bytes. Padding: edge chunks beyond the array. Remainder: headers, groups, "
+        "free space. Computed: chunks, padding and index; the index of a write case depends on the order in "
+        "which its chunks left the cache, so there it is not compared."
+    )
+    return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)
+
+
+def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
+    """The cells of one layout; `files` has one row a file, `raw` are the bytes of the array's elements."""
+    names = ["chunks", "file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes"]
+    middle = files[[*names, "remainder_bytes"]].median()
+    wrong = disagreeing(files)
+    compared = files[[predicted for _, predicted in SIZE_PAIRS]].notna().any(axis=None)
+    verdict = Cell("yes", "", "good") if compared else Cell("not predictable", "", "unknown")
+    if wrong:
+        verdict = Cell("no", f"differ: {fmt.listing(wrong)}", "bad")
+    written = (files["kind"] == "write").all()
+    return [
+        fmt.whole(middle["chunks"]),
+        fmt.megabytes(middle["file_bytes"]),
+        f"{fmt.significant(middle['file_bytes'] / raw, 4)} x",
+        *(fmt.whole(middle[name]) for name in ("data_bytes", "padding_bytes", "index_bytes")),
+        fmt.ABSENT if written else fmt.whole(middle["index_predicted_bytes"]),
+        verdict,
+        fmt.whole(middle["remainder_bytes"]),
+    ]
+
+
+def disagreeing(files: pd.DataFrame) -> list[str]:
+    """Which of chunks, padding and index differ from arithmetic in some file (`files`: one row a file).
+
+    Empty predictions do not count, nor does the index of a file that a write case made: a version-1 B-tree
+    depends on the order of insertion, which there is the strategy's and the chunk cache's.
+    """
+    return [
+        measured.removesuffix("_bytes")
+        for measured, predicted in SIZE_PAIRS
+        if different(files, measured, predicted).any()
+    ]
+
+
+def different(files: pd.DataFrame, measured: str, predicted: str) -> pd.Series:
+    """Which rows have a prediction that counts and another measured value; see `disagreeing`."""
+    wrong = files[predicted].notna() & (files[measured] != files[predicted])
+    return wrong & (files["kind"] != "write") if measured == "index_bytes" else wrong
+
+
+def write_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """Durable write times, their parts, and the plain write of the same bytes beside them."""
+    rows = data.main(site)
+    rows = rows[rows["kind"] == "write"]
+    if rows.empty:
+        return None
+    summary = data.summary[(data.summary["site"] == site) & (data.summary["kind"] == "write")]
+    parts = medians(rows, ["case", "layout"], [*WRITE_PARTS, "reference_s", "asked_bytes", "time_s"])
+    body = []
+    for case in in_order(set(rows["case"]), data.study["cases"]):
+        found = pooled(summary[summary["case"] == case], "write")
+        for layout in in_order(set(rows["layout"][rows["case"] == case]), data.study["layouts"]):
+            entry = parts.loc[(case, layout)]
+            plain = entry["time_s"] / entry["reference_s"] if entry["reference_s"] else np.nan
+            body.append([
+                layout, case_title(data.study, case), _pooled_cell(found, layout),
+                f"{fmt.significant(entry['asked_bytes'] / entry['time_s'] / 1e6)} MB/s",
+                *(fmt.seconds(entry[name]) for name in WRITE_PARTS),
+                fmt.seconds(entry["reference_s"]), f"{fmt.significant(plain)} x",
+            ])  # fmt: skip
+    columns = ["Layout", "Strategy", "#Durable (create to fsync)", "#Rate", "#Create", "#Write", "#Flush",
+               "#Close", "#fsync", "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
+    note = "Durable: geometric mean of the rounds' medians; other columns: medians over all repeats."
+    return table("Write times", columns, body, note, folded=len(body) > 12, pick=pick)
+
+
+def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """Times of the two cases of the trade-off, cold and warm, with the Pareto front."""
+    cases = [case for case in data.study["tradeoff"] if case in data.study["cases"]]
+    here = data.summary[data.summary["site"] == site]
+    state = cold_state(here)
+    if len(cases) < 2 or here.empty:
+        return None
+    states = [name for name in (state, "warm") if name and (here["state"] == name).any()]
+    points = {}
+    for name in states:
+        times = {case: pooled(here[here["case"] == case], name)["pooled_median_s"] for case in cases}
+        points[name] = pd.DataFrame(times).dropna()
+    layouts = in_order({layout for table in points.values() for layout in table.index}, data.study["layouts"])
+    fronts = {name: pareto(values, cases) for name, values in points.items()}
+    body = []
+    for layout in layouts:
+        row: list[Any] = [layout]
+        for name, values in points.items():
+            there = layout in values.index
+            row += [fmt.seconds(values.loc[layout, case]) if there else fmt.ABSENT for case in cases]
+            front = there and bool(fronts[name][layout])
+            row.append(Cell("yes" if front else "no", "", "good" if front else ""))
+        body.append(row)
+    if not body:
+        return None
+    columns = ["Layout"]
+    for name in states:
+        columns += [f"#{case_title(data.study, case)}, {name}" for case in cases] + [f"Pareto front, {name}"]
+    note = "On the Pareto front no other layout is as fast in both cases and faster in one."
+    return table("Trade-off", columns, body, note, folded=True, pick=pick)
+
+
+def count_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """The four counts of a selection beside its time, cold."""
+    rows = data.main(site)
+    rows = rows[rows["kind"] == "read"]
+    state = cold_state(rows) or next(iter(rows["state"]), None)
+    rows = rows[rows["state"] == state]
+    if rows.empty:
+        return None
+    names = ["asked_bytes", "chunk_bytes", "requested_bytes", "requested_predicted_bytes", "device_bytes",
+             "requested_reads", "chunks_touched", "time_s"]  # fmt: skip
+    middle = medians(rows, ["case", "layout"], names)
+    wrong = rows[
+        rows["requested_predicted_bytes"].notna()
+        & (rows["requested_bytes"] != rows["requested_predicted_bytes"])
+    ]
+    differ = set(zip(wrong["case"], wrong["layout"], strict=True))
+    body = []
+    for case in in_order(set(rows["case"]), data.study["cases"]):
+        for layout in in_order(set(rows["layout"][rows["case"] == case]), data.study["layouts"]):
+            entry = middle.loc[(case, layout)]
+            agree = Cell("no", "", "bad") if (case, layout) in differ else Cell("yes", "", "good")
+            if not fmt.known(entry["requested_predicted_bytes"]):
+                agree = Cell("not predictable", "", "unknown")
+            body.append([
+                layout, case_title(data.study, case), fmt.megabytes(entry["asked_bytes"]),
+                fmt.whole(entry["chunks_touched"]), fmt.megabytes(entry["chunk_bytes"]),
+                fmt.megabytes(entry["requested_bytes"]), fmt.whole(entry["requested_reads"]), agree,
+                fmt.megabytes(entry["device_bytes"]),
+                f"{fmt.significant(entry['requested_bytes'] / entry['asked_bytes'])} x",
+                fmt.seconds(entry["time_s"]),
+            ])  # fmt: skip
+    columns = ["Layout", "Case", "#Asked", "#Chunks touched", "#Chunk bytes", "#Requested", "#Read calls",
+               "Requested as predicted", "#Device", "#Requested to asked", "#Time"]  # fmt: skip
+    note = f"Medians over all repeats, {state}. Device bytes include read-ahead."
+    return table("Counts", columns, body, note, folded=True, pick=pick)

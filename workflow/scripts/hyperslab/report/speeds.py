@@ -1,0 +1,119 @@
+"""How much faster the recommended layout is than the usual ones, from rounds measured after the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from hyperslab.blocks import contrasts, fit_blocks
+from hyperslab.recommend import round_objectives
+from hyperslab.report import format as fmt
+from hyperslab.report.data import Data
+from hyperslab.report.meta import case_title, in_order
+from hyperslab.report.model import Cell, Table, table
+from hyperslab.statistics import compare
+
+STATE_ORDER = ("cold", "library-cold", "warm", "write", "session")
+
+
+def speed_phase(data: Data, site: str, pick: str) -> str:
+    """The rounds that speed-ups come from: "confirm" where the pick was measured again, else "main"."""
+    again = data.confirmed
+    return "confirm" if ((again["site"] == site) & (again["layout"] == pick)).any() else "main"
+
+
+def phase_rows(data: Data, site: str, phase: str) -> pd.DataFrame:
+    """The summary of one site in one phase."""
+    source = data.confirmed if phase == "confirm" else data.summary
+    return source[source["site"] == site]
+
+
+def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
+    """Weighted time of each reference over that of the pick, indexed by layout; see `blocks.contrasts`.
+
+    The weighted sum of log medians of a round carries the rounds' error as one time does. Empty where a
+    weighted case is missing or the pick is the only one measured.
+    """
+    choice, rows = data.choice(site), phase_rows(data, site, phase)
+    weights = {
+        (key.rpartition(" ")[0], key.rpartition(" ")[2]): w for key, w in choice.get("weights", {}).items()
+    }
+    measured = set(zip(rows["case"], rows["state"], strict=True))
+    if not weights or not set(weights) <= measured:
+        return pd.DataFrame()
+    logs = round_objectives(rows, weights).dropna(how="all").dropna(axis=1, how="all")
+    pick, named = choice["pick"], dict.fromkeys(name for _, name in data.references())
+    names = [name for name in named if name is not None and name != pick and name in logs.index]
+    if pick not in logs.index or not names:
+        return pd.DataFrame()
+    fit = fit_blocks(logs)
+    here = np.full(len(names), fit.layouts.index(pick))
+    return contrasts(fit, [fit.layouts.index(name) for name in names], here).set_axis(names)
+
+
+def _by_case(
+    rows: pd.DataFrame, site: str, case: str, state: str, phase: str, pick: str, others: Sequence[str | None]
+) -> pd.DataFrame:
+    """Time of each other layout over that of the pick, indexed by layout; empty where not measured."""
+    measured = set(rows["layout"])
+    names = [name for name in dict.fromkeys(others) if name is not None and name in measured and name != pick]
+    if pick not in measured or not names:
+        return pd.DataFrame()
+    return compare(rows, site, case, state, phase, pick, names).set_index("layout")
+
+
+def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "not measured") -> Cell:
+    """How much faster the pick is than layout `name`, as a cell."""
+    if name is None:
+        return Cell(fmt.ABSENT, "not in this study", "muted")
+    if name == pick:
+        return Cell("is the pick", "", "muted")
+    if name not in found.index:
+        return Cell(absent, "", "muted")
+    entry = found.loc[name]
+    return Cell(*fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"])))
+
+
+def against(found: pd.DataFrame, name: str, words: str) -> str:
+    """The same in words: "it is 12.3x faster than contiguous (95 % 10.1 to 14.9)"."""
+    entry = found.loc[name]
+    verdict, note, _ = fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"]))
+    said = (
+        f"cannot be told from {words} in speed"
+        if verdict == fmt.CANNOT_TELL
+        else f"is {verdict} than {words}"
+    )
+    return f"it {said} ({note})"
+
+
+def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
+    """How much faster the pick is than each reference, one row a case and state; what counts comes first."""
+    rows, main = phase_rows(data, site, phase), phase_rows(data, site, "main")
+    pairs = pd.concat([rows, main])[["case", "state"]]
+    known = set(pairs.itertuples(index=False, name=None))
+    counted: Mapping[str, float] = data.choice(site).get("weights", {})
+    references = data.references()
+    absent = "not measured again" if phase == "confirm" else "not measured"
+    body = []
+    for case in in_order({case for case, _ in known}, data.study["cases"]):
+        for state in [state for state in STATE_ORDER if (case, state) in known]:
+            here = rows[(rows["case"] == case) & (rows["state"] == state)]
+            found = _by_case(here, site, case, state, phase, pick, [name for _, name in references])
+            median = here[here["layout"] == pick]["pooled_median_s"]
+            counts = f"{case} {state}" in counted
+            tone = "" if counts else "muted"
+            body.append([
+                Cell(case_title(data.study, case), "", tone),
+                Cell(state, "" if counts else "not counted", tone),
+                fmt.seconds(median.iloc[0]) if len(median) else absent,
+                *(speed_cell(found, name, pick, absent) for _, name in references),
+            ])  # fmt: skip
+    columns = ["Case", "State", f"#Median of {pick}", *(f"Against {words}" for words, _ in references)]
+    number = int(rows[rows["layout"] == pick]["rounds"].max()) if (rows["layout"] == pick).any() else 0
+    made = "measured after the choice" if phase == "confirm" else "that chose it"
+    note = (
+        f"From {fmt.count(number, 'round')} {made}. Intervals: 95 %, adjusted for the comparisons of a row."
+    )
+    return table(f"How much faster {pick} is", columns, body, note)

@@ -1,0 +1,54 @@
+"""The report of a study: one self-contained page from its tables and figures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.figures import caption
+from hyperslab.report.build import FigureFile, build_page
+from hyperslab.report.render import render
+from hyperslab.tables import read_summary
+
+
+def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
+    """Site -> (name, caption, file) of each figure, from paths that end in SITE/NAME.svg."""
+    found: dict[str, list[FigureFile]] = {}
+    for file in map(Path, files):
+        found.setdefault(file.parent.name, []).append((file.stem, caption(file.stem), file))
+    return found
+
+
+def confirming(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """(site, layout, case, round) of every confirming cell that was wanted."""
+    parts = (Path(record).parts for record in listed.get("wanted", []))
+    return [(part[-3], part[-2], part[-1].split(".")[0], part[-1].split(".")[1]) for part in parts]
+
+
+def main(job: Any) -> None:
+    """Write the page."""
+    inputs = job.input
+
+    def read(path: str) -> Any:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+
+    page = build_page(
+        job.params.study,
+        pd.read_parquet(inputs.measurements),
+        read_summary(inputs.summary),
+        [entry for file in inputs.context for entry in read(file)],
+        read(inputs.score),
+        read(inputs.recommendation),
+        pd.read_parquet(inputs.confirmation) if inputs.get("confirmation") else None,
+        figures_by_site(list(inputs.get("figures", []))),
+        [
+            *map(tuple, job.params.wanted),
+            *confirming(read(inputs.confirming) if inputs.get("confirming") else {}),
+        ],
+    )
+    Path(job.output[0]).write_text(render(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(snakemake)  # type: ignore[name-defined]  # noqa: F821
