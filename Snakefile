@@ -53,6 +53,8 @@ rule all:
     default_target: True
     input:
         f"results/{PLAN.default}/report.html",
+        # The page holds copies of the figures, so a deleted one would not be missed.
+        PLAN.figures(PLAN.default),
 
 
 include: "rules/data.smk"

@@ -155,10 +155,20 @@ class Plan:
         """The score, for the one figure that shows it."""
         return [f"results/{wildcards.study}/score.json"] if wildcards.figure == "score" else []
 
+    def figures(self, study: str) -> list[str]:
+        """The figures of every site that has, or will have, results to draw."""
+        planned = self.study(study)
+        present = {Path(record).parts[3] for record in self.records(study)}
+        return [
+            f"results/{study}/figures/{site}/{name}.svg"
+            for site in sites_of(planned, self.sites, self.sites_file)
+            if site in present
+            for name in figures.names(planned.figure_meta, site)
+        ]
+
     def report_input(self, study: str) -> dict[str, Any]:
         """Everything that the report is made of; figures exist where a site has results to draw."""
         planned, here = self.study(study), f"results/{study}"
-        present = {Path(record).parts[3] for record in self.records(study)}
         inputs: dict[str, Any] = {
             "template": str(self.directory / "workflow" / "report" / "report.html.j2"),
             "measurements": f"{here}/measurements.parquet",
@@ -166,12 +176,7 @@ class Plan:
             "context": [f"{here}/context.json"],
             "score": f"{here}/score.json",
             "recommendation": f"{here}/recommendation.json",
-            "figures": [
-                f"{here}/figures/{site}/{name}.svg"
-                for site in sites_of(planned, self.sites, self.sites_file)
-                if site in present
-                for name in figures.names(planned.figure_meta, site)
-            ],
+            "figures": self.figures(study),
         }
         if planned.study.recommendation.confirm_rounds and planned.read_cases():
             inputs["confirmation"] = f"{here}/confirmation.parquet"
