@@ -15,7 +15,7 @@ SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hyperslab.errors import ConfigurationError
-from hyperslab.plan import Plan
+from hyperslab.plan import ALL_CORES, Plan
 
 
 configfile: Path(workflow.basedir) / "config" / "config.yaml"

@@ -16,6 +16,7 @@ for site in PLAN.sites.values():
         priority: lambda wildcards, site=site["name"]: PLAN.generate_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
+        threads: PLAN.threads_of(site["name"])
         resources:
             **PLAN.slots_of(site["name"]),
         params:

@@ -17,6 +17,7 @@ for site in PLAN.sites.values():
         priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
+        threads: PLAN.threads_of(site["name"])
         resources:
             **PLAN.slots_of(site["name"]),
         params:

@@ -69,6 +69,7 @@ rule confirm:
     localrule: True
     conda:
         "../envs/workflow.yaml"
+    threads: ALL_CORES
     resources:
         **{slot: 1 for slot in PLAN.slots},
     params:

@@ -70,6 +70,7 @@ def test_the_axis_holds_every_bar_where_they_are_alike() -> None:
     figure = figures.draw("session-slices", "disk", alike)
     assert all(bar.get_alpha() == 1 for parts in bars(figure.axes[0]).values() for bar in parts)
     assert "beyond the axis" not in texts(figure)
+    assert "6 layouts not measured" in texts(figure)
 
 
 def test_first_access_is_a_mark_of_its_own() -> None:

@@ -37,6 +37,17 @@ def test_the_ramp_keeps_the_order_of_selections_and_every_round() -> None:
     assert axes.get_yscale() == "log"
 
 
+def test_the_ramp_lies_between_the_cold_and_the_warm_median() -> None:
+    for axes in picture("ramp-spectra").axes:
+        layout = axes.get_title(loc="left").removeprefix("★ ")
+        levels = [
+            float(np.asarray(drawn.get_ydata())[0]) for drawn in axes.lines if drawn.get_linestyle() != "-"
+        ]
+        assert levels == pytest.approx([pooled("spectra", state)[layout] for state in ("cold", "warm")])
+        low, high = axes.get_ylim()
+        assert low < min(levels) < max(levels) < high
+
+
 def test_few_layouts_have_a_panel_each() -> None:
     table = repeats()
     few = ["contiguous", "2x2x64", "4x4x256"]

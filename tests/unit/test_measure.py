@@ -128,8 +128,10 @@ def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
     for row in rows_of(record, "cold"):
         assert row["resident_before"] <= 0.01 < row["resident_after"]
         assert row["requested_bytes"] == row["requested_predicted_bytes"] > row["chunk_bytes"]
-        assert row["device_bytes"] > 0
         assert row["open_s"] > 0 < row["close_s"]
+    # Opening reads ahead, which is all of a small file where the kernel is set to read far.
+    near = (record["file_system"]["read_ahead_bytes"] or 2**40) * 2 < record["file"]["file_bytes"]
+    assert sum(row["device_bytes"] for row in rows_of(record, "cold")) > 0 or not near
     for row in rows_of(record, "warm"):
         assert row["resident_before"] >= 0.99 <= row["resident_after"]
         assert "requested_predicted_bytes" not in row

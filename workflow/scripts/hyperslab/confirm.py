@@ -39,7 +39,7 @@ def wanted_records(
 def measure(records: Sequence[str], snakefile: str, config: dict[str, Any], log: Path) -> int:
     """Run Snakemake for `records`, output into `log`, progress to the terminal; returns the exit status."""
     command = [
-        sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--cores", "1",
+        sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--cores", "all",
         "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
         "--config", *(f"{key}={value}" for key, value in config.items()), "--", *records,

@@ -19,6 +19,8 @@ from hyperslab.report.meta import study_meta
 from hyperslab.sites import check_roots, load_sites, prepare_root, sites_of
 from hyperslab.study import LoadedStudy
 
+# More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
+ALL_CORES = 1024
 ROUND = {"main": "r", "confirm": "c"}
 
 
@@ -232,6 +234,10 @@ class Plan:
             f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1
             for kind in ("platform", "file_system")
         }
+
+    def threads_of(self, site: str) -> int:
+        """Threads of a timed job: all of this machine, or one where a scheduler gives it a node."""
+        return ALL_CORES if self.sites[site]["executor"] == "local" else 1
 
     def donor(self, study: str) -> list[str]:
         """The prepared donor of a study, or nothing."""

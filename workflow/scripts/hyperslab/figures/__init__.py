@@ -112,7 +112,6 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         layouts = {name: list(study.grid_values[name].values()) for name in own}
         grids.append({"name": grid.name, "variables": list(grid.over), "layouts": layouts})
     return {
-        "title": study.study.title,
         "shape": list(study.dataset.shape),
         "layouts": list(study.layouts),
         "grids": grids,

@@ -60,8 +60,7 @@ def draw(view: View, case: str) -> Figure:
             heading = f"{several}{STATES[state]} [{_unit(tables[down][across])[0]}]"
             axes.set_title(heading + _references(view, medians[state]))
     rows = view.measurements[(view.measurements["case"] == case) & view.measurements["state"].isin(states)]
-    rounds = f"geometric mean of the medians of {rows['round'].nunique()} rounds"
-    notes = [rounds, "each panel has its own colours"]
+    notes = [view.over_rounds(rows), "each panel has its own colours"]
     star = any(view.pick in grid["layouts"] for grid in grids)
     if star:
         notes.insert(0, f"framed: {view.pick}, recommended at {view.site}")
@@ -90,7 +89,7 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, grid: Mapping[str, Any],
     low, high = float(known.min()), float(known.max())
     # A scale needs two ends, also where all values are the same.
     norm = LogNorm(low / 1.02, high * 1.02)
-    words = table.map(lambda value: significant(value / size, 3 if value >= 0.995 * size else 2))
+    words = table.map(lambda value: significant(value / size))
     axes.set_facecolor("#f2f2f2")
     sns.heatmap(
         table, ax=axes, norm=norm, cmap=view.style["heat"], annot=words, fmt="", linewidths=1,

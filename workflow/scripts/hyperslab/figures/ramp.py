@@ -50,11 +50,14 @@ def draw(view: View, case: str) -> Figure:
     panels = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False)
     for axes, layout in zip(panels.flat, layouts, strict=True):
         _panel(axes, view, case, layout, table, rows[rows["layout"] == layout])
+    states = [view.pooled(case, state)["pooled_median_s"] for state in (view.cold, "warm")]
+    medians = [state[name] for state in states for name in layouts if name in state]
     for axes in panels[:, 0]:
-        logarithmic(axes.yaxis, rows["time_s"], "time of one selection")
+        logarithmic(axes.yaxis, [*rows["time_s"], *medians], "time of one selection")
     for axes in panels[-1]:
         axes.set_xlabel("selection in the session" if columns < 4 else "selection")
-    notes = [f"{len(table.columns)} layouts in {rows['round'].nunique()} rounds"]
+    rounds = rows["round"].nunique()
+    notes = [f"{len(table.columns)} layouts in {rounds} rounds" if rounds > 1 else "one round"]
     handles = _legend(view, case, len(table.columns) > 1)
     return finish(figure, view, title, rows, notes, handles)
 

@@ -77,12 +77,12 @@ def draw(view: View, case: str = "") -> Figure:
     layout_rows(left, view, layouts)
     # The right panel shares its rows with the left one; only its grid needs saying again.
     right.grid(False, axis="y")
-    part_groups(right, view, layouts)
     if entry.get("factor") is None:
         right.set_axis_off()
         reason = textwrap.fill(f"Not matched: {entry.get('reason') or 'no result'}.", 50)
         right.text(0.02, 0.5, reason, transform=right.transAxes, va="center")
     else:
+        part_groups(right, view, layouts)
         matching = matched(view, criteria)
         _panel(right, view, matching, layouts, published, _heading(view, entry))
     handles: list[Any] = [

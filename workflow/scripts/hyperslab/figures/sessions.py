@@ -101,7 +101,9 @@ def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float)
     rows = view.rounds(case, state)
     rounds, repeats = rows["round"].nunique(), rows["n"].max()
     pooled = f"each statistic of a round's {repeats} selections; of these the median over {rounds} rounds"
+    missing = len(set(view.study["cases"][case]["layouts"]).difference(table.index))
     return [
+        f"{missing} layouts not measured" if missing else "",
         pooled if rounds > 1 else f"{repeats} selections in one round",
         "pale bars run beyond the axis" if (table["max_s"] > limit).any() else "",
         "the file lies in memory, nothing was evicted" if view.cold == "library-cold" else "",

@@ -77,8 +77,8 @@ def draw(view: View, case: str = "") -> Figure:
     if len(alarms) > 4:
         alarms = [*alarms[:3], f"and {len(alarms) - 3} more layouts"]
     known = int(table["index_predicted_bytes"].notna().sum())
-    agree = f"padding and index are as computed for {known} of {len(table)} layouts"
-    rest = "the other indexes depend on the order of insertion" if known < len(table) else ""
+    agree = f"padding and index are as computed for {known} of {len(table)} layouts" if known else ""
+    rest = "no ring: the index depends on the order of insertion" if known < len(table) else ""
     notes = ["MB = 10⁶ bytes", "" if wrong else agree, rest]
     return finish(figure, view, title, view.measurements, notes, handles, alarms)
 

@@ -38,8 +38,9 @@ def draw(view: View, case: str = "") -> Figure:
         _panel(axes, view, cases, table)
         axes.set_title(STATES[state], fontweight="bold")
     rows = view.measurements[view.measurements["case"].isin(cases) & view.measurements["state"].isin(tables)]
-    rounds = f"geometric mean of the medians of {rows['round'].nunique()} rounds"
-    finish(figure, view, title, rows, [rounds, "left and down is faster"], _legend(view, tables))
+    finish(
+        figure, view, title, rows, [view.over_rounds(rows), "left and down is faster"], _legend(view, tables)
+    )
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
     for axes, table in zip(panels, tables.values(), strict=True):

@@ -89,6 +89,11 @@ class View:
         rows = self.measurements
         return rows[(rows["case"] == case) & (rows["state"] == state)]
 
+    def over_rounds(self, rows: pd.DataFrame) -> str:
+        """How medians are pooled over the rounds in `rows`."""
+        rounds = rows["round"].nunique()
+        return f"geometric mean of the medians of {rounds} rounds" if rounds > 1 else "medians of one round"
+
     def role(self, layout: str) -> str | None:
         """ "pick", "contiguous" or "automatic", the first that fits."""
         named = {"pick": self.pick, "contiguous": self.contiguous, "automatic": self.automatic}

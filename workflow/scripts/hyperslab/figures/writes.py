@@ -65,8 +65,9 @@ def draw(view: View, case: str = "") -> Figure:
         Line2D([], [], color=ink, linewidth=1.5, label="plain write and fsync, median"),
         Patch(color=ink, alpha=0.12, linewidth=0, label="its quartiles"),
     ]
-    rounds = f"median over {rows['round'].nunique()} rounds; parts by their share of the time"
-    return finish(figure, view, title, rows, [rounds], handles)
+    return finish(
+        figure, view, title, rows, [view.over_rounds(rows), "parts by their share of the time"], handles
+    )
 
 
 def _lengths(tables: list[pd.DataFrame]) -> tuple[pd.Series, pd.Series]:

@@ -86,11 +86,15 @@ class Hdf5Array:
 def _create(path: str, spec: dict[str, Any], access: h5p.PropFAID, allocate_early: bool) -> h5py.File:
     """A new file whose empty dataset has the layout of `spec`."""
     layout, dataset = spec["layout"], spec["dataset"]
-    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
+    # Neither file, group nor dataset says when it was made: equal specifications give equal files.
+    whole, group, creation = (
+        h5p.create(kind) for kind in (h5p.FILE_CREATE, h5p.GROUP_CREATE, h5p.DATASET_CREATE)
+    )
+    for created in (whole, group, creation):
+        created.set_obj_track_times(False)
+    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=whole, fapl=access)
     # The root group's first link allocates space; made here, it lies before the chunks for every writer.
-    h5g.create(file_id, b"provenance").close()
-    creation = h5p.create(h5p.DATASET_CREATE)
-    creation.set_obj_track_times(False)
+    h5g.create(file_id, b"provenance", gcpl=group).close()
     order = _disk_order(spec)
     if layout["chunks"]:
         creation.set_chunk(tuple(layout["chunks"][axis] for axis in order))

@@ -1,0 +1,192 @@
+"""Figures: which there are, and what all of them have in common. No pictures are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_samples import STUDY, bars, data, data_of, picture, repeats, statistic, texts
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+
+from hyperslab import figures
+from hyperslab.study import LoadedStudy
+
+STUDIES = Path(__file__).parents[2] / "config" / "studies"
+CASES = STUDY["cases"]
+
+
+def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
+    assert figures.names(STUDY) == [
+        "session-slices", "ramp-slices", "grid-slices", "session-spectra", "ramp-spectra", "grid-spectra",
+        "sizes", "writes", "score", "tradeoff", "counts",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "gone"),
+    [
+        ({"grids": []}, {"grid-slices", "grid-spectra"}),
+        ({"score": False}, {"score"}),
+        ({"tradeoff": []}, {"tradeoff"}),
+        ({"tradeoff": ["slices"]}, {"tradeoff"}),
+        ({"cases": {name: CASES[name] for name in ("slices", "spectra")}}, {"writes"}),
+        ({"cases": {"whole": CASES["whole"]}}, set(figures.names(STUDY)) - {"sizes", "writes", "score"}),
+    ],
+)
+def test_what_a_study_lacks_has_no_figure(change: dict[str, Any], gone: set[str]) -> None:
+    assert set(figures.names(STUDY)) - set(figures.names({**STUDY, **change})) == gone
+
+
+def test_a_case_without_session_has_bars_but_no_ramp() -> None:
+    slices = {**CASES["slices"], "states": ["cold", "warm"]}
+    study = {**STUDY, "cases": {**CASES, "slices": slices}}
+    assert "session-slices" in figures.names(study)
+    assert "ramp-slices" not in figures.names(study)
+    figure = figures.draw("session-slices", "disk", dataclasses.replace(data(), study=study))
+    assert "cold, minimum to maximum" in texts(figure)
+    minimum = bars(figure.axes[0])["minimum"]
+    assert minimum[2].get_width() == pytest.approx(statistic("min_s", state="cold")["2x2x64"])
+
+
+def test_a_site_has_the_figures_of_its_cases() -> None:
+    study = {**STUDY, "cases": {**CASES, "slices": {**CASES["slices"], "sites": ["mem*"]}}}
+    assert figures.names(study, "memory") == figures.names(STUDY)
+    left_out = {name for name in figures.names(STUDY) if "slices" in name} | {"tradeoff"}
+    assert set(figures.names(STUDY)) - set(figures.names(study, "disk")) == left_out
+
+
+@pytest.mark.parametrize("name", [file.stem for file in sorted(STUDIES.glob("*.yaml"))])
+def test_a_described_study_is_json_and_has_captions(name: str) -> None:
+    described = figures.describe(LoadedStudy(STUDIES / f"{name}.yaml"))
+    assert json.loads(json.dumps(described)) == described
+    assert "below" not in json.dumps(described), "a changed criterion must not change every figure"
+    for figure in figures.names(described):
+        assert figures.caption(figure).endswith(".")
+
+
+def test_a_described_grid_has_its_variables_and_layouts() -> None:
+    (grid,) = figures.describe(LoadedStudy(STUDIES / "openmsi-chunking.yaml"))["grids"]
+    assert grid["variables"] == ["m", "n"]
+    assert grid["layouts"]["4x4x2048"] == [4, 2048]
+    assert len(grid["layouts"]) == 42
+
+
+@pytest.mark.parametrize("site", ["disk", "memory"])
+def test_every_name_is_drawn(site: str) -> None:
+    for name in figures.names(STUDY):
+        figure = picture(name, site)
+        assert f"· {site}" in figure.texts[0].get_text()
+        assert figure.axes
+        assert "Not measured" not in texts(figure)
+
+
+def test_a_name_that_the_study_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no figure 'session-other'"):
+        figures.draw("session-other", "disk", data())
+
+
+def test_every_figure_of_a_site_without_results_says_so() -> None:
+    for name in figures.names(STUDY):
+        figure = picture(name, "elsewhere")
+        assert not figure.axes
+        assert "Not measured here." in texts(figure) or "No score was made here." in texts(figure)
+
+
+def test_names_need_no_plotting_and_drawing_needs_no_measuring() -> None:
+    program = """
+import importlib, sys
+from hyperslab import figures
+figures.names({"cases": {}, "grids": [], "score": False, "tradeoff": []})
+assert not {"pandas", "matplotlib", "seaborn"} & set(sys.modules)
+for module in ("hyperslab.figures.canvas", *(kind.module for kind in figures.FIGURES.values())):
+    importlib.import_module(module)
+assert not {"h5py", "snakemake"} & set(sys.modules)
+"""
+    package = str(Path(figures.__file__).parents[2])
+    program = f"import sys; sys.path.insert(0, {package!r})\n{program}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_library_cold_is_never_called_cold() -> None:
+    for name in figures.names(STUDY):
+        assert "library-cold" not in texts(picture(name, "disk")), name
+        assert "cold" not in texts(picture(name, "memory")).replace("library-cold", ""), name
+    for name in ("ramp-slices", "grid-slices", "score", "tradeoff", "counts"):
+        assert "library-cold" in texts(picture(name, "memory")), name
+        assert "cold" in texts(picture(name, "disk")), name
+
+
+def test_flagged_cells_are_kept_and_counted() -> None:
+    assert "8 of 24 cells flagged as noisy, kept" in texts(picture("session-slices"))
+    table = repeats()
+    quiet = data_of(table.assign(noisy=False, overlap=table["round"] == 0))
+    words = texts(figures.draw("session-slices", "disk", quiet))
+    assert "noisy" not in words
+    assert "8 of 24 cells overlapping" in words
+
+
+@pytest.mark.parametrize("name", ["ramp-slices", "session-slices", "writes", "counts"])
+def test_stale_and_confirming_rows_are_not_drawn(name: str) -> None:
+    table = repeats()
+    others = [table.assign(stale=True, round=7, time_s=99.0), table.assign(phase="confirm", time_s=99.0)]
+    figure = figures.draw(name, "disk", data_of(pd.concat([table, *others], ignore_index=True)))
+    assert texts(figure) == texts(picture(name))
+    for one, other in zip(figure.axes, picture(name).axes, strict=True):
+        assert one.dataLim.extents == pytest.approx(other.dataLim.extents)
+        assert len(one.lines) == len(other.lines)
+
+
+def test_axes_name_their_units() -> None:
+    for name in ("session-slices", "writes", "sizes"):
+        assert "[" in picture(name).axes[0].get_xlabel()
+    axes = picture("tradeoff").axes[0]
+    shown = [text.get_text() for text in axes.get_xticklabels() if text.get_text()]
+    assert shown
+    assert {text.split()[1] for text in shown} <= {"s", "ms", "µs", "ns"}
+
+
+def test_a_layout_named_by_a_number_is_found() -> None:
+    table = repeats()
+    named = data_of(table.assign(layout=table["layout"].replace("2x2x64", "7")))
+    # As pandas reads it from a file of which no layout has letters.
+    summary = named.summary[named.summary["layout"] == "7"].astype({"layout": int})
+    figure = figures.draw("session-slices", "disk", dataclasses.replace(named, summary=summary))
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["7"]
+
+
+def test_a_style_changes_the_figure_and_a_misspelt_one_is_refused() -> None:
+    style = {"width": 6.0, "pale": 0.2, "palette": "Set2"}
+    figure = figures.draw("session-slices", "disk", dataclasses.replace(data(), style=style))
+    assert figure.get_size_inches()[0] == 6
+    changed, usual = (bars(one.axes[0])["minimum"] for one in (figure, picture("session-slices")))
+    assert changed[0].get_alpha() == 0.2
+    assert to_hex(changed[2].get_facecolor()) != to_hex(usual[2].get_facecolor())
+    with pytest.raises(ValueError, match="unknown style setting colour"):
+        figures.draw("session-slices", "disk", dataclasses.replace(data(), style={"colour": "red"}))
+
+
+@pytest.mark.parametrize("name", ["session-slices", "grid-slices", "tradeoff"])
+def test_the_same_data_give_the_same_file(tmp_path: Path, name: str) -> None:
+    for number, figure in enumerate((picture(name), figures.draw(name, "disk", data()))):
+        figures.save(figure, tmp_path / f"{number}.svg")
+    first, second = ((tmp_path / f"{number}.svg").read_text(encoding="utf-8") for number in range(2))
+    assert first == second
+    assert "<dc:date>" not in first
+    assert "<text" not in first, "letters are paths, so that the page looks the same without the font"
+
+
+def test_nothing_is_cut_off_at_the_edges_of_the_page() -> None:
+    for name in figures.names(STUDY):
+        figure = picture(name)
+        canvas: Any = FigureCanvasAgg(figure)
+        box = figure.get_tightbbox(canvas.get_renderer())
+        width, height = figure.get_size_inches()
+        assert box.x0 > -0.02 and box.y0 > -0.02, name
+        assert box.x1 < width + 0.02 and box.y1 < height + 0.02, name
