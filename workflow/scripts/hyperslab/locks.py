@@ -17,7 +17,8 @@ ROOT_LOCK = ".hyperslab-lock"
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
     """Hold an exclusive flock on `path`; yields False where the file system knows no locks."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    # Another user's file in a sticky directory may be opened, but not with O_CREAT (fs.protected_regular).
+    descriptor = os.open(path, os.O_RDWR if path.exists() else os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

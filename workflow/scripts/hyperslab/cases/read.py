@@ -177,6 +177,8 @@ def run(context: Context) -> Outcome:
             try:
                 measure(context, session, descriptor, state, boxes)
             except NotInState as reason:
+                # Part of a state is not a sample of it.
+                session.rows = [row for row in session.rows if row["state"] != state]
                 skipped[state] = str(reason)
         session.verify()
         report = context.format.report(context.path, spec)
