@@ -1,0 +1,120 @@
+"""Donors of every kind: what is read, how it is cut, and what is refused with one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from pyimzml.ImzMLWriter import ImzMLWriter
+
+from hyperslab.donors import DonorError, check, prepare
+from hyperslab.values import Donor, open_values
+
+SHAPE = (3, 4, 50)
+VALUES = np.random.default_rng(7).integers(0, 2000, SHAPE).astype("u4")
+
+
+def write_npy(directory: Path) -> dict[str, Any]:
+    np.save(directory / "donor.npy", VALUES)
+    return {"path": str(directory / "donor.npy")}
+
+
+def write_hdf5(directory: Path) -> dict[str, Any]:
+    with h5py.File(directory / "donor.h5", "w") as file:
+        file.create_dataset("entry/counts", data=VALUES, chunks=(2, 2, 10), compression="gzip")
+    return {"path": str(directory / "donor.h5"), "dataset": "/entry/counts"}
+
+
+def write_imzml(directory: Path) -> dict[str, Any]:
+    axis = np.linspace(100, 200, SHAPE[2])
+    with ImzMLWriter(str(directory / "donor.imzML"), mode="continuous", intensity_dtype=np.float32) as writer:
+        for x in range(SHAPE[0]):
+            for y in range(SHAPE[1]):
+                writer.addSpectrum(axis, VALUES[x, y].astype("f4"), (x + 1, y + 1))
+    return {"path": str(directory / "donor.imzML")}
+
+
+KINDS = {"npy": write_npy, "hdf5": write_hdf5, "imzML": write_imzml}
+
+
+def dataset(donor: dict[str, Any], shape: tuple[int, ...] = SHAPE, dtype: str = "uint16") -> dict[str, Any]:
+    return {"axes": ["x", "y", "z"], "shape": list(shape), "dtype": dtype, "donor": donor}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_donor_is_kept_in_the_datasets_type(tmp_path: Path, kind: str) -> None:
+    spec = dataset(KINDS[kind](tmp_path))
+    prepare(spec, tmp_path / "kept.npy")
+    kept = np.load(tmp_path / "kept.npy")
+    assert kept.dtype == np.uint16
+    np.testing.assert_array_equal(kept, VALUES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_what_is_used_is_kept(tmp_path: Path, kind: str) -> None:
+    spec = dataset(KINDS[kind](tmp_path), (2, 9, 20))
+    prepare(spec, tmp_path / "kept.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES[:2, :, :20])
+
+
+def test_a_larger_array_repeats_the_donor_and_ends_with_its_last_window(tmp_path: Path) -> None:
+    spec = dataset(write_npy(tmp_path), (3, 10, 50))
+    prepare(spec, tmp_path / "kept.npy")
+    values = open_values(spec, str(tmp_path / "kept.npy"))
+    assert isinstance(values, Donor)
+    # Four, four, and the last window of two.
+    rows = [0, 1, 2, 3, 0, 1, 2, 3, 2, 3]
+    np.testing.assert_array_equal(values.block((0, 0, 0), (3, 10, 50)), VALUES[:, rows])
+
+
+def test_a_window_takes_the_donors_last_of_equal_length(tmp_path: Path) -> None:
+    spec = dataset({**write_npy(tmp_path), "window": [3, 3, 50]}, (3, 8, 50))
+    prepare(spec, tmp_path / "kept.npy")
+    values = open_values(spec, str(tmp_path / "kept.npy"))
+    # Windows of three: 0-2 fits, 3-5 runs past the end at 4, and two are left.
+    np.testing.assert_array_equal(values.block((0, 0, 0), (3, 8, 50)), VALUES[:, [0, 1, 2, 1, 2, 3, 2, 3]])
+
+
+REFUSED = {
+    "no such file": ({"path": "nowhere.npy"}, SHAPE, "there is no such file"),
+    "unknown kind": ({"path": __file__}, SHAPE, "unknown kind of donor"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_cannot_be_a_donor(case: str) -> None:
+    donor, shape, said = REFUSED[case]
+    with pytest.raises(DonorError, match=said):
+        check(dataset(donor, shape))
+
+
+def test_a_dataset_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    donor = {**write_hdf5(tmp_path), "dataset": "/entry/count"}
+    with pytest.raises(DonorError, match="/entry/counts"):
+        check(dataset(donor))
+
+
+def test_another_number_of_axes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DonorError, match="has 3 axes"):
+        check({**dataset(write_npy(tmp_path)), "shape": [3, 4]})
+
+
+def test_a_window_longer_than_the_donor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DonorError, match="longer than what the donor holds"):
+        check(dataset({**write_npy(tmp_path), "window": [4, 4, 50]}, (9, 9, 50)))
+
+
+def test_values_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DonorError, match="do not all fit uint8"):
+        prepare(dataset(write_npy(tmp_path), dtype="uint8"), tmp_path / "kept.npy")
+
+
+def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:
+    with ImzMLWriter(str(tmp_path / "ragged.imzML"), mode="processed") as writer:
+        writer.addSpectrum(np.arange(5.0), np.arange(5.0), (1, 1))
+        writer.addSpectrum(np.arange(7.0), np.arange(7.0), (1, 2))
+    with pytest.raises(DonorError, match="5 to 7 values"):
+        check(dataset({"path": str(tmp_path / "ragged.imzML")}))
