@@ -15,7 +15,8 @@ from pydantic import Field
 from hyperslab import chunks as arithmetic
 from hyperslab.errors import ConfigurationError, read_yaml, validate
 from hyperslab.locks import MARKER
-from hyperslab.study import Count, LoadedStudy, Name, Strict
+from hyperslab.schema import Count, Name, Strict
+from hyperslab.study import LoadedStudy
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20

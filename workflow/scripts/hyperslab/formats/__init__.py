@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-from hyperslab.selections import Box
-from hyperslab.values import Values
+    from hyperslab.selections import Box
+    from hyperslab.values import Values
 
-# name in a study -> module; imported when used, so that planning needs none of them.
-FORMATS = {"hdf5": "hyperslab.formats.hdf5"}
+# Names in a study, each a module here; imported when used, so that planning needs none of them.
+FORMATS = ("hdf5",)
 
 
 class OpenArray(Protocol):
@@ -53,7 +54,7 @@ class Format(Protocol):
 
 
 def load(name: str) -> Format:
-    """The format registered under `name`; raises KeyError for an unknown one."""
-    module = importlib.import_module(FORMATS[name])
+    """The format registered under `name`; raises ModuleNotFoundError for an unknown one."""
+    module = importlib.import_module(f"hyperslab.formats.{name}")
     format_: Format = module.FORMAT
     return format_
