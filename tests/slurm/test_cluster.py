@@ -64,6 +64,8 @@ def test_every_node_runs_a_step_and_a_batch_job(cluster: Cluster) -> None:
 def test_scancel_ends_what_the_job_started(cluster: Cluster) -> None:
     job = submit(cluster, "sleep 600 & sleep 600")
     assert reaches(cluster, job, "RUNNING")
+    # "RUNNING" is the controller's word: the job's two children may not have started yet.
+    assert wait_until(lambda: len(cluster.processes("job")) >= 3, 15)
     cluster.run("scancel", job)
     assert reaches(cluster, job, "CANCELLED")
     assert wait_until(lambda: not cluster.processes("job"), 15)

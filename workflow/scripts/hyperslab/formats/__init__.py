@@ -54,7 +54,9 @@ class Format(Protocol):
 
 
 def load(name: str) -> Format:
-    """The format registered under `name`; raises ModuleNotFoundError for an unknown one."""
+    """The format registered under `name`; raises KeyError for an unknown one."""
+    if name not in FORMATS:
+        raise KeyError(name)
     module = importlib.import_module(f"hyperslab.formats.{name}")
     format_: Format = module.FORMAT
     return format_
