@@ -431,3 +431,12 @@ def test_other_json_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"repeats": []}')
     with pytest.raises(ValueError, match="is not a record"):
         read_record(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("repeats", range(1, 7))
+def test_plain_and_timed_writes_take_turns_in_going_first(repeats: int) -> None:
+    from hyperslab.cases.write import reference_first
+
+    turns = [reference_first(repeat, repeats) for repeat in range(repeats)]
+    assert turns[-1], "the file read back must be the last one written"
+    assert all(one != other for one, other in itertools.pairwise(turns))

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hyperslab import pagecache
+
 
 def describe_machine() -> dict[str, Any]:
     """Node, processor, memory and kernel."""
@@ -20,6 +22,7 @@ def describe_machine() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
         "reclaims_by_itself": _reclaim(),
+        "residency": _residency(),
     }
 
 
@@ -32,6 +35,15 @@ def _first_value(file: str, key: str) -> str:
     except OSError:
         pass
     return platform.processor() or "unknown"
+
+
+def _residency() -> str:
+    """How this kernel tells which pages of a file are in memory: "cachestat" or "mincore"."""
+    descriptor = os.open(__file__, os.O_RDONLY)
+    try:
+        return pagecache.method(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _reclaim() -> bool:
