@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import itertools
 import os
 import signal
 import statistics
