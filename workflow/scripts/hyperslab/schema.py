@@ -31,6 +31,8 @@ WRITE_FORMS = (
     "such as {x: 1, y: chunk, z: all}"
 )
 LARGEST_BYTES = 2**62
+# Fields of a case of which it has exactly one (case_kinds.py).
+KINDS = ("read", "write")
 # What szip takes where a study names no block (formats/filters.py).
 SZIP_BLOCK = 16
 
@@ -164,7 +166,7 @@ class Case(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Case:
-        if (self.read is None) == (self.write is None):
+        if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
             raise ValueError("a case has either `read` (a selection) or `write` (a strategy)")
         if len(set(self.states)) != len(self.states) or not self.states:
             raise ValueError("states: each of cold, warm, session at most once, at least one")
@@ -172,8 +174,8 @@ class Case(Strict):
 
     @property
     def kind(self) -> str:
-        """ "read" or "write"."""
-        return "read" if self.read is not None else "write"
+        """The one of KINDS that the case gives."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
 
 class Criterion(Strict):

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from hyperslab import PROTOCOL
+from hyperslab.case_kinds import SPECIFIED
 from hyperslab.study import LoadedStudy
 
 
@@ -26,10 +27,9 @@ def file_specification(study: LoadedStudy, layout: str, case: str) -> dict[str, 
 def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> dict[str, Any]:
     """What measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
     resolved = study.cases[case]
-    kept = ("kind", "extent", "states", "strategy", "block")
     return {
         **file_specification(study, layout, case),
-        "case": {"name": case, **{key: resolved[key] for key in kept if key in resolved}},
+        "case": {"name": case, **{key: resolved[key] for key in SPECIFIED if key in resolved}},
         "repeats": resolved["repeats"],
         "seed": study.study.seed,
         "round": round_,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import chunks as arithmetic
+from hyperslab.case_kinds import RESOLVERS, CaseMistake
 from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
 from hyperslab.schema import SZIP_BLOCK, Case, Layout, Settings, Study
 
@@ -169,36 +170,23 @@ class LoadedStudy:
             if axis not in shape or extent > shape[axis]:
                 raise self._fail(f"{path}.shape.{axis}", f"not an axis, or longer than the array's {shape}")
             shape[axis] = extent
-        block = case.write if isinstance(case.write, dict) else None
-        box: Mapping[str, int | str] = case.read or block or {}
-        for axis, asked in box.items():
-            key = f"{path}.{case.kind}.{axis}"
-            if axis not in shape:
-                raise self._fail(key, f"no such axis; the dataset has {', '.join(axes)}")
-            if isinstance(asked, int) and asked > shape[axis]:
-                raise self._fail(key, f"extent {asked} does not fit: axis {axis} has {shape[axis]}")
         for pattern in case.layouts:
             if not fnmatch.filter(self.layouts, pattern):
                 raise self._fail(f"{path}.layouts", f"{pattern!r} matches no layout of this study")
         repeats: Mapping[Any, int] = REPEATS | self.study.repeats | case.repeats
+        try:
+            specified = RESOLVERS[case.kind](case, shape)
+        except CaseMistake as mistake:
+            raise self._fail(f"{path}.{mistake.path}", str(mistake)) from None
         resolved: dict[str, Any] = {
             "kind": case.kind,
             "shape": [shape[axis] for axis in axes],
             "layouts": [n for n in self.layouts if any(fnmatch.fnmatchcase(n, p) for p in case.layouts)],
             "sites": list(case.sites),
             "title": case.title or name,
+            **specified,
+            "repeats": {state: repeats[state] for state in specified["states"]},
         }
-        if case.read is not None:
-            resolved["extent"] = [
-                shape[axis] if case.read.get(axis, "all") == "all" else case.read[axis] for axis in axes
-            ]
-            resolved["states"] = list(case.states)
-            resolved["repeats"] = {state: repeats[state] for state in case.states}
-        else:
-            resolved["strategy"] = case.write if isinstance(case.write, str) else "box"
-            resolved["block"] = block
-            resolved["states"] = ["write"]
-            resolved["repeats"] = {"write": repeats["write"]}
         for layout_name in resolved["layouts"]:
             chunk = self.layouts[layout_name]["chunks"]
             if case.shape and chunk and any(c > s for c, s in zip(chunk, resolved["shape"], strict=True)):
