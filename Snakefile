@@ -14,6 +14,7 @@ min_version("9.17")
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+from hyperslab.again import force
 from hyperslab.errors import ConfigurationError
 from hyperslab.plan import ALL_CORES, Plan
 
@@ -35,10 +36,17 @@ except ConfigurationError as error:
 # Rules call `python -m hyperslab.…`: the interpreter that runs Snakemake, or that of a deployed environment.
 shell.prefix(PLAN.shell_prefix(SCRIPTS, deployed=bool(workflow.deployment_settings.deployment_method)))
 
-# Two timed jobs never share a node or a file system: one slot each, unless the command line sets others.
-for slot in PLAN.slots:
+# Two timed jobs never share a node or a file system, unless a site asks for it: so many slots each.
+for slot, limit in PLAN.slots.items():
     if slot not in workflow.global_resources:
-        workflow.register_resource(slot, 1)
+        workflow.register_resource(slot, limit)
+
+# Results that were asked for again, or that are gone.
+force(workflow, PLAN.forced())
+
+for line in PLAN.outlook():
+    sys.stderr.write(f"hyperslab: {line}\n")
+PLAN.sweep()
 
 
 wildcard_constraints:
@@ -57,8 +65,17 @@ rule all:
         PLAN.figures(PLAN.default),
 
 
+onstart:
+    PLAN.follow()
+
+
+onerror:
+    PLAN.after_failure()
+
+
 include: "rules/data.smk"
 include: "rules/generate.smk"
 include: "rules/measure.smk"
+include: "rules/batches.smk"
 include: "rules/summarise.smk"
 include: "rules/report.smk"

@@ -1,6 +1,6 @@
 """Generate: one new test file for each cell and round, on the file system under test, removed when measured."""
 
-for site in PLAN.sites.values():
+for site in PLAN.direct:
 
     rule:
         name:
@@ -22,5 +22,5 @@ for site in PLAN.sites.values():
         params:
             spec=lambda wildcards: PLAN.file_specification(wildcards),
         shell:
-            "python -m hyperslab.generate --specification {params.spec:q}"
+            "${{HYPERSLAB_WRITER:-}} python -m hyperslab.generate --specification {params.spec:q}"
             " --file {output:q} --donor {input.donor:q} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 """Measure: every timed operation of one cell in one round, in a new process, checked against the truth."""
 
-for site in PLAN.sites.values():
+for site in PLAN.direct:
 
     rule:
         name:

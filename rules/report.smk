@@ -18,7 +18,7 @@ rule figure:
         ),
     log:
         "results/{study}/logs/figures/{site}/{figure}.log",
-    localrule: True
+    localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:
@@ -37,7 +37,7 @@ rule report:
         "results/{study}/report.html",
     log:
         "results/{study}/logs/report.log",
-    localrule: True
+    localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:

@@ -4,14 +4,14 @@
 rule summarise:
     """One tidy table, one row a repeat, and its summary, one row a cell, state and round."""
     input:
-        records=lambda wildcards: PLAN.records(wildcards.study),
+        records=lambda wildcards: PLAN.inputs(wildcards.study),
     output:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
         context="results/{study}/context.json",
     log:
         "results/{study}/logs/summarise.log",
-    localrule: True
+    localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:
@@ -29,7 +29,7 @@ rule score:
         "results/{study}/score.json",
     log:
         "results/{study}/logs/score.log",
-    localrule: True
+    localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:
@@ -46,7 +46,7 @@ rule recommend:
         "results/{study}/recommendation.json",
     log:
         "results/{study}/logs/recommend.log",
-    localrule: True
+    localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:
@@ -71,7 +71,7 @@ rule confirm:
         "../envs/workflow.yaml"
     threads: ALL_CORES
     resources:
-        **{slot: 1 for slot in PLAN.slots},
+        **PLAN.slots,
     params:
         cases=lambda wildcards: PLAN.study(wildcards.study).read_cases(),
         rounds=lambda wildcards: PLAN.study(wildcards.study).study.recommendation.confirm_rounds,
@@ -94,3 +94,10 @@ use rule summarise as summarise_confirmation with:
     params:
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("confirm"),
         grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
+
+
+# `use rule` does not carry this over.
+if PLAN.aggregate_here:
+
+    localrules:
+        summarise_confirmation,

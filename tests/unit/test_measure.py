@@ -27,9 +27,10 @@ from hyperslab import PROTOCOL, cases
 from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.generate import NOTE, generate
-from hyperslab.locks import MARKER, ROOT_LOCK
+from hyperslab.locks import ROOT_LOCK
 from hyperslab.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.records import read_record, write_record
+from hyperslab.roots import MARKER
 from hyperslab.specification import text
 from hyperslab.values import open_values
 

@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from hyperslab import formats
+from hyperslab import formats, roots
 from hyperslab.errors import ConfigurationError
-from hyperslab.locks import MARKER
+from hyperslab.roots import MARKER
 from hyperslab.sites import (
     RESERVE_BYTES,
     check_roots,
     largest_file_bytes,
     load_sites,
-    prepare_root,
     sites_of,
 )
 from hyperslab.study import LoadedStudy
@@ -82,14 +81,15 @@ def test_sites_with_every_default_filled_in(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     sites = load_sites(sites_file(tmp_path, SITES))
     assert list(sites) == ["disk", "far"]
-    assert sites["disk"] == {
+    disk = sites["disk"]
+    assert {key: disk[key] for key in ("name", "platform", "executor", "file_system", "root")} == {
         "name": "disk",
         "platform": "local",
         "executor": "local",
         "file_system": "disk",
         "root": str(tmp_path / "testfiles"),
-        "cap_bytes": None,
     }
+    assert [disk[key] for key in ("cap_bytes", "stripe", "cgroup", "concurrency")] == [None] * 4
     far = sites["far"]
     assert (far["platform"], far["executor"], far["root"]) == ("nodes", "slurm", "/scratch/mine")
     assert far["cap_bytes"] == 1000
@@ -315,5 +315,5 @@ def test_no_test_file_is_larger_than_foreseen(tmp_path: Path, libver: str) -> No
 def test_prepared_roots_have_their_marker(tmp_path: Path) -> None:
     root = tmp_path / "a" / "b"
     for _ in range(2):
-        prepare_root(str(root))
+        roots.prepare(str(root), roots.Root())
         assert [path.name for path in root.iterdir()] == [MARKER]

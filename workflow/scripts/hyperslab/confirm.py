@@ -23,6 +23,14 @@ RUN_VARIABLE = "HYPERSLAB_RUN"
 PROGRESS = re.compile(r"^\d+ of \d+ steps \(\d+%\) done")
 
 
+def finalists(recommendation: Path, site: str) -> list[str]:
+    """The layouts of a site that are measured again; none before there is a recommendation."""
+    if not recommendation.exists():
+        return []
+    sites = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
+    return next((list(entry["finalists"]) for entry in sites if entry["site"] == site), [])
+
+
 def wanted_records(
     recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int
 ) -> list[str]:
@@ -36,22 +44,27 @@ def wanted_records(
     ]
 
 
-def measure(records: Sequence[str], snakefile: str, config: dict[str, Any], log: Path) -> int:
-    """Run Snakemake for `records`, output into `log`, progress to the terminal; returns the exit status."""
+def measure(study: str, run: dict[str, Any], log: Path) -> int:
+    """Run Snakemake for the confirming rounds of `study`, as `run` says; returns the exit status.
+
+    Its output goes into `log`, its progress to the terminal.
+    """
+    config = {**run["config"], "study": study}
+    # The profile's number of jobs and its executor come in through `executing`, nothing else of it.
     command = [
-        sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--cores", "all",
-        "--keep-going",
+        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
+        "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--config", *(f"{key}={value}" for key, value in config.items()), "--", *records,
+        "--config", *(f"{key}={value}" for key, value in config.items()), "--", "confirming_cells",
     ]  # fmt: skip
     with log.open("a", encoding="utf-8") as kept:
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert run.stdout is not None
-        for line in run.stdout:
+        inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert inner.stdout is not None
+        for line in inner.stdout:
             kept.write(line)
             if PROGRESS.match(line):
                 print(f"confirming rounds: {line.strip()}", file=sys.stderr, flush=True)
-    return run.wait()
+    return inner.wait()
 
 
 def main() -> None:
@@ -64,11 +77,11 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="where the inner run's output goes")
     parser.add_argument("--output", required=True, type=Path, help="the list of records, as JSON")
     options = parser.parse_args()
-    inner = json.loads(os.environ[RUN_VARIABLE])
+    run = json.loads(os.environ[RUN_VARIABLE])
     recommendation = json.loads(options.recommendation.read_text(encoding="utf-8"))
     records = wanted_records(recommendation, options.study, options.cases, options.rounds)
-    measuring = inner["config"].get("measure", True)
-    if measuring and records and measure(records, inner["snakefile"], inner["config"], options.log):
+    measuring = run["config"].get("measure", True)
+    if measuring and records and measure(options.study, run, options.log):
         sys.exit(f"hyperslab.confirm: not every confirming round could be measured; see {options.log}")
     present = [record for record in records if Path(record).exists()]
     write_record(options.output, {"wanted": records, "records": present})

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from hyperslab import formats, locks, machine
-from hyperslab.locks import MARKER
+from hyperslab.roots import root_of
 from hyperslab.values import open_values
 
 # What the writer tells the reader lies beside the test file and goes with it.
@@ -23,9 +23,10 @@ NOTE = ".note.json"
 
 def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
     """Write `path` (and a note beside it) with the content of `spec`; nothing is left behind on failure."""
+    root = root_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with locks.alone(root_of(path)):
+        with locks.alone(root):
             began = machine.now()
             started = perf_counter_ns()
             way = formats.load(spec["layout"]["format"]).generate(
@@ -37,7 +38,7 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
             note = {
                 "generate_s": (perf_counter_ns() - started) / 1e9,
                 "writer": way,
-                "node": machine.describe_machine()["node"],
+                "node": machine.node_name(),
                 "began": began,
                 "ended": machine.now(),
                 "peak_memory_bytes": peak_memory_bytes(),
@@ -46,11 +47,6 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
     except BaseException:
         remove_test_file(path)
         raise
-
-
-def root_of(path: Path) -> str:
-    """The root of a test file: the nearest directory above with the marker, else the file's own directory."""
-    return str(next((parent for parent in path.parents if (parent / MARKER).exists()), path.parent))
 
 
 def remove_test_file(path: Path) -> None:

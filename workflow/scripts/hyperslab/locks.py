@@ -5,38 +5,91 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-# Keeps a root when it is empty (Snakemake removes emptied directories), and tells which directory is one.
-MARKER = ".hyperslab-root"
+from hyperslab import roots
+
 ROOT_LOCK = ".hyperslab-lock"
+# Between two looks for a free one of several locks.
+POLL_SECONDS = 0.1
+
+
+def _opened(path: Path) -> int:
+    # Another user's file in a sticky directory may be opened, but not with O_CREAT (fs.protected_regular).
+    return os.open(path, os.O_RDWR if path.exists() else os.O_RDWR | os.O_CREAT, 0o666)
+
+
+@dataclass(frozen=True)
+class Lock:
+    """An open lock file; `held` is False where the file system knows no locks."""
+
+    descriptor: int
+    held: bool
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Hold an exclusive flock on `path`; yields False where the file system knows no locks."""
-    # Another user's file in a sticky directory may be opened, but not with O_CREAT (fs.protected_regular).
-    descriptor = os.open(path, os.O_RDWR if path.exists() else os.O_RDWR | os.O_CREAT, 0o666)
+def exclusive(path: Path) -> Iterator[Lock]:
+    """Hold an exclusive flock on `path`, which is made if need be."""
+    descriptor = _opened(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             held = True
         except OSError:
             held = False
-        yield held
+        yield Lock(descriptor, held)
     finally:
         os.close(descriptor)
 
 
+def _first_free(descriptors: list[int]) -> bool:
+    """Wait until one of several locks is free and take it; False where the file system knows no locks."""
+    while True:
+        for descriptor in descriptors:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                continue
+            except OSError:
+                return False
+        time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def one_of(path: Path, count: int) -> Iterator[bool]:
+    """As `exclusive`, for `count` holders at once."""
+    if count == 1:
+        with exclusive(path) as lock:
+            yield lock.held
+        return
+    descriptors = [_opened(path.with_name(f"{path.name}.{number}")) for number in range(count)]
+    try:
+        yield _first_free(descriptors)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 @contextmanager
 def alone(root: str) -> Iterator[dict[str, bool]]:
-    """Wait until no other timed job runs on this node or in `root`, then hold both locks."""
-    node = Path(tempfile.gettempdir()) / "hyperslab-node.lock"
+    """Wait until no other timed job runs on this node or in `root`, then hold both locks.
+
+    A root whose sites ask for a concurrency above one lets as many in, each on a node of its own.
+    """
+    # Several nodes of a test cluster can share one machine's directory of temporary files.
+    name = "-".join(["hyperslab", *filter(None, [os.environ.get("SLURMD_NODENAME")]), "node.lock"])
+    node = Path(tempfile.gettempdir()) / name
     if not node.exists():
         # Any user's jobs share this lock, whatever the umask of whoever comes first.
         os.close(os.open(node, os.O_RDWR | os.O_CREAT, 0o666))
         node.chmod(0o666)
-    with _locked(node) as node_held, _locked(Path(root) / ROOT_LOCK) as root_held:
-        yield {"node": node_held, "root": root_held}
+    with (
+        exclusive(node) as on_node,
+        one_of(Path(root) / ROOT_LOCK, roots.read(root).concurrency) as root_held,
+    ):
+        yield {"node": on_node.held, "root": root_held}

@@ -16,7 +16,7 @@ from hyperslab import pagecache
 def describe_machine() -> dict[str, Any]:
     """Node, processor, memory and kernel."""
     return {
-        "node": platform.node(),
+        "node": node_name(),
         "cpu": _first_value("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -24,6 +24,11 @@ def describe_machine() -> dict[str, Any]:
         "reclaims_by_itself": _reclaim(),
         "residency": _residency(),
     }
+
+
+def node_name() -> str:
+    """Slurm's name of this node, else the machine's."""
+    return os.environ.get("SLURMD_NODENAME") or platform.node()
 
 
 def _first_value(file: str, key: str) -> str:

@@ -6,17 +6,17 @@ import json
 import os
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab import PROTOCOL, cases, formats, locks, machine, pagecache, probes
+from hyperslab import PROTOCOL, cases, formats, limits, locks, machine, pagecache, probes, roots
 from hyperslab.generate import (
     NOTE,
     arguments,
     one_line,
     peak_memory_bytes,
     remove_test_file,
-    root_of,
     stop_cleanly,
 )
 from hyperslab.records import partial, write_record
@@ -28,8 +28,12 @@ def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, An
 
     Raises VerificationError where data differ, OSError where the file system fails.
     """
+    root = roots.root_of(path)
+    described = roots.read(root)
     path.parent.mkdir(parents=True, exist_ok=True)
-    root = root_of(path)
+    limits.limit_memory(described.memory_mb)
+    # Before any file is opened: what a process has opened earlier may escape the limit.
+    throttle = limits.join_cgroup(described.cgroup)
     file_system = machine.describe_file_system(root)
     context = cases.Context(
         spec,
@@ -54,6 +58,8 @@ def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, An
         "locks": held,
         "probes": {"before": before, "after": after, "change": probes.change(before, after)},
         "machine": machine.describe_machine(),
+        "root": {"path": root, **asdict(described)},
+        "throttle": throttle,
         "file_system": file_system,
         "versions": machine.describe_versions(),
         "environment": _environment(),

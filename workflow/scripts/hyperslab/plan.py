@@ -2,147 +2,87 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import figures, specification
+from hyperslab import aftermath, again, figures, invocation, outlook
+from hyperslab.batches import parse
 from hyperslab.confirm import RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
-from hyperslab.report.meta import study_meta
-from hyperslab.sites import check_roots, load_sites, prepare_root, sites_of
-from hyperslab.study import LoadedStudy
+from hyperslab.inventory import Inventory
+from hyperslab.planned_study import PHASE, PlannedStudy
+from hyperslab.reach import left_out
+from hyperslab.sites import check_reader, check_roots, load_sites, prepare_root
 
 # More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
 ALL_CORES = 1024
-ROUND = {"main": "r", "confirm": "c"}
+DEFAULT_SITES = "config/sites.yaml"
+OWN_SITES = "config/sites.local.yaml"
+# What of the configuration a run inside this one is given.
+FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure")
 
 
-class PlannedStudy(LoadedStudy):
-    """A study with what rules ask of it; texts are made once, since rules ask for each cell several times."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file)
-        self._texts: dict[tuple[str, ...], str] = {}
-
-    @cached_property
-    def figure_meta(self) -> dict[str, Any]:
-        """Titles, order and grids, for figures."""
-        return figures.describe(self)
-
-    @cached_property
-    def report_meta(self) -> dict[str, Any]:
-        """Titles, order and shapes, for the report."""
-        return study_meta(self)
-
-    def donor_files(self) -> list[str]:
-        """The donor's file (and its companion, for imzML)."""
-        if not self.dataset.donor:
-            raise ValueError(f"study {self.name} has no donor")
-        path = Path(self.dataset.donor.path)
-        companions = [path.with_suffix(".ibd")] if path.suffix.lower() == ".imzml" else []
-        return [str(path), *map(str, companions)]
-
-    def dataset_json(self) -> str:
-        """The dataset as JSON, for the donor's preparation."""
-        return specification.text(self.dataset.model_dump(exclude_none=True))
-
-    def cells(self, site: str, round_: str) -> list[tuple[str, str, str]]:
-        """(layout, case, round) of every cell of a site in one round."""
-        return [
-            (layout, name, round_)
-            for name, case in self.cases.items()
-            if any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"])
-            for layout in case["layouts"]
-        ]
-
-    def cell_text(self, layout: str, case: str, round_: str) -> str:
-        """The specification of a cell as canonical JSON."""
-        key = (layout, case, round_)
-        if key not in self._texts:
-            self._texts[key] = specification.text(
-                specification.cell_specification(self, layout, case, round_)
-            )
-        return self._texts[key]
-
-    def file_text(self, layout: str, case: str) -> str:
-        """The specification of a test file as canonical JSON."""
-        key = (layout, case)
-        if key not in self._texts:
-            self._texts[key] = specification.text(specification.file_specification(self, layout, case))
-        return self._texts[key]
-
-    def hashes(self, phase: str) -> dict[str, str]:
-        """layout/case.round -> hash of today's specification, for every cell of a phase."""
-        rounds = self.study.rounds if phase == "main" else self.study.recommendation.confirm_rounds
-        return {
-            f"{layout}/{name}.{ROUND[phase]}{number}": specification.digest(
-                specification.cell_specification(self, layout, name, f"{ROUND[phase]}{number}")
-            )
-            for name, case in self.cases.items()
-            for layout in case["layouts"]
-            for number in range(rounds)
-        }
-
-    def score_settings(self) -> dict[str, Any] | None:
-        """Criteria, published layouts and target of the score."""
-        score = self.study.score
-        return score.model_dump(exclude_none=True) if score else None
-
-    def recommendation_settings(self) -> dict[str, Any]:
-        """Weights, states and size bound of the recommendation."""
-        return self.study.recommendation.model_dump(exclude={"confirm_rounds"})
-
-    def read_cases(self) -> list[str]:
-        """Names of the read cases: those measured again in confirming rounds."""
-        return [name for name, case in self.cases.items() if case["kind"] == "read"]
-
-    def reference(self, which: str) -> str | None:
-        """The unfiltered layout that is "contiguous" (no chunks) or "auto" (the library's choice), if any."""
-        for name, layout in self.study.layouts.items():
-            chunks = layout.chunks if layout else None
-            if chunks == (None if which == "contiguous" else which) and not (layout and layout.filters):
-                return name
-        return None
-
-
-class Plan:
+class Plan(Inventory):
     """The configuration of one run of Snakemake.
 
     Loads and checks the default study, or those that command-line targets name; raises ConfigurationError.
     """
 
-    def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Iterable[str]) -> None:
-        self.directory = Path(directory)
-        self.sites_file = Path(config.get("sites", "config/sites.yaml"))
-        if not self.sites_file.exists() and not self.sites_file.is_absolute():
-            self.sites_file = self.directory / self.sites_file
-        self.sites = load_sites(self.sites_file)
-        self.default = str(config["study"])
+    def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
+        self.invocation = invocation.read(arguments)
+        sites_file = self._sites_file(Path(directory), str(config.get("sites", DEFAULT_SITES)))
+        batched = str(config.get("batched", ""))
+        sites = load_sites(sites_file, batched)
         self.measuring = bool(config.get("measure", True))
-        self._config = {key: config[key] for key in ("study", "sites", "measure") if key in config}
-        self._studies: dict[str, PlannedStudy] = {}
-        targets = [
-            argument for argument in arguments if argument.startswith("results/") and argument.count("/") > 1
-        ]
-        for name in {target.split("/")[1] for target in targets} or {self.default}:
+        out = left_out(sites, self.invocation, self.measuring, batched, bool(config.get("local", False)))
+        super().__init__(Path(directory), sites, sites_file, out, batched)
+        self.default = str(config["study"])
+        self.aggregate_here = str(config.get("aggregate", "here")) == "here"
+        self._batch = str(config.get("batch", ""))
+        self._remeasure = str(config.get("remeasure", ""))
+        self._config = {key: config[key] for key in FORWARDED if key in config}
+        targets = [target for target in self.invocation.targets if target.startswith("results/")]
+        named = {target.split("/")[1] for target in targets if target.count("/") > 1} or {self.default}
+        self.targeted = sorted(named)
+        for name in self.targeted:
             self._check(self.study(name))
+
+    @staticmethod
+    def _sites_file(directory: Path, named: str) -> Path:
+        """The user's own file stands in for the committed example, wherever no other is named."""
+        candidates = [Path(named), directory / named]
+        if named == DEFAULT_SITES:
+            candidates.insert(0, directory / OWN_SITES)
+        return next((file for file in candidates if file.exists()), candidates[-1])
 
     def _check(self, study: PlannedStudy) -> None:
         """Refuse a study that cannot be measured, before anything runs; raises ConfigurationError."""
-        names = sites_of(study, self.sites, self.sites_file)
-        missing = [
-            site for site in names if not all(Path(r).exists() for r in self._records_of(study, site, "main"))
+        names = self.sites_of(study)
+        check_reader(study, names, self.sites)
+        reached = [site for site in names if site not in self.left_out]
+        if self.measuring and not reached and not any(self.present(study, site) for site in names):
+            reasons = "; ".join(f"{site}: {self.left_out[site]}" for site in names)
+            raise ConfigurationError(study.file, "sites", f"no site can be reached: {reasons}")
+        # What only its node can see is checked there, when the batch starts.
+        here = [
+            site
+            for site in reached
+            if (
+                site == self.batched
+                or not self.sites[site]["node_local"]
+                or self.sites[site]["executor"] == "local"
+            )
+            and self.missing(study, site)
         ]
-        if not self.measuring or not missing:
+        if not here or not self.invocation.main:
             return
-        check_roots(study, missing, self.sites, self.sites_file)
+        check_roots(study, here, self.sites, self.sites_file)
         if study.dataset.donor:
             from hyperslab.donors import DonorError, check
 
@@ -150,8 +90,80 @@ class Plan:
                 check(study.dataset.model_dump(exclude_none=True))
             except DonorError as error:
                 raise ConfigurationError(study.file, "dataset.donor", str(error)) from None
-        for site in missing:
-            prepare_root(self.sites[site]["root"])
+        if not self.invocation.dry_run:
+            for site in here:
+                prepare_root(self.sites, site, self.sites_file, self.concurrency)
+
+    # What a run makes again, clears away, and says of itself
+
+    def forced(self) -> set[str]:
+        """Files that this run makes again (see again.py); the jobs that Snakemake starts force nothing."""
+        return again.forced(self, self.targeted, self._remeasure) if self.invocation.main else set()
+
+    def batch_records(self) -> list[str]:
+        """What the batch inside whose job this runs has to measure; nothing outside of one."""
+        return again.batch_records(self, self.default, self._batch) if self.batched else []
+
+    def sweep(self) -> None:
+        """Clear away what a dead job of this batch left."""
+        if self.batched and self.invocation.main and not self.invocation.dry_run:
+            again.sweep(self, self.batch_records())
+
+    def outlook(self) -> list[str]:
+        """Lines about the sites of this run: what is to be measured, and which are left out and why."""
+        if not self.invocation.main or self.batched:
+            return []
+        return list(outlook.lines(self, self.targeted, self.invocation.dry_run))
+
+    def follow(self) -> None:
+        """Show how many records of the wanted ones are present, while batches measure out of sight."""
+        if self.invocation.main and self.submitted:
+            studies = [self.study(name) for name in self.targeted]
+            sites = [site["name"] for site in self.submitted]
+            wanted = [
+                record
+                for study in studies
+                for site in self.sites_of(study)
+                if site in sites
+                for record in self.records_of(study, site)
+            ]
+            outlook.Progress(wanted).start()
+
+    def after_failure(self) -> None:
+        """Leave no job behind, and make a report of what is there."""
+        if self.invocation.main and not self.batched:
+            aftermath.cancel_jobs(self.invocation.executor)
+            aftermath.partial_reports(self.targeted, self.directory / "Snakefile", self._config)
+
+    def batch_digest(self, wildcards: Any, site: str) -> str:
+        """Changes with any of a batch's specifications, so that a changed study submits it again."""
+        study, batch = self.study(wildcards.study), parse(wildcards.batch)
+        texts = [study.cell_text(*cell) for cell in batch.of(self.cells(study, site, PHASE[batch.phase]))]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+    def batch_resources(self, site: str) -> dict[str, Any]:
+        """What a batch asks of Slurm, and the slots that it takes."""
+        described = self.sites[site]
+        options = ["--exclusive"] if described["exclusive"] else []
+        # A requeued job adds to its log instead of starting it again.
+        options += ["--open-mode=append", *shlex.split(described["extra"])]
+        asked = {
+            "slurm_partition": described["partition"],
+            "slurm_account": described["account"],
+            "constraint": described["constraint"],
+            "mem_mb": described["memory_mb"],
+            "runtime": described["minutes"],
+            "slurm_extra": shlex.join(options),
+        }
+        return {key: value for key, value in asked.items() if value is not None} | self.slots_of(site)
+
+    def nodes(self, study: str) -> int:
+        """Nodes of a batch: two where one writes what the other reads."""
+        return 2 if self.reader(study) == "other-node" else 1
+
+    def reader(self, study: str) -> str:
+        """any, or other-node where a study asks that another node reads than wrote."""
+        return self.study(study).study.reader
 
     def score_file(self, wildcards: Any) -> list[str]:
         """The score, for the one figure that shows it."""
@@ -160,11 +172,9 @@ class Plan:
     def figures(self, study: str) -> list[str]:
         """The figures of every site that has, or will have, results to draw."""
         planned = self.study(study)
-        present = {Path(record).parts[3] for record in self.records(study)}
         return [
             f"results/{study}/figures/{site}/{name}.svg"
-            for site in sites_of(planned, self.sites, self.sites_file)
-            if site in present
+            for site in self.with_results(planned)
             for name in figures.names(planned.figure_meta, site)
         ]
 
@@ -190,32 +200,16 @@ class Plan:
         """The caption of a figure."""
         return figures.caption(figure)
 
-    def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
-        """(site, layout, case, round) of every cell of the main rounds, measured or not."""
-        planned = self.study(study)
-        return [
-            (site, *cell)
-            for site in sites_of(planned, self.sites, self.sites_file)
-            for number in range(planned.study.rounds)
-            for cell in planned.cells(site, f"{ROUND['main']}{number}")
-        ]
-
-    def study(self, name: str) -> PlannedStudy:
-        """The study of this name, read once."""
-        if name not in self._studies:
-            file = self.directory / "config" / "studies" / f"{name}.yaml"
-            if not file.exists():
-                known = sorted(path.stem for path in file.parent.glob("*.yaml"))
-                raise ConfigurationError(file, "", f"there is no such study; there are {', '.join(known)}")
-            self._studies[name] = PlannedStudy(file)
-        return self._studies[name]
-
     def shell_prefix(self, scripts: Path, deployed: bool) -> str:
         """What every shell command starts with: strict, with the package and the right interpreter in reach.
 
         What a run inside this one needs is in the environment, where a change of it makes nothing stale.
         """
-        inner = {"snakefile": str(self.directory / "Snakefile"), "config": self._config}
+        inner = {
+            "snakefile": str(self.directory / "Snakefile"),
+            "config": self._config,
+            "executing": self.invocation.executing,
+        }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
         path = "" if deployed else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
         exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
@@ -223,17 +217,21 @@ class Plan:
         return f"set -euo pipefail; {exports}{path}".replace("{", "{{").replace("}", "}}")
 
     @cached_property
-    def slots(self) -> list[str]:
-        """Names of the resources that keep timed jobs apart: one a platform and one a file system."""
-        return sorted({slot for site in self.sites for slot in self.slots_of(site)})
+    def slots(self) -> dict[str, int]:
+        """Limits of the resources that keep timed jobs apart: cells at once, by platform and file system."""
+        limits: dict[str, int] = {}
+        for name, site in self.sites.items():
+            most = 1 if name in self.left_out else self.concurrency(name)
+            for slot in self.slots_of(site["name"]):
+                limits[slot] = max(most, limits.get(slot, 1))
+        return limits
 
     def slots_of(self, site: str) -> dict[str, int]:
-        """The slots that one timed job of a site takes."""
+        """The slots that one timed job of a site takes; Slurm itself keeps its nodes apart."""
         described = self.sites[site]
-        return {
-            f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1
-            for kind in ("platform", "file_system")
-        }
+        local = described["executor"] == "local" or site == self.batched
+        kinds = ("platform", "file_system") if local else ("file_system",)
+        return {f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1 for kind in kinds}
 
     def threads_of(self, site: str) -> int:
         """Threads of a timed job: all of this machine, or one where a scheduler gives it a node."""
@@ -269,21 +267,3 @@ class Plan:
         """Above every generate for a file that waits, else that of its round."""
         waits = self.study(wildcards.study).cases[wildcards.case]["kind"] == "read"
         return 1000 if waits else self.generate_priority(wildcards, site)
-
-    def records(self, study: str, phase: str = "main") -> list[str]:
-        """The records of every cell in the rounds of a phase; without measuring, those that exist."""
-        planned = self.study(study)
-        wanted = [
-            record
-            for site in sites_of(planned, self.sites, self.sites_file)
-            for record in self._records_of(planned, site, phase)
-        ]
-        return wanted if self.measuring else [record for record in wanted if Path(record).exists()]
-
-    def _records_of(self, study: PlannedStudy, site: str, phase: str) -> list[str]:
-        rounds = study.study.rounds if phase == "main" else study.study.recommendation.confirm_rounds
-        return [
-            f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
-            for number in range(rounds)
-            for layout, case, round_ in study.cells(site, f"{ROUND[phase]}{number}")
-        ]

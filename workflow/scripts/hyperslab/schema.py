@@ -224,3 +224,5 @@ class Study(Strict):
     score: Score | None = None
     recommendation: Recommendation = Recommendation()
     tradeoff: list[str] = []
+    # other-node: a file is written on another node of the job than reads it.
+    reader: Literal["any", "other-node"] = "any"

@@ -7,32 +7,66 @@ import getpass
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hyperslab import chunks as arithmetic
+from hyperslab import roots, striping
 from hyperslab.errors import ConfigurationError, read_yaml, validate
-from hyperslab.locks import MARKER
-from hyperslab.schema import Count, Name, Strict
+from hyperslab.schema import Count, Name, Strict, Whole
 from hyperslab.study import LoadedStudy
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20
+# Three Snakemakes (the job's step, the batch and its cells) of 170 MB each, and a small cell.
+LEAST_MEMORY_MB = 900
 
 
 class Platform(Strict):
-    """Where jobs run: this machine, or nodes of a Slurm partition."""
+    """Where jobs run: this machine, or nodes of a Slurm partition. Memory in MB (10^6), time in minutes."""
 
     executor: Literal["local", "slurm"] = "local"
+    partition: str | None = None
+    account: str | None = None
+    constraint: str | None = None
+    exclusive: bool = True
+    memory_mb: Count = 4000
+    minutes: Count = 240
+    extra: str = ""
+
+    @model_validator(mode="after")
+    def _local_has_no_scheduler(self) -> Platform:
+        given = sorted(self.model_fields_set - {"executor"})
+        if self.executor == "local" and given:
+            raise ValueError(f"{', '.join(given)}: only a platform with `executor: slurm` has these")
+        if self.executor == "slurm" and self.memory_mb < LEAST_MEMORY_MB:
+            raise ValueError(
+                f"memory_mb: a batch takes at least {LEAST_MEMORY_MB} (Snakemake itself, and a cell)"
+            )
+        return self
+
+
+class Stripe(Strict):
+    """How a parallel file system spreads new files: over how many targets, in pieces of how many bytes."""
+
+    count: Annotated[Whole, Field(ge=-1)] = 1
+    size_bytes: Count | None = None
 
 
 class FileSystem(Strict):
     """Where test files lie."""
 
     root: str
+    # What may be written, where free space does not show a quota.
     cap_bytes: Count | None = None
+    stripe: Stripe | None = None
+    # Only the node that wrote can see it: nothing is checked or made where Snakemake was started.
+    node_local: bool = False
+    # A cgroup's directory that a measuring process joins before it opens a file (a throttled file system).
+    cgroup: str | None = None
 
 
 class Site(Strict):
@@ -41,6 +75,9 @@ class Site(Strict):
     platform: Name = "local"
     file_system: Name
     label: str | None = None
+    # How many cells may be timed at once, each on a node of its own; default: one, or one a node where
+    # each node has its own file system.
+    concurrency: Count | None = None
 
 
 class Sites(Strict):
@@ -52,11 +89,17 @@ class Sites(Strict):
 
 
 Resolved = dict[str, Any]
-Expansion = Annotated[dict[str, Resolved], "name of a site -> platform, executor, root"]
+Expansion = Annotated[
+    dict[str, Resolved], "name of a site -> what its platform and file system say, and its expanded root"
+]
 
 
-def load_sites(file: Path) -> Expansion:
-    """Every site with its root expanded; raises ConfigurationError with the first mistake."""
+def load_sites(file: Path, inside: str = "") -> Expansion:
+    """Every site with its root expanded; raises ConfigurationError with the first mistake.
+
+    `inside` names the site on whose node this runs. What only a node can see may depend on variables that
+    only it has, so elsewhere those stay as they are written.
+    """
     sites = validate(Sites, read_yaml(file), file)
     resolved: Expansion = {}
     for name, site in sites.sites.items():
@@ -73,18 +116,31 @@ def load_sites(file: Path) -> Expansion:
                 f"unknown {site.file_system!r}; there are {', '.join(sites.file_systems)}",
             )
         file_system = sites.file_systems[site.file_system]
+        platform = sites.platforms[site.platform]
+        if site.concurrency and platform.executor == "local":
+            raise ConfigurationError(
+                file,
+                f"sites.{name}.concurrency",
+                "a local platform is one node, where one cell runs at a time",
+            )
         resolved[name] = {
             "name": name,
             "platform": site.platform,
-            "executor": sites.platforms[site.platform].executor,
+            **platform.model_dump(),
             "file_system": site.file_system,
-            "root": _expanded(file, f"file_systems.{site.file_system}.root", file_system.root),
-            "cap_bytes": file_system.cap_bytes,
+            "root": _expanded(
+                file,
+                f"file_systems.{site.file_system}.root",
+                file_system.root,
+                strict=name == inside or not (file_system.node_local and platform.executor == "slurm"),
+            ),
+            **file_system.model_dump(exclude={"root"}),
+            "concurrency": site.concurrency,
         }
     return resolved
 
 
-def _expanded(file: Path, path: str, root: str) -> str:
+def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
     """A root with ~ and environment variables filled in, absolute."""
 
     def value(match: re.Match[str]) -> str:
@@ -93,6 +149,8 @@ def _expanded(file: Path, path: str, root: str) -> str:
             return os.environ[name]
         if name == "USER":
             return getpass.getuser()
+        if not strict:
+            return match[0]
         raise ConfigurationError(file, path, f"{root}: the environment variable {name} is not set")
 
     expanded = re.sub(r"\$(?:(\w+)|\{(\w+)\})", value, root)
@@ -166,7 +224,37 @@ def _writable(directory: Path) -> bool:
         return False
 
 
-def prepare_root(root: str) -> None:
-    """Make a root and its marker, which keeps Snakemake from removing the directory when it is empty."""
-    Path(root).mkdir(parents=True, exist_ok=True)
-    (Path(root) / MARKER).touch()
+def check_reader(study: LoadedStudy, names: list[str], sites: Expansion) -> None:
+    """ConfigurationError where a study wants another node to read than wrote, and a site cannot do that."""
+    if study.study.reader == "any":
+        return
+    for name in names:
+        if sites[name]["executor"] == "local" or sites[name]["node_local"]:
+            raise ConfigurationError(
+                study.file,
+                "reader",
+                f"other-node needs a file system that nodes share, which {name!r} has not",
+            )
+
+
+def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int]) -> None:
+    """Make the root of a site with its marker and striping; raises ConfigurationError.
+
+    `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
+    lets in as many as the most generous of them.
+    """
+    site = sites[name]
+    sharing = [other for other in sites.values() if other["root"] == site["root"]]
+    described = roots.Root(
+        concurrency=max(concurrency(other["name"]) for other in sharing),
+        node_local=site["node_local"],
+        cgroup=site["cgroup"],
+        memory_mb=site["memory_mb"] if site["executor"] == "slurm" else None,
+    )
+    try:
+        roots.prepare(site["root"], described)
+        if site["stripe"]:
+            striping.apply(site["root"], site["stripe"]["count"], site["stripe"]["size_bytes"])
+    except (OSError, striping.StripingError) as error:
+        path = f"file_systems.{site['file_system']}"
+        raise ConfigurationError(file, path, f"{site['root']} cannot be prepared: {error}") from None

@@ -34,6 +34,7 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
         "seed": study.study.seed,
         "round": round_,
         "protocol": PROTOCOL,
+        **({"reader": study.study.reader} if study.study.reader != "any" else {}),
     }
 
 

@@ -1,0 +1,39 @@
+"""Batches: the cells of a Slurm site, measured one after another by a Snakemake inside one job on a node."""
+
+for site in PLAN.submitted:
+
+    rule:
+        name:
+            f"batch_{site['name']}"
+        input:
+            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+        output:
+            f"results/{{study}}/batches/{site['name']}/{{batch}}.json",
+        log:
+            f"results/{{study}}/logs/{site['name']}/{{batch}}.log",
+        conda:
+            "../envs/workflow.yaml"
+        resources:
+            **PLAN.batch_resources(site["name"]),
+            nodes=lambda wildcards: PLAN.nodes(wildcards.study),
+        params:
+            site=site["name"],
+            cells=lambda wildcards, site=site["name"]: PLAN.batch_digest(wildcards, site),
+            reader=lambda wildcards: PLAN.reader(wildcards.study),
+        shell:
+            "python -m hyperslab.batch --study {wildcards.study:q} --site {params.site:q}"
+            " --batch {wildcards.batch:q} --reader {params.reader:q} --output {output:q} >> {log:q} 2>&1"
+
+
+rule batch_cells:
+    """What the Snakemake inside a batch's job is asked for."""
+    input:
+        PLAN.batch_records(),
+    localrule: True
+
+
+rule confirming_cells:
+    """What the Snakemake of the confirming rounds is asked for."""
+    input:
+        lambda wildcards: PLAN.inputs(PLAN.default, "confirm"),
+    localrule: True

@@ -1,0 +1,90 @@
+"""What a run makes again though nothing that it depends on changed, and what it clears away first."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hyperslab.batches import parse
+from hyperslab.generate import remove_test_file
+from hyperslab.inventory import Inventory
+from hyperslab.planned_study import PHASE, PlannedStudy
+
+# --config remeasure=noisy: the cells that the study's table flags.
+NOISY = "noisy"
+
+
+def _named(pattern: str, study: str) -> Callable[[str], bool]:
+    """Which records `remeasure` names: a glob over site/layout/case.round, or "noisy"."""
+    prefix = f"results/{study}/cells/"
+    if pattern != NOISY:
+        return lambda record: fnmatch.fnmatchcase(record.removeprefix(prefix).removesuffix(".json"), pattern)
+    table = Path(f"results/{study}/measurements.parquet")
+    if not table.exists():
+        return lambda record: False
+    import pandas as pd
+
+    rows = pd.read_parquet(table, columns=["site", "layout", "case", "round", "phase", "noisy"])
+    rows = rows[rows["noisy"] & (rows["phase"] == "main")].drop_duplicates()
+    flagged = {f"{prefix}{r.site}/{r.layout}/{r.case}.r{r.round}.json" for r in rows.itertuples()}
+    return lambda record: record in flagged
+
+
+def forced(inventory: Inventory, studies: list[str], remeasure: str) -> set[str]:
+    """Results to make again: those that `remeasure` names ("" for none), and those that are gone although
+    what was made of them is there. For a site measured in batches, the markers of the batches concerned.
+    """
+    return {file for name in studies for file in _forced_of(inventory, inventory.study(name), remeasure)}
+
+
+def force(workflow: Any, files: set[str]) -> None:
+    """Have Snakemake make `files` again in this run, as its option --forcerun does.
+
+    What a run is asked for is settled after the Snakefile was read: this steps in when jobs are planned.
+    """
+    prepare = workflow._prepare_dag
+
+    def prepare_with_forced(*arguments: Any, **options: Any) -> Any:
+        workflow.dag_settings.forcerun = frozenset(workflow.dag_settings.forcerun) | files
+        return prepare(*arguments, **options)
+
+    if files:
+        workflow._prepare_dag = prepare_with_forced
+
+
+def _forced_of(inventory: Inventory, study: PlannedStudy, remeasure: str) -> Iterator[str]:
+    summarised = Path(f"results/{study.name}/summary.csv").exists()
+    again = _named(remeasure, study.name)
+    for site in inventory.sites_of(study):
+        if site in inventory.left_out:
+            continue
+        records = inventory.records_of(study, site)
+        wanted = {record for record in records if again(record)}
+        if not inventory.in_batches(site):
+            yield from wanted
+            if summarised:
+                yield from (record for record in records if not Path(record).exists())
+            continue
+        markers = inventory.markers(study.name, site)
+        for batch, marker in zip(inventory.batches(study.name, site), markers, strict=True):
+            mine = batch.of(records)
+            gone = Path(marker).exists() and any(not Path(record).exists() for record in mine)
+            if gone or wanted & set(mine):
+                yield marker
+
+
+def batch_records(inventory: Inventory, study: str, batch: str) -> list[str]:
+    """The records that a batch of the site inside whose job this runs has to make."""
+    part = parse(batch)
+    return part.of(inventory.records_of(inventory.study(study), inventory.batched, PHASE[part.phase]))
+
+
+def sweep(inventory: Inventory, records: list[str]) -> None:
+    """Remove what a dead job of this batch left: test files of cells without a record."""
+    for record in records:
+        if not Path(record).exists():
+            _, study, _, site, layout, name = Path(record).parts
+            root = inventory.sites[site]["root"]
+            remove_test_file(Path(root, study, layout, name.removesuffix(".json") + ".h5"))

@@ -1,0 +1,76 @@
+"""Measure one batch of a site's cells inside a Slurm job. Usage: python -m hyperslab.batch --help
+
+A Snakemake runs inside the job, so that every cell stays a unit of its own: a failing one costs no other,
+and a requeued or repeated batch measures only what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hyperslab.confirm import RUN_VARIABLE
+from hyperslab.locks import exclusive
+from hyperslab.machine import node_name
+from hyperslab.records import write_record
+
+# What generate runs under: nothing, or the way to another node of the job.
+WRITER_VARIABLE = "HYPERSLAB_WRITER"
+
+
+def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]:
+    """The Snakemake that measures the batch's cells one after another on this node."""
+    config = {**run["config"], "study": study, "batched": site, "batch": batch}
+    return [
+        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--executor", "local",
+        # The outer run's profile must not reach in: its number of jobs would beat this one core.
+        "--profile", "none", "--workflow-profile", "none", "--cores", "1", "--jobs", "1", "--keep-going",
+        "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
+        "--quiet", "rules", "--show-failed-logs",
+        "--config", *(f"{key}={value}" for key, value in config.items()), "--", "batch_cells",
+    ]  # fmt: skip
+
+
+def other_node() -> str:
+    """The first node of this job that is not this one; raises SystemExit where there is none."""
+    listed = subprocess.run(
+        ["scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    others = [name for name in listed.stdout.split() if name != node_name()]
+    if not others:
+        sys.exit("hyperslab.batch: `reader: other-node` needs a second node, and this job has one")
+    return others[0]
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", required=True, help="name of the study")
+    parser.add_argument("--site", required=True, help="name of the site")
+    parser.add_argument("--batch", required=True, help="which part of the site's cells, such as r0of2")
+    parser.add_argument("--reader", default="any", help="other-node: write test files on another node")
+    parser.add_argument("--output", required=True, type=Path, help="marker, written when every cell is there")
+    options = parser.parse_args()
+    run = json.loads(os.environ[RUN_VARIABLE])
+    environment = {key: value for key, value in os.environ.items() if key != "SNAKEMAKE_PROFILE"}
+    if options.reader == "other-node":
+        environment[WRITER_VARIABLE] = f"srun --overlap --nodes=1 --ntasks=1 --nodelist={other_node()}"
+    inside = command(options.study, options.site, options.batch, run)
+    # A batch that was requeued while its first job still ends must not measure beside it: the lock is held
+    # until the last process of this one has gone.
+    with exclusive(options.output.with_name(f".{options.output.stem}.lock")) as lock:
+        print(f"hyperslab.batch: {options.batch} of {options.site} on {node_name()}", flush=True)
+        status = subprocess.run(inside, env=environment, check=False, pass_fds=[lock.descriptor]).returncode
+    if status:
+        sys.exit("hyperslab.batch: not every cell could be measured; the next run measures what is missing")
+    write_record(options.output, {"site": options.site, "batch": options.batch})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Which cells a run's studies have at which sites, which records exist, and who measures the rest."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hyperslab.batches import Batch, estimated_seconds, split
+from hyperslab.confirm import finalists
+from hyperslab.errors import ConfigurationError
+from hyperslab.planned_study import ROUND, PlannedStudy
+from hyperslab.reach import node_count
+from hyperslab.sites import sites_of
+
+Cell = tuple[str, str, str]
+
+
+class Inventory:
+    """Studies, sites, cells and records.
+
+    `left_out` says by name why a site cannot be measured; `batched` is the site whose batch is measured from
+    inside, "" outside of any.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        sites: dict[str, dict[str, Any]],
+        sites_file: Path,
+        left_out: dict[str, str],
+        batched: str,
+    ) -> None:
+        self.directory = directory
+        self.sites = sites
+        self.sites_file = sites_file
+        self.left_out = left_out
+        self.batched = batched
+        self._studies: dict[str, PlannedStudy] = {}
+        self._batches: dict[tuple[str, str, str], list[Batch]] = {}
+
+    def study(self, name: str) -> PlannedStudy:
+        """The study of this name, read once; raises ConfigurationError."""
+        if name not in self._studies:
+            file = self.directory / "config" / "studies" / f"{name}.yaml"
+            if not file.exists():
+                known = sorted(path.stem for path in file.parent.glob("*.yaml"))
+                raise ConfigurationError(file, "", f"there is no such study; there are {', '.join(known)}")
+            self._studies[name] = PlannedStudy(file)
+        return self._studies[name]
+
+    # Sites
+
+    def sites_of(self, study: PlannedStudy) -> list[str]:
+        """Names of the sites that a study wants."""
+        return sites_of(study, self.sites, self.sites_file)
+
+    @cached_property
+    def direct(self) -> list[dict[str, Any]]:
+        """The sites whose cells are jobs of this very run."""
+        return [
+            site
+            for name, site in self.sites.items()
+            if name not in self.left_out and (site["executor"] == "local" or name == self.batched)
+        ]
+
+    @cached_property
+    def submitted(self) -> list[dict[str, Any]]:
+        """The sites whose cells are measured in batches, each one job of this run."""
+        return [
+            site
+            for name, site in self.sites.items()
+            if name not in self.left_out and site["executor"] == "slurm" and name != self.batched
+        ]
+
+    def in_batches(self, site: str) -> bool:
+        """Whether this run measures a site through batches."""
+        return any(site == submitted["name"] for submitted in self.submitted)
+
+    def concurrency(self, site: str) -> int:
+        """Cells of a site timed side by side: as described, else one, or one a node with its own disk."""
+        described = self.sites[site]
+        if described["concurrency"] is None and described["node_local"] and described["executor"] == "slurm":
+            return node_count(described["partition"])
+        return int(described["concurrency"] or 1)
+
+    # Cells and their records
+
+    def cells(self, study: PlannedStudy, site: str, phase: str) -> list[Cell]:
+        """(layout, case, round) of a site's cells by round; confirming ones, once finalists are known."""
+        if phase == "confirm":
+            known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
+            return [
+                (layout, case, f"c{number}")
+                for number in range(study.study.recommendation.confirm_rounds)
+                for layout in finalists(Path(f"results/{study.name}/recommendation.json"), site)
+                for case in study.read_cases()
+                if (layout, case) in known
+            ]
+        rounds = range(study.study.rounds)
+        return [cell for number in rounds for cell in study.cells(site, f"{ROUND[phase]}{number}")]
+
+    def records_of(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
+        """Where the records of a site's cells lie."""
+        return [
+            f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
+            for layout, case, round_ in self.cells(study, site, phase)
+        ]
+
+    def present(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
+        """The records of a site that exist."""
+        return [record for record in self.records_of(study, site, phase) if Path(record).exists()]
+
+    def missing(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
+        """The records of a site that do not exist yet."""
+        return [record for record in self.records_of(study, site, phase) if not Path(record).exists()]
+
+    def with_results(self, study: PlannedStudy) -> list[str]:
+        """The sites of a study that have results, or will have when this run is done."""
+        return [
+            site
+            for site in self.sites_of(study)
+            if (site not in self.left_out and self.cells(study, site, "main")) or self.present(study, site)
+        ]
+
+    def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
+        """(site, layout, case, round) of every cell of the main rounds, measured or not."""
+        planned = self.study(study)
+        return [
+            (site, *cell) for site in self.with_results(planned) for cell in self.cells(planned, site, "main")
+        ]
+
+    def inputs(self, study: str, phase: str = "main") -> list[str]:
+        """What the table of a study is made of.
+
+        The records of sites that this run measures itself, markers of the batches of others, and of the sites
+        that it leaves out the records that exist.
+        """
+        planned = self.study(study)
+        found: list[str] = []
+        for site in self.sites_of(planned):
+            if site in self.left_out:
+                found += self.present(planned, site, phase)
+            elif self.in_batches(site):
+                found += self.markers(study, site, phase)
+            else:
+                found += self.records_of(planned, site, phase)
+        return found
+
+    # Batches
+
+    def batches(self, study: str, site: str, phase: str = "main") -> list[Batch]:
+        """How the cells of a site are shared among jobs."""
+        key = (study, site, phase)
+        if key not in self._batches:
+            planned = self.study(study)
+            cells = self.cells(planned, site, phase)
+            seconds = [estimated_seconds(planned, layout, case) for layout, case, _ in cells]
+            self._batches[key] = split(
+                ROUND[phase], seconds, self.concurrency(site), self.sites[site]["minutes"]
+            )
+        return self._batches[key]
+
+    def markers(self, study: str, site: str, phase: str = "main") -> list[str]:
+        """What says that a batch has measured every cell, one file each."""
+        return [
+            f"results/{study}/batches/{site}/{batch.name}.json" for batch in self.batches(study, site, phase)
+        ]

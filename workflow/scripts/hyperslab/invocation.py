@@ -1,0 +1,68 @@
+"""How Snakemake was called: what decides which sites a run can reach, and what runs inside it are given."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_JOBS = 20
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One call of Snakemake, its profile read."""
+
+    targets: tuple[str, ...] = ()
+    # "local", "slurm" or another cluster's plugin, also in a dry run.
+    executor: str = "local"
+    dry_run: bool = False
+    # False in the processes that Snakemake starts for single jobs.
+    main: bool = True
+    # Options with which a run inside this one submits its jobs as this one does.
+    executing: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> bool:
+        """Whether jobs run on the machine on which Snakemake was started."""
+        return self.executor == "local"
+
+
+def _executing(executor: str, found: Namespace) -> Iterator[str]:
+    """The options that say how jobs are submitted, as a command line has them."""
+    yield from ("--executor", executor, "--jobs", str(found.jobs or DEFAULT_JOBS))
+    for name, value in vars(found).items():
+        # What was not given is an object of Snakemake's own.
+        if not name.startswith(f"{executor}_") or not isinstance(value, str | int | Path) or value is False:
+            continue
+        yield f"--{name.replace('_', '-')}"
+        if value is not True:
+            yield str(value)
+    resources = [str(entry) for entry in found.default_resources.args] if found.default_resources else []
+    if given := [entry for entry in resources if not entry.startswith("tmpdir=")]:
+        yield from ("--default-resources", *given)
+
+
+def read(arguments: Sequence[str]) -> Invocation:
+    """The call with these arguments, profiles applied as Snakemake applies them."""
+    # Snakemake's own parser knows profiles, abbreviations and environment variables.
+    from snakemake.cli import parse_args
+
+    try:
+        # It has said already which profile it uses.
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            _, found = parse_args(list(arguments))
+    except (SystemExit, Exception):  # noqa: BLE001
+        # Not a call of the command line (a test, a notebook).
+        return Invocation()
+    executor = found.executor or "local"
+    return Invocation(
+        targets=tuple(map(str, found.targets or ())),
+        executor=executor,
+        dry_run=bool(found.dryrun),
+        main=str(getattr(found.mode, "name", found.mode)).upper() == "DEFAULT",
+        executing=() if executor == "local" else tuple(_executing(executor, found)),
+    )

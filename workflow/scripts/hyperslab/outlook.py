@@ -1,0 +1,82 @@
+"""What a run says of itself: the sites it leaves out, what is to be measured, and how far it is."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hyperslab.batches import estimated_seconds, total_bytes
+from hyperslab.inventory import Inventory
+from hyperslab.planned_study import PlannedStudy
+
+# Between two looks at which records are there.
+LOOK_SECONDS = 10.0
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them, such as 1 h 20 min."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "under 1 min"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def lines(inventory: Inventory, studies: Sequence[str], dry_run: bool) -> Iterator[str]:
+    """One line a site that is left out or, in a dry run, that has cells to measure."""
+    for name in studies:
+        study = inventory.study(name)
+        for site in inventory.sites_of(study):
+            present = len(inventory.present(study, site))
+            if site in inventory.left_out:
+                kept = f"; its {present} results here are used" if present else ""
+                yield f"{name}: site {site} is left out ({inventory.left_out[site]}){kept}"
+            elif dry_run:
+                yield _planned(inventory, study, site, present)
+
+
+def _planned(inventory: Inventory, study: PlannedStudy, site: str, present: int) -> str:
+    cells = inventory.cells(study, site, "main")
+    records = inventory.records_of(study, site)
+    missing = [cell for cell, record in zip(cells, records, strict=True) if not Path(record).exists()]
+    seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in missing)
+    text = (
+        f"{study.name}: site {site}: {len(missing)} cells to measure ({present} there), "
+        f"{total_bytes(study, missing) / 1e9:.1f} GB to write, about {duration(seconds)} of measuring"
+    )
+    if inventory.in_batches(site):
+        count = len(inventory.batches(study.name, site))
+        limit = duration(60 * inventory.sites[site]["minutes"])
+        text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
+    return text
+
+
+class Progress(threading.Thread):
+    """Says on standard error how many of the wanted records are present, whenever that has changed."""
+
+    def __init__(self, records: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self._waiting = [Path(record) for record in records if not Path(record).exists()]
+        self._total = len(records)
+        self._first = len(self._waiting)
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Look until everything is there; the thread ends with the process."""
+        while self._waiting:
+            time.sleep(LOOK_SECONDS)
+            left = [record for record in self._waiting if not record.exists()]
+            if len(left) == len(self._waiting):
+                continue
+            self._waiting = left
+            print(f"hyperslab: {self._text()}", file=sys.stderr, flush=True)
+
+    def _text(self) -> str:
+        left = len(self._waiting)
+        done = self._first - left
+        ahead = (time.monotonic() - self._began) / done * left
+        return f"{self._total - left} of {self._total} records present" + (
+            f", about {duration(ahead)} to go" if left else ""
+        )

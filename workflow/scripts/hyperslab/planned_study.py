@@ -1,0 +1,104 @@
+"""A study with what rules ask of it: cells, specifications as text, what tables and pages need."""
+
+from __future__ import annotations
+
+import fnmatch
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hyperslab import figures, specification
+from hyperslab.report.meta import study_meta
+from hyperslab.study import LoadedStudy
+
+# phase -> letter of its rounds
+ROUND = {"main": "r", "confirm": "c"}
+PHASE = {letter: phase for phase, letter in ROUND.items()}
+
+
+class PlannedStudy(LoadedStudy):
+    """A study with what rules ask of it; texts are made once, since rules ask for each cell several times."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self._texts: dict[tuple[str, ...], str] = {}
+
+    @cached_property
+    def figure_meta(self) -> dict[str, Any]:
+        """Titles, order and grids, for figures."""
+        return figures.describe(self)
+
+    @cached_property
+    def report_meta(self) -> dict[str, Any]:
+        """Titles, order and shapes, for the report."""
+        return study_meta(self)
+
+    def donor_files(self) -> list[str]:
+        """The donor's file (and its companion, for imzML)."""
+        if not self.dataset.donor:
+            raise ValueError(f"study {self.name} has no donor")
+        path = Path(self.dataset.donor.path)
+        companions = [path.with_suffix(".ibd")] if path.suffix.lower() == ".imzml" else []
+        return [str(path), *map(str, companions)]
+
+    def dataset_json(self) -> str:
+        """The dataset as JSON, for the donor's preparation."""
+        return specification.text(self.dataset.model_dump(exclude_none=True))
+
+    def cells(self, site: str, round_: str) -> list[tuple[str, str, str]]:
+        """(layout, case, round) of every cell of a site in one round."""
+        return [
+            (layout, name, round_)
+            for name, case in self.cases.items()
+            if any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"])
+            for layout in case["layouts"]
+        ]
+
+    def cell_text(self, layout: str, case: str, round_: str) -> str:
+        """The specification of a cell as canonical JSON."""
+        key = (layout, case, round_)
+        if key not in self._texts:
+            self._texts[key] = specification.text(
+                specification.cell_specification(self, layout, case, round_)
+            )
+        return self._texts[key]
+
+    def file_text(self, layout: str, case: str) -> str:
+        """The specification of a test file as canonical JSON."""
+        key = (layout, case)
+        if key not in self._texts:
+            self._texts[key] = specification.text(specification.file_specification(self, layout, case))
+        return self._texts[key]
+
+    def hashes(self, phase: str) -> dict[str, str]:
+        """layout/case.round -> hash of today's specification, for every cell of a phase."""
+        rounds = self.study.rounds if phase == "main" else self.study.recommendation.confirm_rounds
+        return {
+            f"{layout}/{name}.{ROUND[phase]}{number}": specification.digest(
+                specification.cell_specification(self, layout, name, f"{ROUND[phase]}{number}")
+            )
+            for name, case in self.cases.items()
+            for layout in case["layouts"]
+            for number in range(rounds)
+        }
+
+    def score_settings(self) -> dict[str, Any] | None:
+        """Criteria, published layouts and target of the score."""
+        score = self.study.score
+        return score.model_dump(exclude_none=True) if score else None
+
+    def recommendation_settings(self) -> dict[str, Any]:
+        """Weights, states and size bound of the recommendation."""
+        return self.study.recommendation.model_dump(exclude={"confirm_rounds"})
+
+    def read_cases(self) -> list[str]:
+        """Names of the read cases: those measured again in confirming rounds."""
+        return [name for name, case in self.cases.items() if case["kind"] == "read"]
+
+    def reference(self, which: str) -> str | None:
+        """The unfiltered layout that is "contiguous" (no chunks) or "auto" (the library's choice), if any."""
+        for name, layout in self.study.layouts.items():
+            chunks = layout.chunks if layout else None
+            if chunks == (None if which == "contiguous" else which) and not (layout and layout.filters):
+                return name
+        return None
