@@ -94,6 +94,7 @@ class LoadedStudy:
                         "order": grid.order,
                         "filters": [f.model_dump(exclude_none=True) for f in grid.filters],
                         "settings": grid.settings,
+                        "label": grid.label,
                     }
                 )
                 layouts[name] = self._resolve_layout(f"{path} ({name})", layout)
