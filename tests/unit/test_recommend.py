@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hyperslab.recommend import Recommendation, pareto, recommend, resolve_weights, size_bound, speedups
+from hyperslab.recommend import Recommendation, pareto, recommend, resolve_weights, size_bound
 
 CASES = ("slices", "spectra")
 
@@ -221,44 +221,6 @@ def test_the_pick_is_within_the_tie_and_the_ranking_is_ordered(times: np.ndarray
         if entry.low is not None and entry.high is not None and entry.to_best is not None:
             assert entry.low <= entry.to_best <= entry.high
             assert entry.tied == (entry.low <= 1)
-
-
-# ---- speed-ups
-
-
-def test_speedups_come_from_confirming_rounds_alone() -> None:
-    main = summary({"pick": (0.1, 0.1), "contiguous": (9.0, 9.0), "automatic": (0.2, 0.3)})
-    confirm = summary(
-        {"pick": (0.1, 0.1), "contiguous": (0.5, 0.1), "automatic": (0.2, 0.3)}, phase="confirm", sd=0.02
-    )
-    table = speedups(pd.concat([main, confirm]), "pick", ["contiguous", "automatic", "absent", "pick"])
-    assert table.columns.tolist()[:6] == ["site", "case", "state", "pick", "reference", "ratio"]
-    ratios = table.set_index(["case", "reference"])
-    assert ratios.ratio.to_dict() == pytest.approx(
-        {("slices", "contiguous"): 5, ("slices", "automatic"): 2, ("spectra", "contiguous"): 1,
-         ("spectra", "automatic"): 3}, rel=0.08,
-    )  # fmt: skip
-    assert ratios.different.to_dict()["spectra", "contiguous"] is False
-    assert ratios.different.sum() == 3
-    assert (ratios.low < ratios.ratio).all()
-    one = speedups(confirm, "pick", ["contiguous"])
-    assert one.p_holm.tolist() == one.p.tolist()
-    assert one.rounds.tolist() == [3, 3]
-    assert speedups(main, "pick", ["contiguous"]).empty
-    assert speedups(confirm, "pick", ["absent", "pick"]).empty
-    assert speedups(confirm, "absent", ["contiguous"]).empty
-    assert speedups(confirm, "pick", ["contiguous"], site="memory").empty
-
-
-def test_speedups_are_given_without_interval_under_three_rounds_and_per_site() -> None:
-    here = summary({"pick": (0.1, 0.1), "contiguous": (0.5, 0.1)}, phase="confirm", rounds=2)
-    there = summary({"pick": (0.1, 0.1), "contiguous": (0.3, 0.1)}, phase="confirm", site="memory")
-    table = speedups(pd.concat([here, there]), "pick", ["contiguous"]).set_index(["site", "case"])
-    assert table.ratio["disk", "slices"] == pytest.approx(5, rel=0.05)
-    assert table.ratio["memory", "slices"] == pytest.approx(3, rel=0.05)
-    assert table.low.isna().to_dict() == {(site, case): site == "disk" for site, case in table.index}
-    alone = speedups(pd.concat([here, there]), "pick", ["contiguous"], site="memory")
-    assert set(alone.site) == {"memory"}
 
 
 # ---- Pareto front

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs, measured, meta, page_of
 
-from hyperslab.recommend import speedups
 from hyperslab.report import format as fmt
 from hyperslab.report.build import build_page
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
-from hyperslab.statistics import summarise
+from hyperslab.statistics import compare, summarise
 
 
 def texts(found: Table) -> list[list[str]]:
@@ -36,13 +35,13 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
     assert answer.warnings == []
     assert answer.speeds is not None
     confirmed = summarise(given["confirmation"])
-    direct = speedups(confirmed, "4x4x2", ["contiguous", "auto"]).set_index(["case", "reference"])
     for shown, case in zip(answer.speeds.rows, ("slices", "spectra"), strict=True):
         assert (shown[0].text, shown[1].text) == (f"some {case}", "cold")
         median = confirmed[(confirmed.layout == "4x4x2") & (confirmed.case == case)].pooled_median_s.iloc[0]
         assert shown[2].text == fmt.seconds(median)
+        direct = compare(confirmed, "disk", case, "cold", "confirm", "4x4x2", ["contiguous", "auto"])
         for cell, reference in zip(shown[3:], ("contiguous", "auto"), strict=True):
-            entry = direct.loc[(case, reference)]
+            entry = direct.set_index("layout").loc[reference]
             assert cell.text == f"{entry.ratio:.2f}x faster"
             assert cell.note == f"95 % {entry.low:.2f} to {entry.high:.2f}"
     html = render(page)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from hyperslab.blocks import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
 from hyperslab.scoring import plain, site_state
-from hyperslab.statistics import compare, log_medians
+from hyperslab.statistics import log_medians
 
 Weights = Mapping[tuple[str, str], float] | Mapping[str, float]
 
@@ -254,33 +254,6 @@ def _ranked(
     pair = pairs.loc[position]
     low, high = (float(pair["low"]), float(pair["high"])) if math.isfinite(pair["low"]) else (None, None)
     return Ranked(*entry, float(pair["ratio"]), low, high, enough and not pair["different"])
-
-
-def speedups(
-    summary_confirm: pd.DataFrame, pick: str, references: Sequence[str], site: str | None = None
-) -> pd.DataFrame:
-    """How much faster `pick` is than each reference, per site, case and state, from phase "confirm" alone.
-
-    `ratio` is time of the reference over time of the pick; the other columns are those of `contrasts`,
-    adjusted over the references. `site` restricts to one site (picks differ between sites). Pairs not
-    measured are left out.
-    """
-    rows = summary_confirm[summary_confirm["phase"] == "confirm"]
-    rows = rows if site is None else rows[rows["site"] == site]
-    tables = []
-    for (place, case, state), here in rows.groupby(["site", "case", "state"], sort=True, observed=True):
-        measured = set(here["layout"])
-        others = [name for name in dict.fromkeys(references) if name in measured]
-        if pick not in measured:
-            continue
-        table = compare(here, place, case, state, "confirm", pick, others)
-        table = table.rename(columns={"layout": "reference", "reference": "pick"})
-        tables.append(table.assign(site=place, case=case, state=state))
-    leading = ["site", "case", "state", "pick", "reference"]
-    if not tables:
-        return pd.DataFrame(columns=[*leading, "ratio"])
-    table = pd.concat(tables, ignore_index=True)
-    return table[[*leading, *(name for name in table if name not in leading)]]
 
 
 def pareto(points: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
