@@ -18,9 +18,14 @@ rule figure:
         ),
     log:
         "results/{study}/logs/figures/{site}/{figure}.log",
+    group:
+        "report"
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    # A group's job asks for the sum of what its figures need.
+    resources:
+        mem_mb=300,
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).figure_meta,
         style=config["style"],
@@ -37,6 +42,8 @@ rule report:
         "results/{study}/report.html",
     log:
         "results/{study}/logs/report.log",
+    group:
+        "report"
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"

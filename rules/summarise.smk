@@ -11,6 +11,8 @@ rule summarise:
         context="results/{study}/context.json",
     log:
         "results/{study}/logs/summarise.log",
+    group:
+        "tables"
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
@@ -29,6 +31,8 @@ rule score:
         "results/{study}/score.json",
     log:
         "results/{study}/logs/score.log",
+    group:
+        "tables"
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
@@ -46,6 +50,8 @@ rule recommend:
         "results/{study}/recommendation.json",
     log:
         "results/{study}/logs/recommend.log",
+    group:
+        "tables"
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
