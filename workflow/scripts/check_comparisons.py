@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+from scipy import stats
 
 from hyperslab.statistics import compare_pairs, summarise
 
@@ -40,6 +41,23 @@ def delayed(measurements: pd.DataFrame, delay: float) -> pd.DataFrame:
     return measurements.assign(time_s=times)
 
 
+def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's correlation of the layouts' order in two runs of a study, by site, case and state."""
+    both = [summarise(run).drop_duplicates([*FAMILY, "layout"]) for run in (one, other)]
+    merged = both[0].merge(both[1], on=[*FAMILY, "layout"], suffixes=("", "_other"))
+    rows = [
+        (*key, len(rows), stats.spearmanr(rows["pooled_median_s"], rows["pooled_median_s_other"]).statistic)
+        for key, rows in merged.groupby(FAMILY, observed=True)
+    ]
+    return pd.DataFrame(rows, columns=[*FAMILY, "layouts", "spearman"])
+
+
+def fresh(file: Path) -> pd.DataFrame:
+    """The measurements of a file that are not stale."""
+    measurements = pd.read_parquet(file)
+    return measurements[~measurements["stale"]]
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(
@@ -48,14 +66,22 @@ def main() -> None:
     parser.add_argument("study", nargs="?", default="same-twice", help="a study of twins that has results")
     parser.add_argument("--delay", type=float, default=0.15, help="planted delay as a share (default 0.15)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        help="measurements.parquet of another run of the study: also correlate the order of layouts",
+    )
     options = parser.parse_args()
     file = options.results / options.study / "measurements.parquet"
     if not file.exists():
         parser.error(
             f"{file} is missing; run: snakemake --profile profiles/local results/{options.study}/summary.csv"
         )
-    measurements = pd.read_parquet(file)
-    measurements = measurements[~measurements["stale"]]
+    measurements = fresh(file)
+    if options.against:
+        print(rank_correlation(measurements, fresh(options.against)).to_string(index=False), end="\n\n")
+        if not measurements["layout"].str.endswith(TWIN).any():
+            return
     same, planted = told_apart(measurements), told_apart(delayed(measurements, options.delay))
     per_state = same.assign(found=planted["slower"]).groupby(FAMILY, observed=True)
     print(
