@@ -70,7 +70,7 @@ onstart:
 
 
 onerror:
-    PLAN.after_failure()
+    PLAN.after_failure(workflow)
 
 
 include: "rules/data.smk"

@@ -35,27 +35,43 @@ TINY: dict[str, Any] = {
 class Clone:
     """A working copy of the project in a directory of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, profile: str = "profiles/local") -> None:
         self.directory = directory
+        self.profile = profile
 
     def write_study(self, name: str, study: dict[str, object]) -> None:
         """Put a study among those of the clone."""
         file = self.directory / "config" / "studies" / f"{name}.yaml"
         file.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
 
-    def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """`snakemake --profile profiles/local …` in the clone."""
-        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
-        environment = {**os.environ, "NO_COLOR": "1"}
+    def command(self, *arguments: str) -> list[str]:
+        """`snakemake --profile … …`."""
+        return [sys.executable, "-m", "snakemake", "--profile", self.profile, *arguments]
+
+    def run(self, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+        """Snakemake in the clone, until it ends."""
         return subprocess.run(
-            command,
+            self.command(*arguments),
             cwd=self.directory,
-            env=environment,
+            env={**os.environ, "NO_COLOR": "1"},
             capture_output=True,
             text=True,
             timeout=timeout,
             check=False,
         )
+
+    def start(self, log: Path, *arguments: str) -> subprocess.Popen[str]:
+        """Snakemake in the clone, in a process group of its own, not waited for; it prints to `log`."""
+        with log.open("w", encoding="utf-8") as printed:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.directory,
+                env={**os.environ, "NO_COLOR": "1"},
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
 
     def build(self, *arguments: str) -> str:
         """As `run`, and it must succeed; returns everything it printed."""
@@ -69,7 +85,7 @@ class Clone:
         if "Nothing to be done" in text:
             return Counter()
         table = text.split("Job stats:")[-1].split("\n\n")[0]
-        jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.MULTILINE)}
+        jobs = {rule: int(count) for rule, count in re.findall(r"^([\w.+-]+)\s+(\d+)$", table, re.MULTILINE)}
         return Counter({rule: count for rule, count in jobs.items() if rule not in ("total", "all")})
 
 
@@ -84,6 +100,7 @@ def make_clone(directory: Path) -> Clone:
             )
         else:
             shutil.copy2(source, directory / part)
+    (directory / "slurm").symlink_to("profiles/slurm")
     clone = Clone(directory)
     clone.write_study("tiny", TINY)
     return clone

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from cluster_processes import end_processes, processes, wait_until
 
@@ -29,7 +30,7 @@ TEMPLATE = Path(__file__).with_name("slurm.conf.template")
 INSTALL = "apt-get update && apt-get install -y --no-install-recommends slurm-wlm munge"
 COMMANDS = ("munged", "slurmctld", "slurmd", "sinfo", "squeue", "scancel", "scontrol", "srun", "sbatch")
 LONGEST_DIRECTORY = 70  # bytes: a step's socket DIR/spool/n1/n1_<job>.<step> must fit into 107
-START_SECONDS = 45
+START_SECONDS = 180
 EXPLANATION = f"""\
 examples
   cluster.py up --dir /tmp/slurm                  nodes n1 and n2; partition main (both), first (n1 only)
@@ -66,6 +67,8 @@ class Cluster:
     memory_mb: int = 4000
     base_port: int = 26817
     memory_limits: bool = False
+    # Further lines of slurm.conf, such as a partition of some of the nodes.
+    lines: tuple[str, ...] = ()
 
     @property
     def conf(self) -> Path:
@@ -192,6 +195,7 @@ def configuration(cluster: Cluster) -> str:
         dir=cluster.directory,
         accounting=MEMORY_LIMITS if cluster.memory_limits else "JobAcctGatherType=jobacct_gather/none",
         nodes="\n".join(nodes),
+        lines="\n".join(cluster.lines),
     )
 
 
@@ -235,9 +239,12 @@ def down(cluster: Cluster) -> bool:
 
 
 @contextlib.contextmanager
-def running_cluster(directory: Path, nodes: int = 2, memory_limits: bool = False) -> Iterator[Cluster]:
-    """A cluster in `directory` for the length of a with block; raises ClusterError where none can be had."""
-    cluster = Cluster(directory.resolve(), nodes=nodes, memory_limits=memory_limits)
+def running_cluster(directory: Path, **options: Any) -> Iterator[Cluster]:
+    """A cluster in `directory` (`options` as in Cluster) for the length of a with block.
+
+    Raises ClusterError where none can be had.
+    """
+    cluster = Cluster(directory.resolve(), **options)
     up(cluster)
     try:
         yield cluster

@@ -3,46 +3,87 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 SLURM_SECONDS = 30
+# The comment that Snakemake gives the job of a batch: rule, study and batch.
+BATCH_COMMENT = re.compile(r"rule_batch_.+_wildcards_(.+)_[rc]\d+of\d+$")
 
 
-def cancel_jobs(executor: str) -> None:
-    """Cancel the Slurm jobs that were submitted from this directory and still are in the queue.
+class Interrupts:
+    """Whether somebody asked this run to stop, which is no failure."""
 
-    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for.
+    def __init__(self) -> None:
+        self.seen = False
+
+    def watch(self, cluster: bool) -> None:
+        """Note Ctrl-C and SIGTERM from now on, in the main thread.
+
+        On one machine SIGTERM lets running jobs finish, as Snakemake has it. On a cluster (`cluster`) a batch
+        may take hours, so there it cancels, as Ctrl-C does.
+        """
+        # Who started this in the background may have chosen that Ctrl-C be ignored.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._cancel)
+        graceful = signal.getsignal(signal.SIGTERM)
+
+        def finish(number: int, frame: FrameType | None) -> None:
+            self.seen = True
+            if callable(graceful):
+                graceful(number, frame)
+
+        signal.signal(signal.SIGTERM, self._cancel if cluster else finish)
+
+    def _cancel(self, number: int, frame: FrameType | None) -> None:
+        self.seen = True
+        raise KeyboardInterrupt
+
+
+def job_name(workflow: Any) -> str:
+    """The name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
+    return str(getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", ""))
+
+
+def cancel_jobs(run: str, studies: Sequence[str]) -> None:
+    """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
+
+    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for. The
+    batches of `studies` that were submitted from this directory go, too: confirming rounds have another name.
     """
-    if executor != "slurm":
-        return
-    asked = ["squeue", "--me", "--noheader", "--format=%A|%k|%Z"]
+    asked = ["squeue", "--me", "--noheader", "--format=%A|%j|%k|%Z"]
     try:
         listed = subprocess.run(asked, capture_output=True, text=True, timeout=SLURM_SECONDS).stdout
     except (OSError, subprocess.TimeoutExpired):
         return
     here = os.path.realpath(os.getcwd())
-    rows = [line.split("|") for line in listed.splitlines()]
-    # Snakemake's comment names the rule, which no other program's job in this directory has.
+    rows = [line.split("|", maxsplit=3) for line in listed.splitlines()]
     ours = [
         job
-        for job, comment, where in rows
-        if comment.startswith("rule_batch_") and os.path.realpath(where) == here
+        for job, name, comment, where in rows
+        if name == run
+        or (
+            (found := BATCH_COMMENT.match(comment))
+            and found[1] in studies
+            and os.path.realpath(where) == here
+        )
     ]
     if ours:
         subprocess.run(["scancel", *ours], check=False, timeout=SLURM_SECONDS)
         print(f"hyperslab: cancelled {len(ours)} Slurm jobs of this run", file=sys.stderr, flush=True)
 
 
-def partial_reports(studies: Sequence[str], snakefile: Path, config: Mapping[str, Any]) -> None:
-    """Make the report of each study that has any result, of what is there; it says what is missing."""
-    for study in studies:
+def partial_results(targets: Mapping[str, str], snakefile: Path, config: Mapping[str, Any]) -> None:
+    """Make the target of each study that has any result, of what is there; a report says what is missing."""
+    for study, target in targets.items():
         if not any(Path(f"results/{study}/cells").glob("*/*/*.json")):
             continue
-        target = f"results/{study}/report.html"
         inner = {**config, "study": study, "measure": False}
         inner.pop("remeasure", None)
         command = [
@@ -52,7 +93,5 @@ def partial_reports(studies: Sequence[str], snakefile: Path, config: Mapping[str
             "--config", *(f"{key}={value}" for key, value in inner.items()), "--", target,
         ]  # fmt: skip
         done = subprocess.run(command, check=False)
-        said = (
-            f"{target} shows what was measured, and what is missing" if done.returncode == 0 else "no report"
-        )
+        said = f"{target} is made of what was measured" if done.returncode == 0 else f"no {target}"
         print(f"hyperslab: {study}: not everything could be done; {said}", file=sys.stderr, flush=True)

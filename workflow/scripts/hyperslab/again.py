@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
+import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hyperslab.batches import parse
 from hyperslab.generate import remove_test_file
 from hyperslab.inventory import Inventory
-from hyperslab.planned_study import PHASE, PlannedStudy
+from hyperslab.planned_study import PHASE, ROUND, PlannedStudy
 
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"
 
 
-def _named(pattern: str, study: str) -> Callable[[str], bool]:
-    """Which records `remeasure` names: a glob over site/layout/case.round, or "noisy"."""
+def named(pattern: str, study: str) -> Callable[[str], bool]:
+    """Tells which records `remeasure` names: a glob over site/layout/case.round, "noisy", or "" for none."""
     prefix = f"results/{study}/cells/"
     if pattern != NOISY:
         return lambda record: fnmatch.fnmatchcase(record.removeprefix(prefix).removesuffix(".json"), pattern)
@@ -32,11 +35,11 @@ def _named(pattern: str, study: str) -> Callable[[str], bool]:
     return lambda record: record in flagged
 
 
-def forced(inventory: Inventory, studies: list[str], remeasure: str) -> set[str]:
-    """Results to make again: those that `remeasure` names ("" for none), and those that are gone although
-    what was made of them is there. For a site measured in batches, the markers of the batches concerned.
+def forced(inventory: Inventory, studies: list[str]) -> set[str]:
+    """Results to make again: those that were asked for, and those that are gone although what was made of
+    them is there. For a site measured in batches, the markers of the batches concerned.
     """
-    return {file for name in studies for file in _forced_of(inventory, inventory.study(name), remeasure)}
+    return {file for name in studies for file in _forced_of(inventory, inventory.study(name))}
 
 
 def force(workflow: Any, files: set[str]) -> None:
@@ -54,9 +57,11 @@ def force(workflow: Any, files: set[str]) -> None:
         workflow._prepare_dag = prepare_with_forced
 
 
-def _forced_of(inventory: Inventory, study: PlannedStudy, remeasure: str) -> Iterator[str]:
+def _forced_of(inventory: Inventory, study: PlannedStudy) -> Iterator[str]:
+    if confirmation := _unconfirmed(inventory, study.name):
+        yield confirmation
     summarised = Path(f"results/{study.name}/summary.csv").exists()
-    again = _named(remeasure, study.name)
+    again = inventory.asked_again(study)
     for site in inventory.sites_of(study):
         if site in inventory.left_out:
             continue
@@ -67,12 +72,23 @@ def _forced_of(inventory: Inventory, study: PlannedStudy, remeasure: str) -> Ite
             if summarised:
                 yield from (record for record in records if not Path(record).exists())
             continue
-        markers = inventory.markers(study.name, site)
+        markers = inventory.markers(study, site)
         for batch, marker in zip(inventory.batches(study.name, site), markers, strict=True):
             mine = batch.of(records)
             gone = Path(marker).exists() and any(not Path(record).exists() for record in mine)
             if gone or wanted & set(mine):
                 yield marker
+
+
+def _unconfirmed(inventory: Inventory, study: str) -> str | None:
+    """The list of confirming records, where one that this run can measure is not there."""
+    listed = f"results/{study}/confirmation.json"
+    if not Path(listed).exists():
+        return None
+    wanted = [Path(record) for record in json.loads(Path(listed).read_text(encoding="utf-8"))["wanted"]]
+    reached = inventory.sites.keys() - inventory.left_out.keys()
+    gone = any(record.parts[-3] in reached and not record.exists() for record in wanted)
+    return listed if gone else None
 
 
 def batch_records(inventory: Inventory, study: str, batch: str) -> list[str]:
@@ -81,10 +97,18 @@ def batch_records(inventory: Inventory, study: str, batch: str) -> list[str]:
     return part.of(inventory.records_of(inventory.study(study), inventory.batched, PHASE[part.phase]))
 
 
+def missing_records(inventory: Inventory, study: PlannedStudy) -> list[str]:
+    """The records missing of cells that are jobs of this very run, confirming rounds included."""
+    direct = {site["name"] for site in inventory.direct} & set(inventory.sites_of(study))
+    return [record for site in direct for phase in ROUND for record in inventory.missing(study, site, phase)]
+
+
 def sweep(inventory: Inventory, records: list[str]) -> None:
-    """Remove what a dead job of this batch left: test files of cells without a record."""
-    for record in records:
-        if not Path(record).exists():
-            _, study, _, site, layout, name = Path(record).parts
-            root = inventory.sites[site]["root"]
-            remove_test_file(Path(root, study, layout, name.removesuffix(".json") + ".h5"))
+    """Remove what dead jobs left of the cells of `records`: test files, and records that are not whole."""
+    for record in map(Path, records):
+        _, study, _, site, layout, _ = record.parts
+        # Where the file system has gone, so has the file.
+        with suppress(OSError):
+            remove_test_file(Path(inventory.sites[site]["root"], study, layout, f"{record.stem}.h5"))
+        for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
+            half.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,14 @@ def other_node() -> str:
     return others[0]
 
 
+def restarts() -> str:
+    """How often Slurm has started this job again; Snakemake takes the variable that says so from its jobs."""
+    asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"\bRestarts=(\d+)", said)
+    return found[1] if found else "0"
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -59,12 +68,13 @@ def main() -> None:
     options = parser.parse_args()
     run = json.loads(os.environ[RUN_VARIABLE])
     environment = {key: value for key, value in os.environ.items() if key != "SNAKEMAKE_PROFILE"}
+    environment["SLURM_RESTART_COUNT"] = restarts()
     if options.reader == "other-node":
         environment[WRITER_VARIABLE] = f"srun --overlap --nodes=1 --ntasks=1 --nodelist={other_node()}"
     inside = command(options.study, options.site, options.batch, run)
     # A batch that was requeued while its first job still ends must not measure beside it: the lock is held
     # until the last process of this one has gone.
-    with exclusive(options.output.with_name(f".{options.output.stem}.lock")) as lock:
+    with exclusive(options.output.with_name(f".{options.output.stem}.lock"), passing=True) as lock:
         print(f"hyperslab.batch: {options.batch} of {options.site} on {node_name()}", flush=True)
         status = subprocess.run(inside, env=environment, check=False, pass_fds=[lock.descriptor]).returncode
     if status:

@@ -20,6 +20,8 @@ from hyperslab.records import write_record
 
 # The Snakefile exports here which workflow and configuration a run inside it takes.
 RUN_VARIABLE = "HYPERSLAB_RUN"
+# The rule that such a run is asked for.
+CONFIRMING = "confirming_cells"
 PROGRESS = re.compile(r"^\d+ of \d+ steps \(\d+%\) done")
 
 
@@ -55,7 +57,7 @@ def measure(study: str, run: dict[str, Any], log: Path) -> int:
         sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
         "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--config", *(f"{key}={value}" for key, value in config.items()), "--", "confirming_cells",
+        "--config", *(f"{key}={value}" for key, value in config.items()), "--", CONFIRMING,
     ]  # fmt: skip
     with log.open("a", encoding="utf-8") as kept:
         inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

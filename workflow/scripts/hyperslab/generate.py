@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab import formats, locks, machine
+from hyperslab import formats, limits, locks, machine, roots
 from hyperslab.roots import root_of
 from hyperslab.values import open_values
 
@@ -24,6 +24,7 @@ NOTE = ".note.json"
 def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
     """Write `path` (and a note beside it) with the content of `spec`; nothing is left behind on failure."""
     root = root_of(path)
+    limits.limit_memory(roots.read(root).memory_mb)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with locks.alone(root):
@@ -98,6 +99,8 @@ def main() -> None:
     stop_cleanly(options.file)
     try:
         generate(json.loads(options.specification), options.file, options.donor)
+    except MemoryError as error:
+        sys.exit(f"hyperslab.generate: {options.file}: {one_line(limits.memory_error(error))}")
     except OSError as error:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hyperslab import specification
 from hyperslab.batches import Batch, estimated_seconds, split
 from hyperslab.confirm import finalists
 from hyperslab.errors import ConfigurationError
 from hyperslab.planned_study import ROUND, PlannedStudy
 from hyperslab.reach import node_count
+from hyperslab.records import read_record
 from hyperslab.sites import sites_of
 
 Cell = tuple[str, str, str]
@@ -38,6 +42,7 @@ class Inventory:
         self.batched = batched
         self._studies: dict[str, PlannedStudy] = {}
         self._batches: dict[tuple[str, str, str], list[Batch]] = {}
+        self._elsewhere: dict[str, list[str]] = {}
 
     def study(self, name: str) -> PlannedStudy:
         """The study of this name, read once; raises ConfigurationError."""
@@ -47,13 +52,22 @@ class Inventory:
                 known = sorted(path.stem for path in file.parent.glob("*.yaml"))
                 raise ConfigurationError(file, "", f"there is no such study; there are {', '.join(known)}")
             self._studies[name] = PlannedStudy(file)
+            for site in self.elsewhere(name):
+                self.left_out.setdefault(site, f"{self.sites_file} does not describe it")
         return self._studies[name]
 
     # Sites
 
     def sites_of(self, study: PlannedStudy) -> list[str]:
         """Names of the sites that a study wants."""
-        return sites_of(study, self.sites, self.sites_file)
+        return sites_of(study, self.sites, self.sites_file, self.elsewhere(study.name))
+
+    def elsewhere(self, study: str) -> list[str]:
+        """Sites that are not described here but have results of a study, which others measured."""
+        if study not in self._elsewhere:
+            found = {record.parts[-3] for record in Path(f"results/{study}/cells").glob("*/*/*.json")}
+            self._elsewhere[study] = sorted(found - self.sites.keys())
+        return self._elsewhere[study]
 
     @cached_property
     def direct(self) -> list[dict[str, Any]]:
@@ -142,10 +156,33 @@ class Inventory:
             if site in self.left_out:
                 found += self.present(planned, site, phase)
             elif self.in_batches(site):
-                found += self.markers(study, site, phase)
+                copied = self._need_no_batch(planned, site, phase)
+                found += (self.records_of if copied else self.markers)(planned, site, phase)
             else:
                 found += self.records_of(planned, site, phase)
         return found
+
+    def asked_again(self, study: PlannedStudy) -> Callable[[str], bool]:
+        """Tells of a record whether it is to be made again."""
+        return lambda record: False
+
+    def _need_no_batch(self, study: PlannedStudy, site: str, phase: str) -> bool:
+        """Whether every record of a site is there and up to date although its batches left no marker here.
+
+        Results that were copied in are like this, and those of a batch that was killed when it had finished.
+        """
+        markers = [Path(marker) for marker in self.markers(study, site, phase)]
+        records = self.records_of(study, site, phase)
+        if all(marker.exists() for marker in markers) or any(map(self.asked_again(study), records)):
+            return False
+        if self.missing(study, site, phase):
+            return False
+        today = study.hashes(phase)
+        with suppress(ValueError):
+            found = [specification.digest(read_record(record)["specification"]) for record in records]
+            cells = self.cells(study, site, phase)
+            return found == [today.get(f"{layout}/{case}.{round_}") for layout, case, round_ in cells]
+        return False
 
     # Batches
 
@@ -161,8 +198,9 @@ class Inventory:
             )
         return self._batches[key]
 
-    def markers(self, study: str, site: str, phase: str = "main") -> list[str]:
+    def markers(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """What says that a batch has measured every cell, one file each."""
         return [
-            f"results/{study}/batches/{site}/{batch.name}.json" for batch in self.batches(study, site, phase)
+            f"results/{study.name}/batches/{site}/{batch.name}.json"
+            for batch in self.batches(study.name, site, phase)
         ]

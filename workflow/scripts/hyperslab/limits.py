@@ -35,6 +35,17 @@ def join_cgroup(directory: str | None) -> dict[str, str] | None:
     return found
 
 
+def memory_error(error: MemoryError) -> MemoryError:
+    """The error with what this process may take, where `limit_memory` has set that."""
+    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if most == resource.RLIM_INFINITY:
+        return MemoryError(str(error) or "there is not enough memory")
+    return MemoryError(
+        f"{str(error).rstrip('.') or 'there is not enough memory'}; a cell may take {most // 10**6} MB here: "
+        f"memory_mb of its platform, of which Snakemake takes {SNAKEMAKES_MB}"
+    )
+
+
 def limit_memory(memory_mb: int | None) -> None:
     """Let this process fail by itself (MemoryError) before a scheduler kills the whole batch around it."""
     if memory_mb is None:

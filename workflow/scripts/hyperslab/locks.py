@@ -32,18 +32,36 @@ class Lock:
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[Lock]:
-    """Hold an exclusive flock on `path`, which is made if need be."""
+def exclusive(path: Path, passing: bool = False) -> Iterator[Lock]:
+    """Hold an exclusive flock on `path`, which is made if need be and, if `passing`, removed afterwards."""
+    lock = _locked(path)
+    while passing and not _is(lock.descriptor, path):
+        # Who held it before has removed it meanwhile.
+        os.close(lock.descriptor)
+        lock = _locked(path)
+    try:
+        yield lock
+        if passing:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(lock.descriptor)
+
+
+def _locked(path: Path) -> Lock:
     descriptor = _opened(path)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            held = True
-        except OSError:
-            held = False
-        yield Lock(descriptor, held)
-    finally:
-        os.close(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return Lock(descriptor, held=False)
+    return Lock(descriptor, held=True)
+
+
+def _is(descriptor: int, path: Path) -> bool:
+    """Whether an open file is the one that has this path now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _first_free(descriptors: list[int]) -> bool:

@@ -101,6 +101,9 @@ def main() -> None:
     try:
         record = measure(spec, options.file, options.donor)
         write_record(options.record, {"site": options.site, **record})
+    except MemoryError as error:
+        remove_test_file(options.file)
+        sys.exit(f"hyperslab.measure: {options.file}: {one_line(limits.memory_error(error))}")
     except (OSError, cases.VerificationError) as error:
         remove_test_file(options.file)
         sys.exit(f"hyperslab.measure: {options.file}: {one_line(error)}")

@@ -24,6 +24,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def about(seconds: float) -> str:
+    """As `duration`, of an estimate."""
+    text = duration(seconds)
+    return text if text.startswith("under") else f"about {text}"
+
+
 def lines(inventory: Inventory, studies: Sequence[str], dry_run: bool) -> Iterator[str]:
     """One line a site that is left out or, in a dry run, that has cells to measure."""
     for name in studies:
@@ -44,7 +50,7 @@ def _planned(inventory: Inventory, study: PlannedStudy, site: str, present: int)
     seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in missing)
     text = (
         f"{study.name}: site {site}: {len(missing)} cells to measure ({present} there), "
-        f"{total_bytes(study, missing) / 1e9:.1f} GB to write, about {duration(seconds)} of measuring"
+        f"{total_bytes(study, missing) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
     )
     if inventory.in_batches(site):
         count = len(inventory.batches(study.name, site))
@@ -78,5 +84,5 @@ class Progress(threading.Thread):
         done = self._first - left
         ahead = (time.monotonic() - self._began) / done * left
         return f"{self._total - left} of {self._total} records present" + (
-            f", about {duration(ahead)} to go" if left else ""
+            f", {about(ahead)} to go" if left else ""
         )

@@ -6,14 +6,14 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import aftermath, again, figures, invocation, outlook
+from hyperslab import aftermath, again, figures, invocation, leniency, outlook
 from hyperslab.batches import parse
-from hyperslab.confirm import RUN_VARIABLE
+from hyperslab.confirm import CONFIRMING, RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
 from hyperslab.inventory import Inventory
 from hyperslab.planned_study import PHASE, PlannedStudy
@@ -36,6 +36,7 @@ class Plan(Inventory):
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
         self.invocation = invocation.read(arguments)
+        self.interrupts = aftermath.Interrupts()
         sites_file = self._sites_file(Path(directory), str(config.get("sites", DEFAULT_SITES)))
         batched = str(config.get("batched", ""))
         sites = load_sites(sites_file, batched)
@@ -64,7 +65,7 @@ class Plan(Inventory):
     def _check(self, study: PlannedStudy) -> None:
         """Refuse a study that cannot be measured, before anything runs; raises ConfigurationError."""
         names = self.sites_of(study)
-        check_reader(study, names, self.sites)
+        check_reader(study, [name for name in names if name in self.sites], self.sites)
         reached = [site for site in names if site not in self.left_out]
         if self.measuring and not reached and not any(self.present(study, site) for site in names):
             reasons = "; ".join(f"{site}: {self.left_out[site]}" for site in names)
@@ -98,14 +99,18 @@ class Plan(Inventory):
 
     def forced(self) -> set[str]:
         """Files that this run makes again (see again.py); the jobs that Snakemake starts force nothing."""
-        return again.forced(self, self.targeted, self._remeasure) if self.invocation.main else set()
+        return again.forced(self, self.targeted) if self.invocation.main else set()
+
+    def asked_again(self, study: PlannedStudy) -> Callable[[str], bool]:
+        """Tells of a record whether --config remeasure= names it."""
+        return again.named(self._remeasure, study.name)
 
     def batch_records(self) -> list[str]:
         """What the batch inside whose job this runs has to measure; nothing outside of one."""
         return again.batch_records(self, self.default, self._batch) if self.batched else []
 
     def sweep(self) -> None:
-        """Clear away what a dead job of this batch left."""
+        """Clear away what a dead job of this batch left, also of cells that another has measured since."""
         if self.batched and self.invocation.main and not self.invocation.dry_run:
             again.sweep(self, self.batch_records())
 
@@ -116,8 +121,12 @@ class Plan(Inventory):
         return list(outlook.lines(self, self.targeted, self.invocation.dry_run))
 
     def follow(self) -> None:
-        """Show how many records of the wanted ones are present, while batches measure out of sight."""
-        if self.invocation.main and self.submitted:
+        """Note interrupts, outlive file systems, and say how many records batches have made out of sight."""
+        if not self.invocation.main:
+            return
+        leniency.tolerate([site["root"] for site in self.direct])
+        self.interrupts.watch(cluster=not self.invocation.local)
+        if self.submitted:
             studies = [self.study(name) for name in self.targeted]
             sites = [site["name"] for site in self.submitted]
             wanted = [
@@ -129,11 +138,29 @@ class Plan(Inventory):
             ]
             outlook.Progress(wanted).start()
 
-    def after_failure(self) -> None:
-        """Leave no job behind, and make a report of what is there."""
-        if self.invocation.main and not self.batched:
-            aftermath.cancel_jobs(self.invocation.executor)
-            aftermath.partial_reports(self.targeted, self.directory / "Snakefile", self._config)
+    def after_failure(self, workflow: Any) -> None:
+        """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
+        if not self.invocation.main:
+            return
+        if self.batched:
+            self.sweep()
+            return
+        if self.invocation.executor == "slurm":
+            aftermath.cancel_jobs(aftermath.job_name(workflow), self.targeted)
+        for name in self.targeted:
+            again.sweep(self, again.missing_records(self, self.study(name)))
+        # The confirming rounds run inside another run, which makes the report.
+        if not self.interrupts.seen and CONFIRMING not in self.invocation.targets:
+            aftermath.partial_results(self._asked_for(), self.directory / "Snakefile", self._config)
+
+    def _asked_for(self) -> dict[str, str]:
+        """What a run was asked for that is made of records, by study: the report or something before it."""
+        wanted = {name: f"results/{name}/report.html" for name in self.targeted}
+        for target in self.invocation.targets:
+            place = Path(target).parts
+            if len(place) > 2 and place[1] in wanted and place[2] not in ("cells", "batches"):
+                wanted[place[1]] = target
+        return wanted
 
     def batch_digest(self, wildcards: Any, site: str) -> str:
         """Changes with any of a batch's specifications, so that a changed study submits it again."""
@@ -151,6 +178,7 @@ class Plan(Inventory):
             "slurm_partition": described["partition"],
             "slurm_account": described["account"],
             "constraint": described["constraint"],
+            "qos": described["qos"],
             "mem_mb": described["memory_mb"],
             "runtime": described["minutes"],
             "slurm_extra": shlex.join(options),

@@ -6,8 +6,9 @@ import fnmatch
 import getpass
 import os
 import re
+import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,12 @@ from hyperslab.study import LoadedStudy
 RESERVE_BYTES = 64 * 2**20
 # Three Snakemakes (the job's step, the batch and its cells) of 170 MB each, and a small cell.
 LEAST_MEMORY_MB = 900
+# Options of sbatch that have a key of their own; Snakemake's plugin refuses them elsewhere.
+OWN_KEYS = {
+    "--account": "account", "-A": "account", "--partition": "partition", "-p": "partition",
+    "--constraint": "constraint", "-C": "constraint", "--qos": "qos", "-q": "qos",
+    "--exclusive": "exclusive", "--mem": "memory_mb", "--time": "minutes", "-t": "minutes",
+}  # fmt: skip
 
 
 class Platform(Strict):
@@ -32,6 +39,7 @@ class Platform(Strict):
     partition: str | None = None
     account: str | None = None
     constraint: str | None = None
+    qos: str | None = None
     exclusive: bool = True
     memory_mb: Count = 4000
     minutes: Count = 240
@@ -46,6 +54,9 @@ class Platform(Strict):
             raise ValueError(
                 f"memory_mb: a batch takes at least {LEAST_MEMORY_MB} (Snakemake itself, and a cell)"
             )
+        for option in shlex.split(self.extra):
+            if key := OWN_KEYS.get(option.split("=")[0]):
+                raise ValueError(f"extra: for {option.split('=')[0]} there is the key {key}")
         return self
 
 
@@ -160,17 +171,21 @@ def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
         raise ConfigurationError(file, path, f"{root}: there is no such user") from None
 
 
-def sites_of(study: LoadedStudy, sites: Expansion, file: Path) -> list[str]:
-    """Names of the sites that a study wants; raises ConfigurationError for one that is not described."""
-    wanted = list(sites) if study.study.sites == "all" else list(study.study.sites)
+def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequence[str] = ()) -> list[str]:
+    """Names of the sites that a study wants; raises ConfigurationError for one that is not described.
+
+    Those of `elsewhere` need no description: their results were measured on other machines.
+    """
+    known = [*sites, *elsewhere]
+    wanted = known if study.study.sites == "all" else list(study.study.sites)
     for name in wanted:
-        if name not in sites:
+        if name not in known:
             raise ConfigurationError(study.file, "sites", f"no site {name!r}; {file} has {', '.join(sites)}")
         if wanted.count(name) > 1:
             raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")
     for case, resolved in study.cases.items():
         for pattern in resolved["sites"]:
-            if not fnmatch.filter(sites, pattern):
+            if not fnmatch.filter(known, pattern):
                 where = f"cases.{case}.sites"
                 raise ConfigurationError(
                     study.file, where, f"{pattern!r} matches no site; {file} has {', '.join(sites)}"
@@ -241,15 +256,16 @@ def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[
     """Make the root of a site with its marker and striping; raises ConfigurationError.
 
     `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
-    lets in as many as the most generous of them.
+    lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
     """
     site = sites[name]
     sharing = [other for other in sites.values() if other["root"] == site["root"]]
+    memory = [other["memory_mb"] for other in sharing if other["executor"] == "slurm"]
     described = roots.Root(
         concurrency=max(concurrency(other["name"]) for other in sharing),
         node_local=site["node_local"],
         cgroup=site["cgroup"],
-        memory_mb=site["memory_mb"] if site["executor"] == "slurm" else None,
+        memory_mb=min(memory) if site["executor"] == "slurm" else None,
     )
     try:
         roots.prepare(site["root"], described)

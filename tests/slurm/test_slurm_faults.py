@@ -1,0 +1,261 @@
+"""Faults of a cluster, each really caused: every other cell survives, and the next run makes what is missing.
+
+One run suffers them all at once, each at a site and node of its own; a job fails, is cancelled or comes back.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from clones import Clone
+from faulty import SECONDS, STUDY, CellProcess, Snapshot, catch, half_records, left_behind, snapshot, wait_for
+
+from cluster import Cluster
+from slurm_clones import NODES, SOON, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
+
+TARGET = "results/faults/summary.csv"
+# What generate runs under (hyperslab.batch): takes memory until its job is killed, once there is a record.
+HOG = f"""#!{sys.executable}
+import os, sys, time
+from pathlib import Path
+site = Path("results/faults/cells/over-memory")
+if "/over-memory/" in " ".join(sys.argv) and list(site.glob("*/*.json")):
+    taken = []
+    for _ in range(30):
+        taken.append(b"x" * 50_000_000)
+        time.sleep(0.1)
+    time.sleep(600)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@dataclass
+class Run:
+    """The study on its cluster, after the run in which everything happened."""
+
+    cluster: Cluster
+    clone: Clone
+    roots: dict[str, Path]
+    status: int = 0
+    printed: str = ""
+    jobs: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    caught: dict[str, CellProcess] = field(default_factory=dict)
+    after: Snapshot = field(default_factory=dict)
+
+    @property
+    def results(self) -> Path:
+        return self.clone.directory / "results"
+
+    def records(self, site: str) -> list[Path]:
+        return list((self.results / "faults/cells" / site).glob("*/*.json"))
+
+    def marker(self, site: str) -> Path:
+        return self.results / "faults/batches" / site / "r0of1.json"
+
+
+def killed_writing(run: Run, job: str, root: Path) -> CellProcess:
+    """kill -9 of everything that the job has started, while it writes a test file."""
+    process = catch("generate", root)
+    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    return process
+
+
+def killed_measuring(run: Run, job: str, root: Path) -> CellProcess:
+    """The same, while it measures."""
+    process = catch("measure", root)
+    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    return process
+
+
+def cancelled(run: Run, job: str, root: Path) -> CellProcess:
+    """scancel from outside."""
+    process = catch("measure", root)
+    run.cluster.run("scancel", job)
+    return process
+
+
+def over_time(run: Run, job: str, root: Path) -> CellProcess:
+    """A cell that hangs until its job's time is over."""
+    process = catch("measure", root)
+    run.cluster.run("scontrol", "update", f"jobid={job}", "timelimit=0")
+    return process
+
+
+def over_memory(run: Run, job: str, root: Path) -> None:
+    """Nothing to do here: the hog takes more than the job may have."""
+
+
+def node_down(run: Run, job: str, root: Path) -> CellProcess:
+    """The node is set down; Slurm requeues the job, which starts again when the node is back."""
+    process = catch("measure", root)
+    node = f"nodename=n{1 + list(SITES).index('node-down')}"
+    run.cluster.run("scontrol", "update", node, "state=down", "reason=test")
+    wait_for(lambda: job_state(run.cluster, job) == "PENDING", "the job to be requeued")
+    run.cluster.run("scontrol", "update", node, "state=resume")
+    return process
+
+
+Fault = Callable[[Run, str, Path], CellProcess | None]
+FAULTS: dict[str, Fault] = {
+    "killed-writing": killed_writing,
+    "killed-measuring": killed_measuring,
+    "cancelled": cancelled,
+    "over-time": over_time,
+    "over-memory": over_memory,
+    "node-down": node_down,
+}
+SITES = [*FAULTS, "calm"]
+
+
+@pytest.fixture(scope="module")
+def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
+    with short_lived_cluster(require, nodes=len(SITES), memory_limits=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run in which everything happens at once."""
+    top = tmp_path_factory.mktemp("faults")
+    roots = {site: top / "räume frei" / site for site in SITES}
+    clone = make_slurm_clone(
+        top / "räume frei" / "klon",
+        {site: {**NODES, "constraint": f"n{number}"} for number, site in enumerate(SITES, 1)},
+        {site: {"root": str(root)} for site, root in roots.items()},
+        {site: (site, site) for site in SITES},
+    )
+    clone.write_study("faults", {**STUDY, "sites": "all"})
+    suffering = Run(cluster, clone, roots)
+    hog = cluster.directory / "hog"
+    hog.write_text(HOG, encoding="utf-8")
+    hog.chmod(0o755)
+
+    def befall(site: str) -> None:
+        wait_for(lambda: suffering.records(site) or process.poll() is not None, f"a record of {site}")
+        assert suffering.records(site), "the run ended before anything was measured"
+        job = suffering.jobs[site] = batch_job(cluster, site, "faults")
+        if process := FAULTS[site](suffering, job, roots[site]):
+            suffering.caught[site] = process
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPERSLAB_WRITER", str(hog))
+        process = clone.start(top / "printed.log", *SOON, "--retries", "0", "--", TARGET)
+    try:
+        with ThreadPoolExecutor(len(FAULTS)) as pool:
+            for future in [pool.submit(befall, site) for site in FAULTS]:
+                future.result()
+        suffering.status = process.wait(SECONDS)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    suffering.printed = (top / "printed.log").read_text(encoding="utf-8")
+    suffering.states = {site: job_state(cluster, job) for site, job in suffering.jobs.items()}
+    suffering.after = snapshot(suffering.results)
+    return suffering
+
+
+STATES = {
+    "killed-writing": "CANCELLED",
+    "killed-measuring": "CANCELLED",
+    "cancelled": "CANCELLED",
+    "over-time": "TIMEOUT",
+    "over-memory": "FAILED",
+    "node-down": "COMPLETED",
+}
+
+
+@pytest.mark.parametrize("site", FAULTS)
+def test_a_fault_costs_no_more_than_its_cell(run: Run, site: str) -> None:
+    assert run.states[site] == STATES[site]
+    survived = site == "node-down"
+    assert len(run.records(site)) == 4 if survived else 0 < len(run.records(site)) < 4
+    assert run.marker(site).exists() == survived
+    if site in run.caught and not survived:
+        assert not run.caught[site].record(run.results / "faults/cells" / site).exists()
+
+
+def test_other_sites_go_on(run: Run) -> None:
+    assert run.status == 1
+    assert len(run.records("calm")) == 4
+    assert run.marker("calm").exists()
+    assert f"{TARGET} is made of what was measured" in run.printed
+
+
+def test_a_requeued_job_goes_on_where_it_stopped(run: Run) -> None:
+    table = pd.read_parquet(run.results / "faults/measurements.parquet")
+    attempts = table[table["site"] == "node-down"].groupby(["layout", "round"])["attempt"].max()
+    assert attempts.min() == 0 and attempts.max() >= 1
+
+
+def test_too_much_memory_is_said_by_slurm(run: Run) -> None:
+    logs = (run.clone.directory / ".snakemake/slurm_logs").glob(
+        f"*over-memory/**/{run.jobs['over-memory']}.log"
+    )
+    assert "exceeded memory limit" in "".join(log.read_text(encoding="utf-8") for log in logs)
+
+
+def test_the_next_run_measures_what_is_missing_and_nothing_else(run: Run) -> None:
+    run.clone.build(*SOON, "--", TARGET)
+    now = snapshot(run.results)
+    assert len(now) == 4 * len(SITES)
+    assert {name: now[name] for name in run.after} == run.after
+    assert not left_behind(*run.roots.values()) + half_records(run.results)
+    assert not list(run.results.glob("faults/batches/*/.*"))
+    assert not queue(run.cluster)
+    assert not run.clone.planned(TARGET)
+
+
+# ---- snakemake itself is stopped
+
+
+def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
+    """Two runs of two studies at once: Ctrl-C ends one; the other's job goes on until SIGTERM ends that."""
+    results, cluster = run.results, run.cluster
+    ways = {"interrupted": "killed-writing", "terminated": "killed-measuring"}
+    for study, site in ways.items():
+        run.clone.write_study(study, {**STUDY, "sites": [site], "rounds": 1})
+    before = snapshot(results)
+
+    def start(study: str) -> subprocess.Popen[str]:
+        log = run.clone.directory / f"{study}.log"
+        return run.clone.start(log, *SOON, "--", f"results/{study}/summary.csv")
+
+    def in_queue(study: str) -> bool:
+        return any(f"_{study}_" in comment for comment in queue(cluster))
+
+    processes = {study: start(study) for study in ways}
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda site: catch("measure", run.roots[site]), ways.values()))
+        os.killpg(processes["interrupted"].pid, signal.SIGINT)
+        wait_for(lambda: not in_queue("interrupted"), "the job to be cancelled")
+        assert processes["interrupted"].wait(SECONDS) != 0
+        assert in_queue("terminated")
+        processes["terminated"].send_signal(signal.SIGTERM)
+        wait_for(lambda: not in_queue("terminated"), "the other job to be cancelled")
+        assert processes["terminated"].wait(SECONDS) != 0
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    assert not queue(cluster)
+    assert not left_behind(*run.roots.values()) + half_records(results)
+    assert {name: snapshot(results)[name] for name in before} == before
+    # Nobody waits for tables after having stopped a run.
+    assert not any((results / study / "summary.csv").exists() for study in ways)
+    run.clone.build(*SOON, "--", *(f"results/{study}/summary.csv" for study in ways))
+    assert len(snapshot(results)) == len(before) + 2 * len(ways)

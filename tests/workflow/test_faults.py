@@ -1,0 +1,440 @@
+"""Faults on one machine, each really caused: killed cells, failing file systems, a flipped bit, two runs.
+
+One run suffers a group of faults, each at a site of its own; then the next run is asked for the same again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from clones import Clone, make_clone
+from faulty import (
+    SECONDS,
+    STUDY,
+    CellProcess,
+    Snapshot,
+    catch,
+    cell_processes,
+    half_records,
+    left_behind,
+    load,
+    snapshot,
+    wait_for,
+)
+from samples import file_specification, write_cell
+
+import loop_file_systems
+from hyperslab import roots
+from hyperslab.locks import ROOT_LOCK
+from hyperslab.sites import LEAST_MEMORY_MB
+from hyperslab.specification import text
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+# What happens to a site, given its root and the folder of its records; a process that was caught is returned.
+Fault = Callable[[Path, Path], CellProcess | None]
+
+
+def with_sites(clone: Clone, name: str, roots: dict[str, Path], **more: Any) -> None:
+    """Give the clone a study of this name on sites of its own, whose roots these are."""
+    content = {
+        "file_systems": {site: {"root": str(root)} for site, root in roots.items()},
+        "sites": {site: {"file_system": site} for site in roots},
+    }
+    file = clone.directory / "config" / "sites.local.yaml"
+    file.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    clone.write_study(name, {**STUDY, "sites": list(roots), **more})
+
+
+@dataclass
+class Suffered:
+    """A study before, during and after its faults."""
+
+    clone: Clone
+    name: str
+    roots: dict[str, Path]
+    status: int = 0
+    printed: str = ""
+    caught: dict[str, CellProcess] = field(default_factory=dict)
+    after: Snapshot = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def results(self) -> Path:
+        return self.clone.directory / "results"
+
+    def cells(self, site: str) -> Path:
+        return self.results / self.name / "cells" / site
+
+    def records(self, site: str) -> list[Path]:
+        return list(self.cells(site).glob("*/*.json"))
+
+    def suffer(self, target: str, faults: Mapping[str, Fault]) -> None:
+        """Run until the target, and cause each site's fault as soon as the site has its first record."""
+
+        def befall(site: str) -> CellProcess | None:
+            wait_for(lambda: self.records(site) or process.poll() is not None, f"a record of {site}")
+            assert self.records(site), "the run ended before anything was measured"
+            return faults[site](self.roots[site], self.cells(site))
+
+        log = self.clone.directory / "printed.log"
+        process = self.clone.start(log, target)
+        try:
+            with ThreadPoolExecutor(len(faults)) as pool:
+                futures = {site: pool.submit(befall, site) for site in faults}
+                self.caught = {site: caught for site, f in futures.items() if (caught := f.result())}
+            self.status = process.wait(SECONDS)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self.printed = log.read_text(encoding="utf-8")
+        self.after = snapshot(self.results)
+        self.left = left_behind(*self.roots.values()) + half_records(self.results)
+
+    def complaints(self, site: str) -> list[str]:
+        """What the logs of a site's cells say: nothing, unless a cell failed."""
+        logs = (self.results / self.name / "logs" / site).rglob("*.log")
+        return [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+# ---- processes that are killed, and a bit that flips
+
+
+def kill(program: str) -> Fault:
+    """A fault: kill -9 of a process in the middle of its work."""
+
+    def fault(root: Path, _: Path) -> CellProcess:
+        process = catch(program, root)
+        process.send(signal.SIGKILL)
+        return process
+
+    return fault
+
+
+def flip_a_bit(root: Path, cells: Path) -> CellProcess:
+    """A fault: one bit of a test file differs when it is read, after its writer has let go of it."""
+    descriptor = os.open(root / ROOT_LOCK, os.O_RDWR)
+    done: list[CellProcess] = []
+
+    def flipped() -> bool:
+        # Writing and reading hold this lock, so that none of them is at work now.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            for found in (CellProcess(0, file) for file in root.rglob("*.h5")):
+                if not found.record(cells).exists() and not cell_processes("measure", root):
+                    with found.file.open("r+b") as content:
+                        content.seek(-1, os.SEEK_END)
+                        last = content.read(1)[0]
+                        content.seek(-1, os.SEEK_END)
+                        content.write(bytes([last ^ 1]))
+                    done.append(found)
+                    return True
+            return False
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    wait_for(flipped, "a test file between writing and reading", pause=0.002)
+    os.close(descriptor)
+    return done[0]
+
+
+KILLED = {
+    "killed-writing": kill("generate"),
+    "killed-reading": kill("measure"),
+    "killed-write-case": kill("measure"),
+}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Suffered:
+    """A run in which cells were killed and a bit was flipped."""
+    top = tmp_path_factory.mktemp("killed")
+    faults: dict[str, Fault] = {**KILLED, "flipped": flip_a_bit}
+    suffered = Suffered(make_clone(top / "clone"), "killed", {site: top / site for site in [*faults, "calm"]})
+    # The last byte of a contiguous file is a value.
+    cases = {
+        "all": {**STUDY["cases"]["all"], "sites": ["killed-*ing", "calm"]},
+        "whole": {"write": "chunk", "repeats": {"write": 5}, "sites": ["killed-write-case"]},
+        "plain": {**STUDY["cases"]["all"], "layouts": ["contiguous"], "sites": ["flipped"]},
+    }
+    with_sites(suffered.clone, "killed", suffered.roots, cases=cases)
+    suffered.suffer("results/killed/summary.csv", faults)
+    return suffered
+
+
+@pytest.mark.parametrize("site", KILLED)
+def test_a_killed_cell_leaves_nothing_behind(killed: Suffered, site: str) -> None:
+    assert killed.status == 1
+    assert not killed.caught[site].record(killed.cells(site)).exists()
+    assert len(killed.records(site)) == 3
+    assert not killed.left
+
+
+def test_a_flipped_bit_fails_its_cell_and_names_the_selection(killed: Suffered) -> None:
+    flipped = killed.caught["flipped"]
+    assert not flipped.record(killed.cells("flipped")).exists()
+    (line,) = killed.complaints("flipped")
+    assert line.startswith(f"hyperslab.measure: {flipped.file}: VerificationError: ")
+    assert "selection 0 of state warm differs from what was written: origin (0, 0, 0), " in line
+    # At once in the terminal, too.
+    assert line in killed.printed
+    assert len(killed.records("flipped")) == 1
+
+
+def test_every_other_cell_survives_and_the_next_run_measures_what_is_missing(killed: Suffered) -> None:
+    assert len(killed.records("calm")) == 4
+    assert not killed.complaints("calm")
+    # The summary is made of what there is.
+    partial = pd.read_csv(killed.results / "killed/summary.csv")
+    assert len(partial) == len(killed.after)
+    plan = killed.clone.planned("results/killed/summary.csv")
+    measured = {rule: count for rule, count in plan.items() if rule.startswith("measure_")}
+    assert measured == {f"measure_{site}": 1 for site in killed.caught}
+    killed.clone.build("results/killed/summary.csv")
+    now = snapshot(killed.results)
+    assert {name: now[name] for name in killed.after} == killed.after
+    assert len(now) == len(killed.after) + len(killed.caught)
+    assert not left_behind(*killed.roots.values())
+    assert len(pd.read_csv(killed.results / "killed/summary.csv")) == len(now)
+
+
+# ---- file systems that fail
+
+
+def fill(root: Path, _: Path) -> None:
+    """A fault: somebody else takes all the space that is left."""
+    with (root / "somebody else's").open("wb") as file:
+        for size in (2**20, 2**12):
+            try:
+                while True:
+                    os.posix_fallocate(file.fileno(), file.tell(), size)
+                    file.seek(size, os.SEEK_CUR)
+            except OSError:
+                continue
+
+
+def make_read_only(root: Path, _: Path) -> None:
+    """A fault: the file system takes no more writes."""
+
+    def remounted() -> bool:
+        # Refused as long as a file is open for writing.
+        command = ["mount", "-o", "remount,ro", str(root)]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    wait_for(remounted, f"{root} to become read-only")
+
+
+def take_away(root: Path, _: Path) -> None:
+    """A fault: the file system is gone, its empty mount point stays."""
+    subprocess.run(["umount", "--lazy", str(root)], check=True)
+
+
+FAILING: dict[str, Fault] = {"full": fill, "read-only": make_read_only, "gone": take_away}
+SAID = {
+    "full": "No space left on device",
+    "read-only": "Read-only file system",
+    "gone": "the file system under test has vanished",
+}
+
+
+@pytest.fixture(scope="module")
+def failing(
+    tmp_path_factory: pytest.TempPathFactory, require: Callable[[str | None], None]
+) -> Iterator[Suffered]:
+    """A run in which three of four file systems fail."""
+    require(loop_file_systems.missing("ext4"))
+    top = tmp_path_factory.mktemp("failing")
+    loops = loop_file_systems.Loops(top / "loops")
+    loops.up([(name, "ext4") for name in FAILING], 160 * 2**20)
+    try:
+        roots = {"calm": top / "calm", **{name: loops.mount_point(name) for name in FAILING}}
+        suffered = Suffered(make_clone(top / "clone"), "failing", roots)
+        with_sites(suffered.clone, "failing", roots)
+        suffered.suffer("results/failing/report.html", FAILING)
+        yield suffered
+    finally:
+        loops.down(list(FAILING))
+
+
+@pytest.mark.parametrize("site", FAILING)
+def test_the_cells_of_a_failing_file_system_say_why_in_one_line(failing: Suffered, site: str) -> None:
+    assert failing.status == 1
+    there = len(failing.records(site))
+    assert 0 < there < 4
+    complaints = failing.complaints(site)
+    assert len(complaints) == 4 - there
+    for line in complaints:
+        assert re.match(r"hyperslab\.(generate|measure): .*Error: ", line)
+        assert SAID[site] in line
+
+
+def test_other_file_systems_go_on(failing: Suffered) -> None:
+    assert len(failing.records("calm")) == 4
+    assert not failing.complaints("calm")
+
+
+def test_the_report_says_what_is_missing(failing: Suffered) -> None:
+    assert "results/failing/report.html is made of what was measured" in failing.printed
+    page = (failing.results / "failing/report.html").read_text(encoding="utf-8")
+    absent = {site: 4 - len(failing.records(site)) for site in FAILING}
+    listed = ", ".join(f"{site} {count}" for site, count in absent.items())
+    assert f"{sum(absent.values())} of 16 planned cells have no result ({listed})" in page
+
+
+# ---- runs that are stopped, and runs that meet
+
+
+def other_file_system(directory: Path) -> Path:
+    """A directory of usual temporary files on another file system than `directory`."""
+    devices = {os.stat(place).st_dev: Path(place) for place in ("/dev/shm", "/var/tmp", "/tmp")}
+    return next(place for device, place in devices.items() if device != os.stat(directory).st_dev)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """A clone with letters beyond ASCII and spaces in its path, whose results lie on another file system."""
+    top = tmp_path_factory.mktemp("stopped") / "räume frei 自由"
+    clone = make_clone(top / "klon é")
+    with_sites(clone, "stopped", {"here": top / "test files ü"})
+    with tempfile.TemporaryDirectory(prefix="hyperslab-", dir=other_file_system(top)) as elsewhere:
+        (clone.directory / "results").symlink_to(elsewhere)
+        yield clone
+
+
+SUMMARY = "results/stopped/summary.csv"
+
+
+@contextlib.contextmanager
+def measuring(clone: Clone, root: Path) -> Iterator[tuple[subprocess.Popen[str], CellProcess]]:
+    """A run, and a process of it stopped while it measures; when the block ends, the run has ended."""
+    process = clone.start(clone.directory / "printed.log", SUMMARY)
+    try:
+        caught = catch("measure", root)
+        try:
+            yield process, caught
+        finally:
+            caught.send(signal.SIGCONT)
+        process.wait(SECONDS)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stopped: Clone) -> None:
+    root = stopped.directory.parent / "test files ü"
+    results = stopped.directory / "results"
+    cells = results / "stopped/cells/here"
+
+    # Ctrl-C reaches the whole group of processes, as from a terminal.
+    with measuring(stopped, root) as (process, caught):
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.returncode != 0
+    assert not caught.record(cells).exists()
+    interrupted = snapshot(results)
+    assert not left_behind(root) + half_records(results)
+
+    # SIGTERM lets the cell finish that is being measured, and begins no other.
+    with measuring(stopped, root) as (process, caught):
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode != 0
+    assert caught.record(cells).exists()
+    terminated = snapshot(results)
+    assert len(terminated) == len(interrupted) + 1
+    assert not left_behind(root) + half_records(results)
+    # Nobody waits for tables after having stopped a run.
+    assert not (stopped.directory / SUMMARY).exists()
+
+    with measuring(stopped, root) as (process, caught):
+        second = stopped.run(SUMMARY)
+    assert second.returncode == 1
+    assert "cannot be locked" in second.stderr
+    assert process.returncode == 0
+    assert caught.record(cells).exists()
+
+    whole = snapshot(results)
+    assert len(whole) == 4
+    assert {name: whole[name] for name in terminated} == terminated
+    assert {name: terminated[name] for name in interrupted} == interrupted
+    assert not left_behind(root) + half_records(results)
+    assert not stopped.planned(SUMMARY)
+    assert os.stat(results).st_dev != os.stat(root).st_dev
+
+
+# ---- load from outside, and measuring again
+
+
+def test_load_is_shown_by_the_probe_flagged_and_measured_again(tmp_path: Path) -> None:
+    clone, target = make_clone(tmp_path / "clone"), "results/loaded/summary.csv"
+    results = clone.directory / "results"
+
+    def rounds(number: int) -> None:
+        dataset = {**STUDY["dataset"], "shape": [8, 8, 256]}
+        with_sites(clone, "loaded", {"here": tmp_path / "root"}, dataset=dataset, rounds=number)
+
+    def table() -> pd.DataFrame:
+        rows = pd.read_parquet(results / "loaded/measurements.parquet")
+        return rows.drop_duplicates(["layout", "round"]).set_index(["layout", "round"])
+
+    rounds(4)
+    clone.build(target)
+    rounds(5)
+    with load(10 * len(os.sched_getaffinity(0))):
+        clone.build(target)
+    before, kept = table(), snapshot(results)
+    loaded = before.xs(4, level="round", drop_level=False)
+    quiet = before.drop(index=loaded.index)
+    assert (loaded["probe_compute_s"] > 1.25 * quiet["probe_compute_s"].median()).all()
+    assert loaded["noisy"].all()
+
+    flagged = [
+        f"loaded/cells/here/{layout}/all.r{number}.json" for layout, number in before.index[before["noisy"]]
+    ]
+    clone.build("--config", "remeasure=noisy", "--", target)
+    now = snapshot(results)
+    assert {name for name in now if now[name] != kept[name]} == set(flagged)
+    again = table().loc[loaded.index]
+    assert (again["probe_compute_s"] < loaded["probe_compute_s"]).all()
+
+    # One cell by its name, and one whose record is gone.
+    assert clone.planned("--config", "remeasure=here/contiguous/all.r0", "--", target)["measure_here"] == 1
+    (results / "loaded/cells/here/4x4x2048/all.r2.json").unlink()
+    assert clone.planned(target)["measure_here"] == 1
+
+
+# ---- memory
+
+
+def test_a_cell_that_wants_more_memory_than_its_job_has_fails_by_itself(tmp_path: Path) -> None:
+    roots.prepare(str(tmp_path / "root"), roots.Root(memory_mb=LEAST_MEMORY_MB))
+    # 400 MB in one piece, where 250 MB are left.
+    cell = write_cell(file_specification((100, 100, 20_000)), "whole", 1)
+    file, record = tmp_path / "root/study/layout/all.r0.h5", tmp_path / "all.r0.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "hyperslab.measure", "--specification", text(cell), "--file", str(file),
+         "--site", "here", "--record", str(record)],
+        env={**os.environ, "PYTHONPATH": str(Path(roots.__file__).parents[1])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hyperslab.measure: {file}: MemoryError: ")
+    assert "a cell may take 250 MB here: memory_mb of its platform" in line
+    assert not record.exists()
+    assert not left_behind(tmp_path)
