@@ -25,6 +25,8 @@ from hyperslab.mpi import environment, launch
 from hyperslab.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.roots import MARKER
 
+# Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
+pytestmark = pytest.mark.mpi
 Spec = dict[str, Any]
 RANKS = 2
 STATES = {"write": 2, "cold": 2, "warm": 1}
