@@ -170,16 +170,20 @@ def test_a_limit_holds_and_its_bursts_are_flagged(
     assert {site for site, entry in context.items() if entry["throttle"]} == {"local-loop-portal"}
     assert context["local-loop-portal"]["throttle"]["read_bytes_per_s"] == RATE
     held = table[(table["site"] == "local-loop-portal") & table["state"].isin(["cold", "write"])]
-    whole = held.groupby("state")[["throttled_s", "time_s"]].sum()
-    assert (whole["throttled_s"] >= 2).all(), "seconds of I/O at the limit"
-    # A limit can be kept to, never beaten: no bound from above, which a busy machine would break.
-    assert (whole["time_s"] > 0.8 * whole["throttled_s"]).all()
+    whole = held.groupby("state")["throttled_s"].sum()
+    assert (whole >= 2).all(), "seconds of I/O at the limit"
+    records = everywhere.directory / "results/everywhere/cells/local-loop-portal"
+    for record in map(json.loads, (path.read_text(encoding="utf-8") for path in records.rglob("*.json"))):
+        # What was moved took at least as long as the limit allows, less what one slice lets pass.
+        moved = sum(row.get("throttled_s") or 0 for row in record["repeats"])
+        assert record["ended"]["boottime_s"] - record["began"]["boottime_s"] >= moved - 0.2
     assert set(table.loc[table["throttle_artefact"], "site"]) == {"local-loop-portal"}
     assert held["throttle_artefact"].all(), "each moves less than 2 MiB"
     summary = read_summary(everywhere.directory / "results/everywhere/summary.csv")
     portal = summary["site"] == "local-loop-portal"
     by_mean = portal & summary["state"].isin(["cold", "write"])
-    assert (summary.loc[by_mean, "typical_s"] == summary.loc[by_mean, "mean_s"]).all()
+    at_least = summary[["mean_s"]].assign(limit=summary["throttled_s"] / summary["n"]).max(axis=1)
+    assert (summary.loc[by_mean, "typical_s"] == at_least[by_mean]).all()
     assert (summary.loc[~by_mean, "typical_s"] == summary.loc[~by_mean, "median_s"]).all()
     assert table.loc[table["site"] != "local-loop-portal", "throttled_s"].isna().all()
 

@@ -23,6 +23,8 @@ STUDY: dict[str, Any] = {
     "repeats": {"cold": 3, "warm": 4},
     "recommendation": {"confirm_rounds": 0, "weights": {"slices-1p": 1}},
 }
+# What the first access is called on a disk and in memory.
+COLD = {"cold", "library-cold"}
 NO_MPI = "there is no MPI here: no mpicc (Debian, Ubuntu: apt-get install mpich)"
 
 
@@ -53,7 +55,8 @@ def test_each_count_has_its_rows_and_its_key_in_the_summary(processes: Clone) ->
 
 def test_every_count_reads_the_same_planes_and_what_arithmetic_says(processes: Clone) -> None:
     table = table_of(processes)
-    cold = table[table["state"] == "cold"]
+    cold = table[table["state"].isin(COLD)]
+    assert len(cold) == 2 * 3 * 3 * 3
     assert (cold["requested_bytes"] == cold["requested_predicted_bytes"]).all()
     # 9 rows in chunks of 4: three workers of 3 rows each cut the first chunk row and the second.
     shared = table[table["layout"] == "4x4x64"].groupby("processes")["chunks_shared"].max()
@@ -131,12 +134,12 @@ def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[
     wanted = {f"alone-{api}-2r" for api in apis}
     assert {*moved["case"]} == wanted | {"together-hdf5-2r", "together-mpiio-2r"}
     assert (moved.groupby(["case", "state"]).size() == 2).all()
-    assert {*moved["state"]} == {"write", "cold", "warm"}
+    assert {*moved["state"]} - COLD == {"write", "warm"}
     assert (
         moved["asked_bytes"] == moved["processes"] * 16384 * moved["chunks"].fillna(3).replace(0, 3)
     ).any()
-    cold = moved[moved["state"] == "cold"]
-    assert (cold["device_bytes"] > 0).all()
+    assert (moved[moved["state"] == "cold"]["device_bytes"] > 0).all()
+    assert (moved[moved["state"].isin(COLD)]["requested_bytes"] >= 2 * 16384).all()
     page = (clone.directory / "results/parallel/report.html").read_text(encoding="utf-8")
     assert "Rates of parallel access" in page and "MB/s" in page
     assert not list((clone.directory / "testfiles").rglob("*.h5*"))

@@ -139,7 +139,7 @@ FILTERS: dict[str, Kind] = {
     ),  # fmt: skip
     "bzip2": Kind({"block": _level(1, 9, 9)}, share=0.011, extra=640),
     "fcidecomp": Kind(treats=SMALL_INTEGERS, first=True, rank=3, extra=16),
-    "htj2k": Kind(treats=SMALL_INTEGERS, first=True, longer=(0, 2), share=0.25, extra=256),
+    "htj2k": Kind(treats=SMALL_INTEGERS, first=True, longer=(0, 2), share=0.5, extra=512),
     # Of hdf5plugin, lossy
     "zfp": Kind(
         {

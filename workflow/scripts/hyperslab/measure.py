@@ -59,7 +59,7 @@ def measure(
         file_system["memory_resident"],
         launcher,
         donor,
-        Limiter(throttle, Path(root) / probes.PROBE_FILE),
+        Limiter(throttle),
     )
     with locks.alone(root) as held:
         pagecache.sync_file_system(root)

@@ -273,6 +273,10 @@ class Plan(Inventory):
         """The environment of the release that a layout names, or nothing."""
         return needs.environments([self.study(wildcards.study).layouts[wildcards.layout]])
 
+    def environments(self, study: str) -> list[str]:
+        """Those of all releases that a study names: a batch's node may have no way to a package index."""
+        return needs.environments(self.study(study).layouts.values())
+
     def ranks(self, wildcards: Any) -> int:
         """MPI ranks of a case of ranks."""
         return int(self.study(wildcards.study).cases[wildcards.case]["workers"])

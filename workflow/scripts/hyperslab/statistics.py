@@ -35,13 +35,13 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     """One row a site x layout x case x kind x phase x state x round, from one row a repeat.
 
     Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
-    the round's own statistics (`ROUND_COLUMNS`, quartiles by linear interpolation; `typical_s` is the median,
-    or the mean of cold reads and writes that a limit holds back) those of the cell over its rounds
-    (`POOLED_COLUMNS`): `pooled_median_s` is the geometric mean of the rounds' `typical_s`,
-    `pooled_sd_log` the deviation of log medians between rounds pooled over the family, and low and high the
-    95 % t interval of the cell alone (not of a ratio: use `compare`), NaN under three rounds. Nothing is
-    dropped: choose rows before calling. Raises ValueError for missing columns, a time that is not positive,
-    or a repeat that appears twice.
+    the round's own statistics (`ROUND_COLUMNS`, quartiles by linear interpolation) those of the cell over
+    its rounds (`POOLED_COLUMNS`). `typical_s` stands for a round: its median, or of cold reads and writes
+    that a limit holds back their mean, and at least what the limit alone takes (`throttled_s`).
+    `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `pooled_sd_log` the deviation of their
+    logs between rounds pooled over the family, and low and high the 95 % t interval of the cell alone (not of
+    a ratio: use `compare`), NaN under three rounds. Nothing is dropped: choose rows before calling. Raises
+    ValueError for missing columns, a time that is not positive, or a repeat that appears twice.
     """
     missing = [name for name in [*KEYS, "repeat", "time_s"] if name not in measurements]
     if missing:
@@ -69,7 +69,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
         summary["throttle_artefact"] = bursts(measurements).groupby([measurements[key] for key in KEYS]).any()
     summary = summary.reset_index()
     means = (summary["throttled_s"] > 0) & summary["state"].isin(THROTTLED_STATES)
-    summary["typical_s"] = summary["median_s"].where(~means, summary["mean_s"])
+    # What the limit alone takes is what a mean falls short of that profits from pauses between operations.
+    at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
+    summary["typical_s"] = summary["median_s"].where(~means, at_least)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")

@@ -1,28 +1,24 @@
-"""Measuring under a cgroup's limit: enough I/O for a mean, no credit saved up, and what records say of it.
+"""Measuring under a cgroup's limit: how much I/O is enough for a mean, and what records say of it.
 
-A limit lets bursts pass (block/blk-throttle.c of the kernel): it counts by slices of 0.1 s, all bytes of a
-slice may go at its start, and what a pause leaves unused is there for the next operation. Many small reads
-then go at the speed of memory until one waits. So means count, over seconds of I/O, and what pauses between
-operations leave is used up outside the stopwatch.
+A limit lets bursts pass (block/blk-throttle.c of the kernel): it counts by slices of 0.1 s, and all bytes of
+a slice may go at its start. Many small reads go at the speed of memory until one waits, so means count. They
+can still be shorter than the limit alone would allow, since it also lets pass what pauses between operations
+have left; so records say how long the limit alone would take.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 # Only so many seconds of throttled I/O have a mean that says something.
 ENOUGH_SECONDS = 2.0
-# Operations that take less than this at the limit mostly go at the speed of bursts; a pause saves no more.
+# Operations that take less than this at the limit mostly go at the speed of bursts.
 BURST_SECONDS = 0.1
 # However little each repeat moves, one state has no more of them, and takes no longer to have enough.
 MOST_REPEATS = 1000
 MOST_SECONDS = 60.0
-BLOCK_BYTES = 2**16
 
 Throttle = Mapping[str, Any]
 
@@ -34,13 +30,10 @@ def rate(throttle: Throttle | None, direction: str) -> int | None:
 
 
 class Limiter:
-    """The limit that this process is under, if any; `file` lies on the same file system and may change."""
+    """The limit that this process is under, if any, and when repeats under it are enough."""
 
-    def __init__(self, throttle: Throttle | None = None, file: Path | None = None) -> None:
+    def __init__(self, throttle: Throttle | None = None) -> None:
         self._throttle = throttle
-        self._file = file
-        self._used = time.perf_counter()
-        self._saved = 0.0
         self._deadline = 0.0
 
     def begin(self) -> None:
@@ -53,33 +46,6 @@ class Limiter:
         if limit is None or moved == 0 or repeats >= MOST_REPEATS:
             return True
         return moved >= limit * ENOUGH_SECONDS or time.perf_counter() > self._deadline
-
-    def used(self) -> None:
-        """An operation has ended; from now on the limit saves up."""
-        self._used = time.perf_counter()
-
-    def spend(self, direction: str) -> None:
-        """Move what the limit has left over since the last operation, so that the next has to keep to it."""
-        limit = rate(self._throttle, direction)
-        if limit is None or self._file is None:
-            return
-        self._saved += limit * min(time.perf_counter() - self._used, BURST_SECONDS)
-        count = int(self._saved // BLOCK_BYTES)
-        self._saved -= count * BLOCK_BYTES
-        descriptor = os.open(self._file, os.O_RDWR | os.O_DIRECT)
-        try:
-            blocks = os.fstat(descriptor).st_size // BLOCK_BYTES
-            with mmap.mmap(-1, BLOCK_BYTES) as buffer:
-                # Random, so that no file system makes it smaller.
-                buffer.write(os.urandom(BLOCK_BYTES))
-                move = os.preadv if direction == "read" else os.pwritev
-                for number in range(count):
-                    move(descriptor, [buffer], number % blocks * BLOCK_BYTES)
-            if direction == "write":
-                # Some file systems (btrfs) write directly only in name.
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def recorded(row: dict[str, Any], throttle: Throttle | None, device_counted: bool) -> dict[str, Any]:

@@ -61,14 +61,11 @@ class _Session:
         self.rows: list[Row] = []
 
     def timed_selection(self, opened: OpenArray, box: Box, state: str, repeat: int) -> Row:
-        if state != "warm":
-            self._context.limiter.spend("read")
         before = self._counters.read()
         started = perf_counter_ns()
         result = opened.read(box)
         stopped = perf_counter_ns()
         after = self._counters.read()
-        self._context.limiter.used()
         self._read.append((state, repeat, box, _digest(result)))
         row: Row = {
             "state": state,

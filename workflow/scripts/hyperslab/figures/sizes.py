@@ -18,6 +18,8 @@ from hyperslab.report.format import megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
 COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}
+# Kinds of cases whose files the generator makes, chunk by chunk in row-major order.
+GENERATED = ("read", "reduce")
 COLUMNS = ["file_bytes", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
 
 
@@ -29,7 +31,7 @@ def files(view: View) -> pd.DataFrame:
     """
     whole = {name for name, case in view.study["cases"].items() if case["shape"] == view.study["shape"]}
     rows = view.measurements[view.measurements["case"].isin(whole)]
-    written = rows["kind"] != "read"
+    written = ~rows["kind"].isin(GENERATED)
     rows = rows.assign(index_predicted_bytes=rows["index_predicted_bytes"].mask(written), second=written)
     rows = rows.sort_values("second", kind="stable")
     # An error is of what was read: of all files of a layout the largest counts.
@@ -46,7 +48,7 @@ def disagreements(view: View) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for column, computed in COMPUTED.items():
         rows = view.measurements
-        rows = rows[rows["kind"] == "read"] if column == "index_bytes" else rows
+        rows = rows[rows["kind"].isin(GENERATED)] if column == "index_bytes" else rows
         wrong = rows[rows[computed].notna() & (rows[column] != rows[computed])]
         for layout, row in wrong.drop_duplicates("layout").set_index("layout").iterrows():
             text = f"{column.removesuffix('_bytes')} {row[column]:,.0f} bytes, computed {row[computed]:,.0f}"

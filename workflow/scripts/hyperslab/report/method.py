@@ -52,7 +52,8 @@ requested what HDF5 asked the kernel for, device what the device delivered, read
 
 Throttled: A limit on a site's I/O lets bursts pass, so that the median of small operations is that of a
 burst. Cold reads and writes there are repeated until {ENOUGH_SECONDS:g} s of I/O at the limit are done, and
-compared by the mean of each round.
+compared by the mean of each round, or by what the limit alone takes where pauses between operations made
+the mean smaller.
 
 Noise: A fixed computation and direct reads before and after each cell; a cell is noisy where one lies
 further from the site's median than max(5 MAD, 25 %).
@@ -70,7 +71,8 @@ SUMMARY_COLUMNS: dict[str, str] = {
     "mean_s": "seconds, mean of the round's repeats",
     "max_s": "seconds, largest of the round's repeats",
     "first_access_s": "seconds of repeat 0: the first selection after opening",
-    "typical_s": "seconds, what stands for the round: median, or mean of throttled cold reads and writes",
+    "typical_s": "seconds, what stands for the round: the median; of throttled cold reads and writes the "
+    "mean, and at least what the limit alone takes",
     "throttled_s": "seconds that the site's limit alone would take for all repeats; empty without one",
     "throttle_artefact": COLUMNS["throttle_artefact"],
     "rounds": "number of rounds of this layout, case, phase and state",

@@ -31,7 +31,8 @@ def throttled(data: Data) -> Check:
     bursts = held[held["throttle_artefact"].astype(bool)].drop_duplicates(RESULT)
     parts = [_limits(site, texts) for site, texts in limits.items()]
     parts.append(
-        "Cold reads and writes are compared by each round's mean, since a limit lets bursts pass: "
+        "Cold reads and writes are compared by each round's mean, and at least what the limit alone takes, "
+        "since it lets bursts pass: "
         f"{len(bursts):,} of {fmt.count(len(held.drop_duplicates(RESULT)), 'result')} need less than "
         f"{BURST_SECONDS:g} s at the limit, so that their median is an artefact."
     )
@@ -53,17 +54,17 @@ def _limits(site: str, texts: set[str]) -> str:
 def _table(held: pd.DataFrame) -> Table:
     """One row a result that a limit held back, with medians over its rounds."""
     grouped = held.groupby(RESULT, sort=False, observed=True)
-    found = grouped[["mean_s", "median_s", "n"]].median()
+    found = grouped[["n", "typical_s", "mean_s", "median_s"]].median()
     least, artefact = grouped["throttled_s"].min(), grouped["throttle_artefact"].any()
     body = [
         [
-            *key[:4], fmt.whole(row["n"]), fmt.seconds(row["mean_s"]), fmt.seconds(row["median_s"]),
+            *key[:4], fmt.whole(row["n"]), *(fmt.seconds(value) for value in row.iloc[1:]),
             fmt.seconds(least[key]), "yes" if artefact[key] else "no",
         ]
         for key, row in found.iterrows()
     ]  # fmt: skip
-    columns = ["Site", "Layout", "Case", "State", "#Repeats", "#Mean", "#Median", "#At the limit",
-               "Median of bursts"]  # fmt: skip
+    columns = ["Site", "Layout", "Case", "State", "#Repeats", "#Compared", "#Mean", "#Median",
+               "#At the limit", "Median of bursts"]  # fmt: skip
     note = (
         "Medians over rounds. At the limit: seconds that the limit alone would take for all repeats of a "
         "round, the least of the rounds."
