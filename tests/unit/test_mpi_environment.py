@@ -91,7 +91,7 @@ def test_ranks_take_the_launcher_of_the_mpi_that_they_were_built_with(
 
 def test_the_launcher_is_that_of_the_configuration_else_of_the_executor() -> None:
     assert environment.launcher("local") == "mpirun"
-    assert environment.launcher("slurm") == "srun"
+    assert environment.launcher("slurm") == "srun --overlap"
     assert environment.launcher("slurm", "mpiexec --bind-to core") == "mpiexec --bind-to core"
 
 

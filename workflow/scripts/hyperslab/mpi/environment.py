@@ -11,6 +11,8 @@ DIRECTORY = Path(".venv-mpi")
 MADE = DIRECTORY / "made"
 LAUNCHER = DIRECTORY / "launcher"
 MPIRUN = "mpirun"
+# Beside the step of the job that measures and waits for them.
+SRUN = "srun --overlap"
 
 
 def _said(file: Path) -> str:
@@ -30,8 +32,8 @@ def missing() -> str | None:
 
 
 def launcher(executor: str, configured: str = "") -> str:
-    """What starts ranks: as configured, else srun under Slurm, else mpirun."""
-    return configured or ("srun" if executor == "slurm" else MPIRUN)
+    """What starts ranks: as configured, else srun in a Slurm job, else mpirun."""
+    return configured or (SRUN if executor == "slurm" else MPIRUN)
 
 
 def resolved(words: list[str]) -> list[str]:
