@@ -39,6 +39,7 @@ lock:
 	@command -v "$(UV)" >/dev/null || { echo "error: make lock needs uv (pip install uv), or name it: make lock UV=/path/to/uv" >&2; exit 1; }
 	$(LOCK) requirements.in -o requirements.lock
 	$(LOCK) requirements-dev.in -o requirements-dev.lock
+	for source in envs/releases/*.in envs/mpi/*.in; do $(LOCK) "$$source" -o "$${source%.in}.lock" || exit 1; done
 	$(or $(wildcard .venv/bin/python),python3) envs/update_pins.py
 
 # Hashes of every Python and machine, and no address: pip's own settings say where packages come from.
@@ -46,7 +47,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--custom-compile-command "make lock" $(LOCK_FLAGS)
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-releases .venv-mpi .venv-mpi.log .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find envs tests workflow -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

@@ -14,7 +14,6 @@ min_version("9.17")
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
-from hyperslab.again import force
 from hyperslab.errors import ConfigurationError
 from hyperslab.plan import ALL_CORES, Plan
 
@@ -36,17 +35,8 @@ except ConfigurationError as error:
 # Rules call `python -m hyperslab.…`: the interpreter that runs Snakemake, or that of a deployed environment.
 shell.prefix(PLAN.shell_prefix(SCRIPTS, deployed=bool(workflow.deployment_settings.deployment_method)))
 
-# Two timed jobs never share a node or a file system, unless a site asks for it: so many slots each.
-for slot, limit in PLAN.slots.items():
-    if slot not in workflow.global_resources:
-        workflow.register_resource(slot, limit)
-
-# Results that were asked for again, or that are gone.
-force(workflow, PLAN.forced())
-
-for line in PLAN.outlook():
-    sys.stderr.write(f"hyperslab: {line}\n")
-PLAN.sweep()
+# Slots that keep timed jobs apart, results to be made again, what is left out and what dead jobs left behind.
+PLAN.settle(workflow)
 
 
 wildcard_constraints:
@@ -74,8 +64,12 @@ onerror:
 
 
 include: "rules/data.smk"
+include: "rules/releases.smk"
 include: "rules/generate.smk"
 include: "rules/measure.smk"
+include: "rules/mpi.smk"
 include: "rules/batches.smk"
 include: "rules/summarise.smk"
+include: "rules/claims.smk"
 include: "rules/report.smk"
+include: "rules/rewrite.smk"

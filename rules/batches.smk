@@ -7,6 +7,7 @@ for site in PLAN.submitted:
             f"batch_{site['name']}"
         input:
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            environments=lambda wildcards: ancient(PLAN.environments(wildcards.study)),
         output:
             f"results/{{study}}/batches/{site['name']}/{{batch}}.json",
         log:

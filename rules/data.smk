@@ -6,9 +6,13 @@ rule donor:
     input:
         lambda wildcards: PLAN.study(wildcards.study).donor_files(),
     output:
-        "results/{study}/donor.npy",
+        # Another donor or shape is another file: where Snakemake makes one file anew, it overlooks that the
+        # parameters of what depends on it (ancient) have changed, too.
+        "results/{study}/donor.{donor}.npy",
     log:
-        "results/{study}/logs/donor.log",
+        "results/{study}/logs/donor.{donor}.log",
+    wildcard_constraints:
+        donor=r"[0-9a-f]{8}",
     conda:
         "../envs/measure.yaml"
     params:

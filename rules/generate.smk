@@ -8,6 +8,8 @@ for site in PLAN.direct:
         input:
             # A donor made again holds the same values, so it makes no file stale.
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            # Another release of HDF5, where the layout names one; the process goes on in it by itself.
+            environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
         output:
             temp(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5"),
         log:

@@ -9,6 +9,8 @@ for site in PLAN.direct:
             # The test file of a read case; a write case makes its own.
             file=lambda wildcards, site=site["name"]: PLAN.test_file(wildcards, site),
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            # Another release of HDF5, where the layout names one; the process goes on in it by itself.
+            environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:

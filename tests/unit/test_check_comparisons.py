@@ -1,9 +1,10 @@
-"""Equals are seldom told apart, a planted delay is found, and the order of layouts correlates between runs."""
+"""Equals are seldom told apart, a planted delay is found, and two runs agree on the order of layouts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+
 from check_comparisons import delayed, rank_correlation, told_apart
 
 NAMES = [f"{m}x{m}x{n}" for m in (1, 2, 4) for n in (128, 512)]

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from pyimzml.ImzMLWriter import ImzMLWriter
 
+from hyperslab import specification
+from hyperslab.donor_paths import identity
 from hyperslab.donors import DonorError, check, prepare
+from hyperslab.study import LoadedStudy
 from hyperslab.values import Donor, open_values
 
 SHAPE = (3, 4, 50)
@@ -118,3 +121,78 @@ def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:
         writer.addSpectrum(np.arange(7.0), np.arange(7.0), (1, 2))
     with pytest.raises(DonorError, match="5 to 7 values"):
         check(dataset({"path": str(tmp_path / "ragged.imzML")}))
+
+
+# ---- paths with variables
+
+
+def test_a_path_may_hold_variables_and_name_the_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = write_hdf5(tmp_path)
+    monkeypatch.setenv("HYPERSLAB_TEST_DONOR", f"{given['path']}::/entry/counts")
+    monkeypatch.setenv("HYPERSLAB_TEST_PLACE", str(tmp_path))
+    forms: list[dict[str, Any]] = [
+        {"path": "$HYPERSLAB_TEST_DONOR"},
+        {"path": "${HYPERSLAB_TEST_PLACE}/donor.h5::/entry/counts"},
+        {"path": "$HYPERSLAB_TEST_PLACE/donor.h5", "dataset": "/entry/counts"},
+    ]
+    for number, donor in enumerate(forms):
+        check(dataset(donor))
+        prepare(dataset(donor), tmp_path / f"{number}.npy")
+        assert np.array_equal(np.load(tmp_path / f"{number}.npy"), VALUES)
+        assert identity(donor) in ("donor.h5::/entry/counts", "donor.h5")
+
+
+def test_a_variable_that_is_not_set_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYPERSLAB_TEST_DONOR", raising=False)
+    donor = {"path": "$HYPERSLAB_TEST_DONOR"}
+    said = (
+        r"^\$HYPERSLAB_TEST_DONOR: the environment variable HYPERSLAB_TEST_DONOR is not set; it should name"
+    )
+    with pytest.raises(DonorError, match=said):
+        check(dataset(donor))
+    with pytest.raises(DonorError, match=said):
+        prepare(dataset(donor), tmp_path / "kept.npy")
+    assert identity(donor) is None
+
+
+def test_a_path_without_variables_is_its_own_identity(tmp_path: Path) -> None:
+    # Specifications of results that are already there hold nothing more.
+    assert identity(write_npy(tmp_path)) is None
+
+
+STUDY = """
+title: t
+dataset: {axes: [x, y, z], shape: [3, 4, 50], donor: {path: %s}}
+layouts: {c: }
+cases: {w: {write: whole}}
+"""
+
+
+def specified(directory: Path, path: str) -> dict[str, Any]:
+    """The specification of a cell of a study with the donor `path`."""
+    (directory / "mine.yaml").write_text(STUDY % path, encoding="utf-8")
+    return specification.cell_specification(LoadedStudy(directory / "mine.yaml"), "c", "w", "r0")
+
+
+def test_a_specification_says_which_file_a_variable_stood_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "$HYPERSLAB_TEST_DONOR"
+    monkeypatch.setenv(variable[1:], str(tmp_path / "one.npy"))
+    one = specified(tmp_path, variable)
+    assert one["dataset"]["donor"] == {"path": variable, "file": "one.npy"}
+    monkeypatch.setenv(variable[1:], str(tmp_path / "two.npy"))
+    two = specified(tmp_path, variable)
+    monkeypatch.delenv(variable[1:])
+    unknown = specified(tmp_path, variable)
+    assert unknown["dataset"]["donor"] == {"path": variable}
+    # Another donor is another array; where none is known, results of any can be shown.
+    digest = specification.digest
+    assert [specification.agrees(digest(today), one) for today in (one, two, unknown)] == [True, False, True]
+    assert not specification.agrees(digest(one), unknown)
+    assert not specification.agrees(None, one)
+    plain = specified(tmp_path, str(tmp_path / "one.npy"))
+    assert plain["dataset"]["donor"] == {"path": str(tmp_path / "one.npy")}
+    assert not specification.agrees(digest(unknown), plain)

@@ -290,6 +290,8 @@ def test_no_test_file_is_larger_than_foreseen(tmp_path: Path, libver: str) -> No
         ["shuffle", "gzip", "fletcher32"],
         ["lzf"],
         [{"szip": 8}, "fletcher32", "fletcher32"],
+        [{"blosc2": "lz4"}, "bzip2"],
+        [{"bitshuffle": "zstd"}, "lz4", "fletcher32"],
     ]
     layouts = {
         f"{number}.{size}": {"chunks": [1, 1, size], "filters": chosen}

@@ -147,7 +147,7 @@ def test_every_column_of_a_read_cell(tmp_path: Path) -> None:
     for name, value in expected.items():
         assert table[name].tolist() == [value] * 5, name
     for name in FILE_COLUMNS:
-        value = record["file"][name]
+        value = record["file"].get(name)
         assert table[name].isna().all() if value is None else table[name].tolist() == [value] * 5, name
     measured = {(row["state"], row["repeat"]): row for row in record["repeats"]}
     names = [name for name in record["repeats"][0] if name in COLUMNS and name not in ("state", "repeat")]

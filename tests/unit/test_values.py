@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hyperslab.selections import Box
-from hyperslab.values import ConstantPerSpectrum, Donor, MixedIndices, Values, donor_runs, open_values
+from hyperslab.values import ConstantPerSpectrum, Counts, Donor, MixedIndices, Values, donor_runs, open_values
 
 DTYPES = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"]
 
@@ -226,6 +228,48 @@ def test_donor_is_mapped_and_not_read_into_memory(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(np, "load", noted)
     Donor((5, 5), str(tmp_path / "donor.npy"))
     assert [type(array) for array in loaded] == [np.memmap]
+
+
+def test_a_donor_goes_to_another_process_as_a_path(tmp_path: Path) -> None:
+    donor = np.random.default_rng(1).integers(0, 9, (50, 60, 70), dtype=np.uint16)
+    np.save(tmp_path / "donor.npy", donor)
+    values = Donor((60, 60, 80), str(tmp_path / "donor.npy"), (5, 6, 7))
+    sent = pickle.dumps(values)
+    assert len(sent) < 1000
+    assert np.array_equal(whole(pickle.loads(sent)), whole(values))
+
+
+# ---- counts
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "float32", "float64"])
+def test_counts_are_the_same_small_whole_numbers_in_every_type(dtype: str) -> None:
+    found = whole(Counts((6, 7, 500), dtype))
+    assert found.dtype == np.dtype(dtype)
+    assert found.tolist() == whole(Counts((6, 7, 500), "uint16")).tolist()
+    assert (found.min(), found.max() < 127) == (0, True)
+    assert found.mean() == pytest.approx(Counts.MEAN - 0.5, abs=0.2)
+
+
+def test_gzip_makes_a_third_of_counts_whatever_the_chunk() -> None:
+    values = Counts((20, 20, 4096), "uint16")
+    ratios = []
+    for extent in ((1, 1, 2048), (4, 4, 2048), (10, 10, 128)):
+        block = values.block((3, 2, 100), extent)
+        ratios.append(block.nbytes / len(zlib.compress(block.tobytes(), 4)))
+    assert all(2.5 < ratio < 3.5 for ratio in ratios)
+
+
+def test_no_plane_and_no_spectrum_of_counts_passes_for_another() -> None:
+    found = whole(Counts((10, 10, 400), "uint16"))
+    planes = {found[:, :, z].tobytes() for z in range(400)}
+    spectra = {found[x, y].tobytes() for x in range(10) for y in range(10)}
+    assert (len(planes), len(spectra)) == (400, 100)
+    assert whole(Counts((10, 10, 400), "uint16")).tolist() == found.tolist()
+    box = Box((2, 3, 17), (5, 6, 99))
+    assert (
+        Counts((10, 10, 400), "uint16").block(box.origin, box.extent).tolist() == found[box.slices()].tolist()
+    )
 
 
 # ---- by name

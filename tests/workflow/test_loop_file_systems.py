@@ -94,7 +94,7 @@ def test_throttle_limits_only_who_joins_the_group(
     directory: Path, require: Callable[[str | None], None]
 ) -> None:
     try:
-        loop_file_systems.blkio_hierarchy()
+        loop_file_systems.io_hierarchy()
     except loop_file_systems.LoopError as error:
         require(str(error))
     assert script("up", directory, "--size", "300M", "portal=ext4").returncode == 0

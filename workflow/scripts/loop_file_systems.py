@@ -28,8 +28,9 @@ examples
   loop_file_systems.py down --dir /scratch/loops
 
 `up` prints a fragment for config/sites.yaml and keeps it in DIR/sites.yaml. `throttle` prints the path of a
-cgroup (version 1, blkio); a process that writes its id into cgroup.procs there, before it opens a file, gets
-at most so many bytes per second. Needs root. Sizes are bytes or end in K, M, G, T (powers of 1024).
+cgroup (version 1, blkio; or version 2, io); a process that writes its id into cgroup.procs there, before it
+opens a file, gets at most so many bytes per second. Needs root. Sizes are bytes or end in K, M, G, T (powers
+of 1024).
 """
 
 
@@ -183,13 +184,21 @@ class Loops:
         if not devices:
             raise LoopError(f"{name} is not mounted here; there are: {', '.join(self.mounted) or 'none'}")
         number = os.stat(devices[0]).st_rdev
-        group = blkio_hierarchy() / f"hyperslab-{name}-{os.major(number)}-{os.minor(number)}"
+        device = f"{os.major(number)}:{os.minor(number)}"
+        hierarchy, version = io_hierarchy()
+        group = hierarchy / f"hyperslab-{name}-{device.replace(':', '-')}"
         self.mounted[name].cgroup = str(group)
         self.save()
+        if version == 2:
+            # Without the memory controller nobody knows whose dirty pages are written back.
+            (hierarchy / "cgroup.subtree_control").write_text("+io +memory")
         group.mkdir(exist_ok=True)
+        if version == 2:
+            (group / "io.max").write_text(f"{device} rbps={read or 'max'} wbps={write or 'max'}")
+            return str(group)
         for direction, limit in {"read": read, "write": write}.items():
-            rule = f"{os.major(number)}:{os.minor(number)} {limit or 0}"  # 0 lifts a limit
-            (group / f"blkio.throttle.{direction}_bps_device").write_text(rule)
+            # 0 lifts a limit
+            (group / f"blkio.throttle.{direction}_bps_device").write_text(f"{device} {limit or 0}")
         return str(group)
 
     def down(self, names: list[str]) -> None:
@@ -221,14 +230,17 @@ def mount_points(devices: list[str]) -> Iterator[str]:
             yield re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4])
 
 
-def blkio_hierarchy() -> Path:
-    """Where the version 1 block-I/O controller is mounted; LoopError where there is none."""
+def io_hierarchy() -> tuple[Path, int]:
+    """Where the block-I/O controller is mounted, and the version of its cgroups; LoopError where nowhere."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         mount, _, system = line.partition(" - ")
         kind, _, options = system.split(maxsplit=2)
+        top = Path(mount.split()[4])
         if kind == "cgroup" and "blkio" in options.split(","):
-            return Path(mount.split()[4])
-    raise LoopError("no cgroup version 1 blkio controller is mounted here: nothing can be throttled")
+            return top, 1
+        if kind == "cgroup2" and "io" in (top / "cgroup.controllers").read_text().split():
+            return top, 2
+    raise LoopError("no cgroup controller of block I/O is mounted here: nothing can be throttled")
 
 
 def missing(*kinds: str) -> str | None:

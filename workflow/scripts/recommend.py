@@ -5,27 +5,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab.recommend import recommend, size_bound
+from hyperslab.recommend import Recommendation, recommend, size_bound
 from hyperslab.tables import read_summary
 
 
 def main(summary: str, params: Mapping[str, Any], output: str) -> None:
     """Write recommendation.json."""
     chosen = params["recommendation"]
+    rows = read_summary(summary)
+    # Fast and small, but other values: nothing to choose for someone who did not ask for it.
+    excluded = list(chosen.get("excluded", ()))
+    reasons = dict.fromkeys(excluded, "its filter is lossy (recommendation.lossy: true lets it in)")
     sites = recommend(
-        read_summary(summary),
+        rows[~rows["layout"].isin(excluded)],
         chosen["weights"],
         size_bound(params["raw_bytes"], chosen["size_bound"]),
         states=chosen["states"],
         contiguous=params["contiguous"],
         automatic=params["automatic"],
     )
+    alone = set(rows["site"]) - {entry.site for entry in sites}
+    reason = "every layout is lossy"
+    sites += [Recommendation(site, "main", {}, None, reason=reason) for site in sorted(alone)]
     answer = {
         "contiguous": params["contiguous"],
         "automatic": params["automatic"],
-        "sites": [entry.to_dict() for entry in sites],
+        "sites": [_without(entry.to_dict(), reasons) for entry in sites],
     }
     Path(output).write_text(json.dumps(answer, indent=1), encoding="utf-8")
+
+
+def _without(entry: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """The recommendation of a site that also says which layouts were not considered, and why."""
+    return {**entry, "left_out": {**(entry["left_out"] or {}), **reasons}} if reasons else entry
 
 
 if __name__ == "__main__":

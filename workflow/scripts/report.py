@@ -46,6 +46,7 @@ def main(job: Any) -> None:
             *map(tuple, job.params.wanted),
             *confirming(read(inputs.confirming) if inputs.get("confirming") else {}),
         ],
+        read(inputs.claims) if inputs.get("claims") else None,
     )
     Path(job.output[0]).write_text(render(page), encoding="utf-8")
 

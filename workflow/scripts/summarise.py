@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.batches import parse
-from hyperslab.statistics import noisy, overlaps, summarise
+from hyperslab.statistics import bursts, noisy, overlaps, summarise
 from hyperslab.tables import context_of, rows_of, tidy
 
 CELL = ["site", "layout", "case", "phase", "round"]
 
 
 def with_flags(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with noisy cells and overlapping intervals marked; both are judged cell by cell."""
+    """The table with noisy cells, overlapping intervals and medians of bursts marked, cell by cell."""
     cells = table.drop_duplicates(CELL).copy()
     flagged = pd.Series(False, index=cells.index)
     for probe in ("probe_compute_s", "probe_read_s"):
@@ -24,7 +24,11 @@ def with_flags(table: pd.DataFrame) -> pd.DataFrame:
     clock = cells.rename(columns={"began_boottime_s": "start", "ended_boottime_s": "end"})
     cells["overlap"] = overlaps(clock[["boot_id", "start", "end"]]).to_numpy() if len(cells) else False
     marks = table[CELL].merge(cells[[*CELL, "noisy", "overlap"]], on=CELL, how="left", validate="many_to_one")
-    return table.assign(noisy=marks["noisy"].to_numpy(), overlap=marks["overlap"].to_numpy())
+    return table.assign(
+        noisy=marks["noisy"].to_numpy(),
+        overlap=marks["overlap"].to_numpy(),
+        throttle_artefact=bursts(table),
+    )
 
 
 def build(

@@ -72,6 +72,13 @@ def fit_blocks(logs: pd.DataFrame) -> BlockFit:
     return BlockFit(names, effect, rounds, variance, freedom, share, spread, part)
 
 
+def weighted_factor(fit: BlockFit, weights: Floats) -> Floats:
+    """Variance of weighted sums of layout effects over the residual one; `weights` (K, L) add up to 0."""
+    shift = weights @ fit.share
+    factor: Floats = (weights**2 / fit.rounds).sum(axis=1) + ((shift @ fit.spread) * shift).sum(axis=1)
+    return factor
+
+
 def contrasts(fit: BlockFit, first: ArrayLike, second: ArrayLike, alpha: float = ALPHA) -> pd.DataFrame:
     """Layout `first` over layout `second` for each pair of positions in `fit.layouts`; all pairs, one family.
 
@@ -87,8 +94,11 @@ def contrasts(fit: BlockFit, first: ArrayLike, second: ArrayLike, alpha: float =
     """
     i, j = np.asarray(first, dtype=np.intp), np.asarray(second, dtype=np.intp)
     difference = fit.effect[i] - fit.effect[j]
-    shift = fit.share[i] - fit.share[j]
-    factor = 1 / fit.rounds[i] + 1 / fit.rounds[j] + ((shift @ fit.spread) * shift).sum(axis=1)
+    weights: Floats = np.zeros((len(i), len(fit.layouts)))
+    pair = np.arange(len(i))
+    np.add.at(weights, (pair, i), 1.0)
+    np.add.at(weights, (pair, j), -1.0)
+    factor = weighted_factor(fit, weights)
     rounds = np.minimum(fit.rounds[i], fit.rounds[j])
     usable = (rounds >= MIN_ROUNDS) & (fit.part[i] == fit.part[j]) & (fit.freedom > 0)
     error = np.where(usable, np.maximum(np.sqrt(fit.variance * factor), ROUNDING), math.nan)

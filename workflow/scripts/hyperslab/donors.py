@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab.donor_paths import NotThere, located
+
 SLAB_BYTES = 64 * 2**20
 
 
@@ -104,12 +106,19 @@ def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager
     return OPENERS[path.suffix.lower()](path, dataset)
 
 
+def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
+    """File and dataset of a donor; raises DonorError where the path cannot be known."""
+    try:
+        return located(donor)
+    except NotThere as reason:
+        raise DonorError(str(reason)) from None
+
+
 def check(spec: dict[str, Any]) -> None:
     """Raises DonorError where the donor of a dataset specification cannot fill it."""
-    donor = spec["donor"]
-    path = Path(donor["path"])
+    path, dataset = _located(spec["donor"])
     try:
-        with open_donor(path, donor.get("dataset")) as array:
+        with open_donor(path, dataset) as array:
             _check_shape(path, array, spec)
     except (OSError, ValueError) as error:
         raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
@@ -141,9 +150,9 @@ def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.
 
 def prepare(spec: dict[str, Any], output: Path) -> None:
     """Write the part of the donor that a dataset specification uses to `output`, slab by slab."""
-    donor, dtype = spec["donor"], np.dtype(spec["dtype"])
-    path = Path(donor["path"])
-    with open_donor(path, donor.get("dataset")) as array:
+    dtype = np.dtype(spec["dtype"])
+    path, dataset = _located(spec["donor"])
+    with open_donor(path, dataset) as array:
         _check_shape(path, array, spec)
         held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
         target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)

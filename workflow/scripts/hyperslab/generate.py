@@ -13,7 +13,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab import formats, limits, locks, machine, roots
+from hyperslab import formats, limits, locks, machine, releases, roots
+from hyperslab.companions import remove_companions
 from hyperslab.roots import root_of
 from hyperslab.values import open_values
 
@@ -30,9 +31,8 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
         with locks.alone(root):
             began = machine.now()
             started = perf_counter_ns()
-            way = formats.load(spec["layout"]["format"]).generate(
-                str(path), spec, open_values(spec["dataset"], donor)
-            )
+            format_ = formats.load(spec["layout"]["format"])
+            way = format_.generate(str(path), spec, open_values(spec["dataset"], donor))
             descriptor = os.open(path, os.O_RDONLY)
             os.fsync(descriptor)
             os.close(descriptor)
@@ -42,7 +42,7 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
                 "node": machine.node_name(),
                 "began": began,
                 "ended": machine.now(),
-                "peak_memory_bytes": peak_memory_bytes(),
+                "peak_memory_bytes": peak_memory_bytes() + format_.workers_memory_bytes(),
             }
         Path(f"{path}{NOTE}").write_text(json.dumps(note), encoding="utf-8")
     except BaseException:
@@ -51,10 +51,12 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
 
 
 def remove_test_file(path: Path) -> None:
-    """Remove a test file and its note, if they are there."""
-    for name in (path, Path(f"{path}{NOTE}")):
+    """Remove a test file, its note and what belongs to it elsewhere, if they are there."""
+    # Ranks may have a file each, named after it.
+    for name in (path, Path(f"{path}{NOTE}"), *path.parent.glob(f"{path.name}.part*")):
         with suppress(FileNotFoundError):
             name.unlink()
+    remove_companions(path)
 
 
 def peak_memory_bytes() -> int:
@@ -97,11 +99,13 @@ def main() -> None:
     """Entry point."""
     options = arguments(__doc__ or "").parse_args()
     stop_cleanly(options.file)
+    spec = json.loads(options.specification)
     try:
-        generate(json.loads(options.specification), options.file, options.donor)
+        releases.enter(spec)
+        generate(spec, options.file, options.donor)
     except MemoryError as error:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(limits.memory_error(error))}")
-    except OSError as error:
+    except (OSError, formats.Unavailable) as error:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
 
 

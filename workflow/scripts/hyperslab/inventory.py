@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import specification
-from hyperslab.batches import Batch, estimated_seconds, split
+from hyperslab.batches import Batch, split
 from hyperslab.confirm import finalists
 from hyperslab.errors import ConfigurationError
+from hyperslab.estimates import estimated_seconds
 from hyperslab.planned_study import ROUND, PlannedStudy
 from hyperslab.reach import node_count
 from hyperslab.records import read_record

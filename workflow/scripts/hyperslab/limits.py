@@ -4,35 +4,74 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 # What one process of a batch leaves to the Snakemakes around it, in MB (10^6).
 SNAKEMAKES_MB = 650
-# Files of a cgroup that say how its I/O is throttled (version 1, version 2).
-THROTTLES = (
-    "blkio.throttle.read_bps_device",
-    "blkio.throttle.write_bps_device",
-    "blkio.throttle.read_iops_device",
-    "blkio.throttle.write_iops_device",
-    "io.max",
-)
+# Files of a cgroup that say how its I/O is throttled -> what they limit (version 1; version 2 names it).
+THROTTLES = {
+    "blkio.throttle.read_bps_device": "rbps",
+    "blkio.throttle.write_bps_device": "wbps",
+    "blkio.throttle.read_iops_device": "riops",
+    "blkio.throttle.write_iops_device": "wiops",
+    "io.max": "",
+}
 
 
-def join_cgroup(directory: str | None) -> dict[str, str] | None:
-    """Move this process into a cgroup; returns its limits by file ("major:minor value"), None without one.
+def join_cgroup(directory: str | None, devices: Collection[str]) -> dict[str, Any] | None:
+    """Move this process into a cgroup; returns what it limits (`limits_of`), None without one.
 
-    Raises OSError where it cannot be joined, for an unthrottled time must not pass for a throttled one.
+    Raises OSError where it cannot be joined or limits nothing.
     """
     if directory is None:
         return None
+    found = limits_of(directory, devices)
+    (Path(directory) / "cgroup.procs").write_text(str(os.getpid()))
+    return found
+
+
+def limits_of(directory: str, devices: Collection[str]) -> dict[str, Any]:
+    """What a cgroup limits on `devices` ("major:minor").
+
+    Keys: `cgroup`, `limits` (the text of each of its files), and `read_bytes_per_s`, `write_bytes_per_s`,
+    `reads_per_s`, `writes_per_s` (None: no limit). Raises OSError where it limits none of the devices or is
+    not there, for an unthrottled time must not pass for a throttled one.
+    """
     group = Path(directory)
-    (group / "cgroup.procs").write_text(str(os.getpid()))
-    found = {}
+    if not group.is_dir():
+        raise FileNotFoundError(f"there is no cgroup {directory}")
+    texts = {}
     for name in THROTTLES:
         with suppress(OSError):
-            found[name] = (group / name).read_text().strip()
-    return found
+            texts[name] = (group / name).read_text().strip()
+    found = dict(rules(texts, devices))
+    if not found:
+        where = ", ".join(devices) or "no block device"
+        raise OSError(f"the cgroup {directory} limits no I/O of the file system under test ({where})")
+    return {
+        "cgroup": directory,
+        "limits": texts,
+        "read_bytes_per_s": found.get("rbps"),
+        "write_bytes_per_s": found.get("wbps"),
+        "reads_per_s": found.get("riops"),
+        "writes_per_s": found.get("wiops"),
+    }
+
+
+def rules(texts: Mapping[str, str], devices: Collection[str]) -> Iterator[tuple[str, int]]:
+    """("rbps", limit) and the like for `devices`, from the text of each file of a cgroup."""
+    for name, text in texts.items():
+        for line in text.splitlines():
+            device, *values = line.split()
+            if device not in devices:
+                continue
+            for value in values:
+                kind, _, limit = value.rpartition("=")
+                if limit != "max":
+                    yield kind or THROTTLES[name], int(limit)
 
 
 def memory_error(error: MemoryError) -> MemoryError:

@@ -7,10 +7,12 @@ import platform
 import sys
 import time
 from contextlib import suppress
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hyperslab import pagecache
+from hyperslab import mounts, pagecache, striping
 
 
 def describe_machine() -> dict[str, Any]:
@@ -24,6 +26,19 @@ def describe_machine() -> dict[str, Any]:
         "reclaims_by_itself": _reclaim(),
         "residency": _residency(),
     }
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, two hardware threads of one core counted once."""
+    allowed = os.sched_getaffinity(0)
+    found = set()
+    for number in allowed:
+        topology = Path(f"/sys/devices/system/cpu/cpu{number}/topology")
+        try:
+            found.add(tuple((topology / name).read_text() for name in ("physical_package_id", "core_id")))
+        except OSError:
+            return len(allowed)
+    return len(found)
 
 
 def node_name() -> str:
@@ -68,38 +83,25 @@ def _reclaim() -> bool:
 
 
 def describe_file_system(root: str) -> dict[str, Any]:
-    """Type, source, mount options, block size, free space and read-ahead of the file system of `root`."""
-    path = Path(root).resolve()
-    mount = {"type": "unknown", "source": "unknown", "options": ""}
-    best = -1
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        point = fields[4].encode().decode("unicode_escape")
-        separator = fields.index("-")
-        inside = str(path) == point or str(path).startswith(point.rstrip("/") + "/")
-        # The deepest mount point that contains the path wins, the later of two on one point.
-        if inside and len(point) >= best:
-            best = len(point)
-            kind, source, options = fields[separator + 1 : separator + 4]
-            mount = {"type": kind, "source": source, "options": f"{fields[5]},{options}"}
-    space = os.statvfs(path)
+    """What is recorded of the file system of `root`: type, source, options, sizes in bytes, striping."""
+    mount = mounts.mount_of(root)
+    space = os.statvfs(root)
     return {
-        **mount,
+        "type": mount.type,
+        "source": mount.source,
+        "options": mount.options,
         "block_bytes": space.f_bsize,
         "free_bytes": space.f_bavail * space.f_frsize,
-        "read_ahead_bytes": _read_ahead(os.stat(path).st_dev),
-        "memory_resident": mount["type"] in ("tmpfs", "ramfs"),
-        # Caches beyond this node's (servers, hosts) cannot be emptied from here.
+        "read_ahead_bytes": mounts.read_ahead_bytes(root),
+        "memory_resident": mount.in_memory,
+        "fuse": mount.fuse,
+        "network": mount.network,
+        "striping": striping.describe(root, mount.type),
+        # Elsewhere another process or another machine reads from the device.
+        "device_counted": not (mount.fuse or mount.network),
+        # Caches beyond this node's (servers, hosts, a FUSE program) cannot be emptied from here.
         "server_cache": "not controlled",
     }
-
-
-def _read_ahead(device: int) -> int | None:
-    info = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
-    try:
-        return int(info.read_text()) * 1024
-    except (OSError, ValueError):
-        return None
 
 
 def describe_versions() -> dict[str, str]:
@@ -113,7 +115,19 @@ def describe_versions() -> dict[str, str]:
         "hdf5": ".".join(str(part) for part in h5py.h5.get_libversion()),
         "numpy": np.__version__,
         "executable": Path(sys.executable).name,
+        # Filters beyond HDF5's own; a release's environment may lack the package.
+        **{name: metadata.version(name) for name in ("hdf5plugin",) if find_spec(name)},
     }
+
+
+def largest_memory_bytes() -> int:
+    """The largest resident memory of this program so far.
+
+    Not by getrusage: what a process inherits across fork and exec counts there, so that a small one started
+    by a large one seems large.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) * 1024
 
 
 def now() -> dict[str, Any]:

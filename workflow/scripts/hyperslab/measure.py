@@ -10,7 +10,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab import PROTOCOL, cases, formats, limits, locks, machine, pagecache, probes, roots
+from hyperslab import (
+    PROTOCOL,
+    cases,
+    formats,
+    limits,
+    locks,
+    machine,
+    mounts,
+    pagecache,
+    probes,
+    releases,
+    roots,
+)
+from hyperslab.companions import remove_companions
 from hyperslab.generate import (
     NOTE,
     arguments,
@@ -20,10 +33,13 @@ from hyperslab.generate import (
     stop_cleanly,
 )
 from hyperslab.records import partial, write_record
+from hyperslab.throttling import Limiter, recorded
 from hyperslab.values import open_values
 
 
-def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, Any]:
+def measure(
+    spec: dict[str, Any], path: Path, donor: str | None, launcher: str | None = None
+) -> dict[str, Any]:
     """The record of one cell and round.
 
     Raises VerificationError where data differ, OSError where the file system fails.
@@ -33,7 +49,7 @@ def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, An
     path.parent.mkdir(parents=True, exist_ok=True)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
-    throttle = limits.join_cgroup(described.cgroup)
+    throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))
     file_system = machine.describe_file_system(root)
     context = cases.Context(
         spec,
@@ -41,12 +57,20 @@ def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, An
         str(path),
         open_values(spec["dataset"], donor),
         file_system["memory_resident"],
+        launcher,
+        donor,
+        Limiter(throttle),
     )
     with locks.alone(root) as held:
         pagecache.sync_file_system(root)
         before = probes.probe(root)
         began = machine.now()
-        outcome = cases.load(spec["case"]["kind"])(context)
+        try:
+            context.format.prepare(spec)
+            outcome = cases.load(spec["case"]["kind"])(context)
+        except formats.Unavailable as reason:
+            # That a build lacks what a layout asks for is a result, too.
+            outcome = cases.Outcome([], {"settings": {}}, dict.fromkeys(spec["case"]["states"], str(reason)))
         ended = machine.now()
         after = probes.probe(root)
     return {
@@ -61,12 +85,12 @@ def measure(spec: dict[str, Any], path: Path, donor: str | None) -> dict[str, An
         "root": {"path": root, **asdict(described)},
         "throttle": throttle,
         "file_system": file_system,
-        "versions": machine.describe_versions(),
+        "versions": {**machine.describe_versions(), **outcome.versions},
         "environment": _environment(),
-        "peak_memory_bytes": peak_memory_bytes(),
+        "peak_memory_bytes": peak_memory_bytes() + outcome.workers_memory_bytes,
         "file": outcome.report,
         "skipped": outcome.skipped,
-        "repeats": outcome.repeats,
+        "repeats": [recorded(row, throttle, file_system["device_counted"]) for row in outcome.repeats],
     }
 
 
@@ -86,6 +110,7 @@ def _environment() -> dict[str, str]:
         "SLURM_RESTART_COUNT",
         "OMP_NUM_THREADS",
         "HDF5_PLUGIN_PATH",
+        "BLOSC_NTHREADS",
     )
     return {name: os.environ[name] for name in wanted if name in os.environ}
 
@@ -95,11 +120,13 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--record", required=True, type=Path, help="where the record goes")
     parser.add_argument("--site", required=True, help="name of the site, for the record")
+    parser.add_argument("--launcher", help='what starts MPI ranks, such as "mpirun -n 4"')
     options = parser.parse_args()
     stop_cleanly(options.file, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        record = measure(spec, options.file, options.donor)
+        releases.enter(spec)
+        record = measure(spec, options.file, options.donor, options.launcher)
         write_record(options.record, {"site": options.site, **record})
     except MemoryError as error:
         remove_test_file(options.file)
@@ -112,6 +139,7 @@ def main() -> None:
         raise
     with suppress(FileNotFoundError):
         Path(f"{options.file}{NOTE}").unlink()
+    remove_companions(options.file)
 
 
 if __name__ == "__main__":

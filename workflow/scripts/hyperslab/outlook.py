@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hyperslab.batches import estimated_seconds, total_bytes
+from hyperslab.estimates import estimated_seconds, total_bytes
 from hyperslab.inventory import Inventory
 from hyperslab.planned_study import PlannedStudy
 

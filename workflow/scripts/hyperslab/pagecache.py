@@ -13,6 +13,10 @@ CACHESTAT = 451
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class NotInState(Exception):
+    """The page cache could not be brought into the state that was asked for, or does not tell."""
+
+
 class _Range(ctypes.Structure):
     _fields_ = [("offset", ctypes.c_uint64), ("length", ctypes.c_uint64)]
 
@@ -32,7 +36,12 @@ def _cachestat(descriptor: int) -> _Statistics | None:
 def _mincore(descriptor: int, size: int) -> int:
     """Resident pages by mincore(2), for kernels before 6.5; it reports nothing for files of others."""
     pages = -(-size // PAGE)
-    with mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
+    try:
+        mapped = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
+    except OSError as error:
+        # FUSE with direct I/O keeps no pages and gives no mapping.
+        raise NotInState(f"the kernel does not tell what the page cache holds: {error.strerror}") from None
+    with mapped:
         vector = (ctypes.c_ubyte * pages)()
         # A read-only mapping has no writable buffer for ctypes, so its address comes through numpy.
         import numpy as np
@@ -48,7 +57,10 @@ def method(descriptor: int) -> str:
 
 
 def resident_share(descriptor: int) -> float:
-    """Share of the file's pages that are in the page cache, 0 … 1 (holes of a file never are)."""
+    """Share of the file's pages that are in the page cache, 0 … 1 (holes of a file never are).
+
+    Raises NotInState where the kernel does not tell.
+    """
     size = os.fstat(descriptor).st_size
     if size == 0:
         return 0.0

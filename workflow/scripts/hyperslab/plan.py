@@ -11,13 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import aftermath, again, figures, invocation, leniency, outlook
+from hyperslab import aftermath, again, companions, figures, invocation, leniency, needs, outlook
 from hyperslab.batches import parse
+from hyperslab.case_kinds import MAKE_THEIR_FILE
+from hyperslab.claims.catalogue import TARGET
 from hyperslab.confirm import CONFIRMING, RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
 from hyperslab.inventory import Inventory
 from hyperslab.planned_study import PHASE, PlannedStudy
 from hyperslab.reach import left_out
+from hyperslab.report import templates
+from hyperslab.rewriting import choice
 from hyperslab.sites import check_reader, check_roots, load_sites, prepare_root
 
 # More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
@@ -25,7 +29,7 @@ ALL_CORES = 1024
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
 # What of the configuration a run inside this one is given.
-FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure")
+FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi")
 
 
 class Plan(Inventory):
@@ -40,7 +44,8 @@ class Plan(Inventory):
         sites_file = self._sites_file(Path(directory), str(config.get("sites", DEFAULT_SITES)))
         batched = str(config.get("batched", ""))
         sites = load_sites(sites_file, batched)
-        self.measuring = bool(config.get("measure", True))
+        # The page of all claims shows what there is.
+        self.measuring = bool(config.get("measure", True)) and TARGET not in self.invocation.targets
         out = left_out(sites, self.invocation, self.measuring, batched, bool(config.get("local", False)))
         super().__init__(Path(directory), sites, sites_file, out, batched)
         self.default = str(config["study"])
@@ -49,10 +54,15 @@ class Plan(Inventory):
         self._remeasure = str(config.get("remeasure", ""))
         self._config = {key: config[key] for key in FORWARDED if key in config}
         targets = [target for target in self.invocation.targets if target.startswith("results/")]
-        named = {target.split("/")[1] for target in targets if target.count("/") > 1} or {self.default}
-        self.targeted = sorted(named)
+        named = {target.split("/")[1] for target in targets if target.count("/") > 1}
+        if not named and TARGET not in targets:
+            named = {self.default}
+        # A file that is rewritten to a named layout needs no site.
+        self.targeted = sorted(name for name in named if choice.measures(self.study(name), targets))
         for name in self.targeted:
             self._check(self.study(name))
+        for name, layout in choice.targets(targets):
+            choice.check(self.study(name), layout)
 
     @staticmethod
     def _sites_file(directory: Path, named: str) -> Path:
@@ -83,7 +93,8 @@ class Plan(Inventory):
         ]
         if not here or not self.invocation.main:
             return
-        check_roots(study, here, self.sites, self.sites_file)
+        beside = needs.metadata_sites(study, self.sites, self.sites_file)
+        check_roots(study, list(dict.fromkeys([*here, *beside])), self.sites, self.sites_file)
         if study.dataset.donor:
             from hyperslab.donors import DonorError, check
 
@@ -92,10 +103,23 @@ class Plan(Inventory):
             except DonorError as error:
                 raise ConfigurationError(study.file, "dataset.donor", str(error)) from None
         if not self.invocation.dry_run:
-            for site in here:
+            for site in dict.fromkeys([*here, *beside]):
                 prepare_root(self.sites, site, self.sites_file, self.concurrency)
 
     # What a run makes again, clears away, and says of itself
+
+    def settle(self, workflow: Any) -> None:
+        """Tell Snakemake's `workflow` what cannot be said in rules, and the user what this run is about.
+
+        Two timed jobs never share a node or a file system, unless a site asks for it: so many slots each.
+        """
+        for slot, limit in self.slots.items():
+            if slot not in workflow.global_resources:
+                workflow.register_resource(slot, limit)
+        again.force(workflow, self.forced())
+        for line in self.outlook():
+            print(f"hyperslab: {line}", file=sys.stderr)
+        self.sweep()
 
     def forced(self) -> set[str]:
         """Files that this run makes again (see again.py); the jobs that Snakemake starts force nothing."""
@@ -210,7 +234,7 @@ class Plan(Inventory):
         """Everything that the report is made of; figures exist where a site has results to draw."""
         planned, here = self.study(study), f"results/{study}"
         inputs: dict[str, Any] = {
-            "template": str(self.directory / "workflow" / "report" / "report.html.j2"),
+            "template": [templates.REPORT, *templates.SHARED],
             "measurements": f"{here}/measurements.parquet",
             "summary": f"{here}/summary.csv",
             "context": [f"{here}/context.json"],
@@ -218,6 +242,8 @@ class Plan(Inventory):
             "recommendation": f"{here}/recommendation.json",
             "figures": self.figures(study),
         }
+        if planned.claims:
+            inputs["claims"] = f"{here}/claims.json"
         if planned.study.recommendation.confirm_rounds and planned.read_cases():
             inputs["confirmation"] = f"{here}/confirmation.parquet"
             inputs["confirming"] = f"{here}/confirmation.json"
@@ -239,6 +265,7 @@ class Plan(Inventory):
             "executing": self.invocation.executing,
         }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
+        exported[companions.VARIABLE] = json.dumps(needs.roots_by_file_system(self.sites))
         path = "" if deployed else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
         exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
         # Snakemake fills in what stands in braces.
@@ -267,11 +294,24 @@ class Plan(Inventory):
 
     def donor(self, study: str) -> list[str]:
         """The prepared donor of a study, or nothing."""
-        return [f"results/{study}/donor.npy"] if self.study(study).dataset.donor else []
+        planned = self.study(study)
+        return [f"results/{study}/donor.{planned.donor_digest}.npy"] if planned.dataset.donor else []
+
+    def environment(self, wildcards: Any) -> list[str]:
+        """The environment of the release that a layout names, or nothing."""
+        return needs.environments([self.study(wildcards.study).layouts[wildcards.layout]])
+
+    def environments(self, study: str) -> list[str]:
+        """Those of all releases that a study names: a batch's node may have no way to a package index."""
+        return needs.environments(self.study(study).layouts.values())
+
+    def ranks(self, wildcards: Any) -> int:
+        """MPI ranks of a case of ranks."""
+        return int(self.study(wildcards.study).cases[wildcards.case]["workers"])
 
     def test_file(self, wildcards: Any, site: str) -> list[str]:
         """The test file that a read case measures; a write case makes its own."""
-        if self.study(wildcards.study).cases[wildcards.case]["kind"] == "write":
+        if self.study(wildcards.study).cases[wildcards.case]["kind"] in MAKE_THEIR_FILE:
             return []
         root = self.sites[site]["root"]
         return [f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}.h5"]
@@ -293,5 +333,5 @@ class Plan(Inventory):
 
     def measure_priority(self, wildcards: Any, site: str) -> float:
         """Above every generate for a file that waits, else that of its round."""
-        waits = self.study(wildcards.study).cases[wildcards.case]["kind"] == "read"
+        waits = self.study(wildcards.study).cases[wildcards.case]["kind"] not in MAKE_THEIR_FILE
         return 1000 if waits else self.generate_priority(wildcards, site)

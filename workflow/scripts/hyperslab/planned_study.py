@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hyperslab import figures, specification
+from hyperslab.donor_paths import located
+from hyperslab.filters import lossy
 from hyperslab.report.meta import study_meta
 from hyperslab.study import LoadedStudy
 
@@ -37,13 +40,18 @@ class PlannedStudy(LoadedStudy):
         """The donor's file (and its companion, for imzML)."""
         if not self.dataset.donor:
             raise ValueError(f"study {self.name} has no donor")
-        path = Path(self.dataset.donor.path)
+        path, _ = located(self.dataset.donor.model_dump())
         companions = [path.with_suffix(".ibd")] if path.suffix.lower() == ".imzml" else []
         return [str(path), *map(str, companions)]
 
     def dataset_json(self) -> str:
         """The dataset as JSON, for the donor's preparation."""
-        return specification.text(self.dataset.model_dump(exclude_none=True))
+        return specification.text(specification.dataset(self))
+
+    @cached_property
+    def donor_digest(self) -> str:
+        """Tells what is prepared of one donor from what is of another."""
+        return hashlib.sha256(self.dataset_json().encode()).hexdigest()[:8]
 
     def cells(self, site: str, round_: str) -> list[tuple[str, str, str]]:
         """(layout, case, round) of every cell of a site in one round."""
@@ -88,8 +96,12 @@ class PlannedStudy(LoadedStudy):
         return score.model_dump(exclude_none=True) if score else None
 
     def recommendation_settings(self) -> dict[str, Any]:
-        """Weights, states and size bound of the recommendation."""
-        return self.study.recommendation.model_dump(exclude={"confirm_rounds"})
+        """Weights, states and size bound of the recommendation, and the layouts it must not choose."""
+        chosen = self.study.recommendation
+        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy"})
+        changing = [name for name, layout in self.layouts.items() if lossy(layout["filters"])]
+        # Only where it says something, or every study's recommendation would be made again.
+        return {**kept, "excluded": changing} if changing and not chosen.lossy else kept
 
     def read_cases(self) -> list[str]:
         """Names of the read cases: those measured again in confirming rounds."""

@@ -38,13 +38,25 @@ def ensure_probe_file(root: str) -> Path:
     return path
 
 
+def _opened(path: Path) -> tuple[int, bool]:
+    """An open file, and whether reads go past the page cache; some file systems refuse only at the read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    except OSError:
+        return os.open(path, os.O_RDONLY), False
+    try:
+        with mmap.mmap(-1, BLOCK) as buffer:
+            os.preadv(descriptor, [buffer], 0)
+    except OSError:
+        os.close(descriptor)
+        return os.open(path, os.O_RDONLY), False
+    return descriptor, True
+
+
 def _random_reads(root: str) -> tuple[float, bool]:
     """Median seconds of one random 4 KiB read of the probe file, and whether past the page cache."""
     path = ensure_probe_file(root)
-    try:
-        descriptor, direct = os.open(path, os.O_RDONLY | os.O_DIRECT), True
-    except OSError:
-        descriptor, direct = os.open(path, os.O_RDONLY), False
+    descriptor, direct = _opened(path)
     try:
         # Direct reads need an aligned buffer, and a mapping is aligned to a page.
         with mmap.mmap(-1, BLOCK) as buffer:

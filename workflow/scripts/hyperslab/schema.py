@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from hyperslab.errors import NAME_PATTERN
+from hyperslab.claims.schema import Claim
+from hyperslab.filter_schema import Filter
 from hyperslab.formats import FORMATS
+from hyperslab.knobs import Settings as Settings
+from hyperslab.releases import RELEASES
+from hyperslab.strict import Count as Count
+from hyperslab.strict import Name as Name
+from hyperslab.strict import Strict as Strict
+from hyperslab.strict import Whole as Whole
+from hyperslab.teams import Counts, Parallel, check_team
 
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-# Strict, or `yes` would be the number 1.
-Whole = Annotated[int, Field(strict=True)]
-Count = Annotated[Whole, Field(gt=0)]
 DType = Literal[
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"
 ]
@@ -21,26 +25,35 @@ ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in get_args(DType)}
 State = Literal["cold", "warm", "session"]
 Strategy = Literal["whole", "chunk", "spectrum", "spectra-block"]
 Chunks = list[Count | Literal["all"]] | Literal["auto"]
-Selection = dict[Name, Count | Literal["all"]]
+Extent = Count | Literal["all"]
 Block = dict[Name, Count | Literal["all", "chunk"]]
 # What pydantic would report form by form, in one sentence.
 CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
-SELECTION_FORMS = "a mapping of axes to extents or 'all', such as {z: 25}"
+SELECTION_FORMS = (
+    "a mapping of axes to extents, 'all' or {extent, step, block}, such as {z: 25} or "
+    "{y: {extent: 100, step: 4, block: 2}}"
+)
 WRITE_FORMS = (
     f"one of {', '.join(get_args(Strategy))}, or a mapping of axes to extents, 'all' or 'chunk', "
     "such as {x: 1, y: chunk, z: all}"
 )
+REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
 LARGEST_BYTES = 2**62
+# Columns of which a source may give numbers (tables.COLUMNS).
+Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
 # Fields of a case of which it has exactly one (case_kinds.py).
-KINDS = ("read", "write")
-# What szip takes where a study names no block (formats/filters.py).
-SZIP_BLOCK = 16
+KINDS = ("read", "write", "objects", "reduce", "parallel")
 
 
-class Strict(BaseModel):
-    """A mapping in which a misspelt key is an error."""
+class Stride(Strict):
+    """Of every `step` elements along an axis the first `block`, within an extent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    extent: Extent = "all"
+    step: Annotated[Whole, Field(ge=2)]
+    block: Count = 1
+
+
+Selection = dict[Name, Extent | Stride]
 
 
 class DonorFile(Strict):
@@ -57,7 +70,7 @@ class Dataset(Strict):
     axes: list[Name]
     shape: list[Count]
     dtype: DType = "uint16"
-    fill: Literal["mixed", "constant-per-spectrum"] = "mixed"
+    fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = "mixed"
     donor: DonorFile | None = None
 
     @model_validator(mode="after")
@@ -68,6 +81,8 @@ class Dataset(Strict):
             raise ValueError("HDF5 knows at most 32 dimensions")
         if self.nbytes > LARGEST_BYTES:
             raise ValueError(f"shape {self.shape} is beyond any file system")
+        if self.fill == "random-below-256" and self.dtype == "int8":
+            raise ValueError("fill random-below-256 needs a dtype that holds 255, not int8")
         if self.donor and self.donor.window and len(self.donor.window) != len(self.shape):
             raise ValueError(f"donor.window needs {len(self.shape)} extents, one an axis")
         return self
@@ -83,48 +98,15 @@ class Dataset(Strict):
         return math.prod(self.shape) * self.itemsize
 
 
-class Filter(Strict):
-    """One HDF5 filter with its parameters."""
-
-    name: Literal["gzip", "shuffle", "fletcher32", "lzf", "szip"]
-    level: Annotated[Whole, Field(ge=0, le=9)] | None = None
-    block: Annotated[Whole, Field(ge=2, le=32)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        # "gzip" and {gzip: 4} read better in a study than {name: gzip, level: 4}.
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict) and len(value) == 1 and "name" not in value:
-            ((name, parameter),) = value.items()
-            return {"name": name, ("block" if name == "szip" else "level"): parameter}
-        return value
-
-    @model_validator(mode="after")
-    def _fitting_parameter(self) -> Filter:
-        if self.level is not None and self.name != "gzip":
-            raise ValueError(f"{self.name} has no level; only gzip has one (0 to 9)")
-        if self.block is not None and self.name != "szip":
-            raise ValueError(f"{self.name} has no block; only szip has one (even, 2 to 32)")
-        if self.block is not None and self.block % 2:
-            raise ValueError(f"szip's block should be even (2 to 32), not {self.block}")
-        return self
-
-
-class Settings(Strict):
-    """Library settings in force while a file is written and read."""
-
-    chunk_cache_bytes: Annotated[Whole, Field(ge=0)] = 8 * 2**20
-    chunk_cache_slots: Count = 8191
-    chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] = 0.75
-    sieve_bytes: Count = 65536
-    libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] = "earliest"
-
-
 def _known_format(name: str) -> str:
     if name not in FORMATS:
         raise ValueError(f"should be {' or '.join(map(repr, FORMATS))}")
+    return name
+
+
+def _known_release(name: str) -> str:
+    if name not in RELEASES:
+        raise ValueError(f"should be {' or '.join(map(repr, RELEASES))} (in quotes)")
     return name
 
 
@@ -137,6 +119,14 @@ class Layout(Strict):
     filters: list[Filter] = []
     settings: dict[str, Any] = {}
     label: str | None = None
+    storage: Literal["compact"] | None = None
+    release: Annotated[str, AfterValidator(_known_release)] | None = None
+
+    @model_validator(mode="after")
+    def _compact_is_whole(self) -> Layout:
+        if self.storage and (self.chunks or self.filters):
+            raise ValueError("compact storage has neither chunks nor filters")
+        return self
 
 
 class Grid(Strict):
@@ -155,11 +145,21 @@ class Grid(Strict):
 
 
 class Case(Strict):
-    """What is timed: a selection (`read`) or a write strategy (`write`)."""
+    """What is timed: a selection, a write strategy, many small datasets, or what several workers do."""
 
     title: str | None = None
     read: Selection | None = Field(default=None, description=SELECTION_FORMS)
     write: Strategy | Block | None = Field(default=None, description=WRITE_FORMS)
+    # The axis of which each index becomes a dataset of its own.
+    objects: Name | None = None
+    # The variance of a run of planes, split along an axis among workers; how many, one case each.
+    reduce: Selection | None = Field(default=None, description=REDUCE_FORMS)
+    parallel: Parallel | None = None
+    processes: Counts | None = None
+    ranks: Counts | None = None
+    split: Name | None = None
+    pattern: Literal["checkerboard"] | None = None
+    memory_dtype: DType | None = None
     states: list[State] = ["cold", "warm"]
     repeats: dict[Literal["cold", "warm", "session", "write"], Count] = {}
     layouts: list[str] = ["*"]
@@ -169,7 +169,13 @@ class Case(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Case:
         if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
-            raise ValueError("a case has either `read` (a selection) or `write` (a strategy)")
+            raise ValueError(
+                "a case has either `read` (a selection), `write` (a strategy), `objects` (an axis), `reduce` "
+                "(a number of planes) or `parallel` (what ranks write and read)"
+            )
+        check_team(self)
+        if self.read is None and (self.pattern or self.memory_dtype):
+            raise ValueError("only a `read` case has a pattern or a memory_dtype")
         if len(set(self.states)) != len(self.states) or not self.states:
             raise ValueError("states: each of cold, warm, session at most once, at least one")
         return self
@@ -204,6 +210,8 @@ class Recommendation(Strict):
     weights: dict[str, Annotated[float, Field(ge=0)]] = {}
     states: list[State] = ["cold"]
     size_bound: Annotated[float, Field(gt=0)] = 1.15
+    # Whether a layout that changes values may be recommended.
+    lossy: Annotated[bool, Field(strict=True)] = False
     confirm_rounds: Annotated[Whole, Field(ge=0)] = 3
 
 
@@ -226,5 +234,8 @@ class Study(Strict):
     score: Score | None = None
     recommendation: Recommendation = Recommendation()
     tradeoff: list[str] = []
+    claims: dict[Name, Claim] = {}
+    # The source's own numbers, shown beside the measured ones: case -> layout -> statistic.
+    published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = {}
     # other-node: a file is written on another node of the job than reads it.
     reader: Literal["any", "other-node"] = "any"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.statistics import FILE_COLUMNS
+from hyperslab.statistics import FILE_COLUMNS, typical_column
 
 TIME_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s")
 FILE_STATISTICS = tuple(name for name in FILE_COLUMNS if name.endswith("_bytes"))
@@ -113,7 +113,8 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
 
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
-    """Layout -> median over rounds of the criterion's statistic.
+    """Layout -> median over rounds of the criterion's statistic; a throttled median is one of bursts, so
+    that there the mean stands for it (see `statistics.summarise`).
 
     `rows` are one site and phase of a summary; `criteria`, all of the score, say whose files count: another
     case may be measured on an array of another shape.
@@ -123,7 +124,8 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
         rows = rows[rows["case"].isin(cases)]
     if criterion.timed:
         rows = rows[rows["state"] == site_state(rows, str(criterion.state))]
-    return rows.groupby("layout", observed=True)[criterion.statistic].median()
+    name = typical_column(rows) if criterion.statistic == "median_s" else criterion.statistic
+    return rows.groupby("layout", observed=True)[name].median()
 
 
 def absolute_score(

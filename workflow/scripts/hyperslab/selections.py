@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,10 @@ class Box:
         return tuple(
             slice(start, start + width) for start, width in zip(self.origin, self.extent, strict=True)
         )
+
+    def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What is selected of the `block` that the box covers: all of it."""
+        return block
 
     def permuted(self, order: Sequence[int]) -> Box:
         """The same box with its axes in `order`."""
@@ -40,3 +47,69 @@ def random_boxes(
     highest = np.asarray(shape) - np.asarray(extent)
     origins = rng.integers(0, highest, size=(count, len(shape)), endpoint=True)
     return [Box(tuple(int(start) for start in origin), tuple(extent)) for origin in origins]
+
+
+@dataclass(frozen=True)
+class Pattern(Box):
+    """Blocks at regular steps inside a box: of every `step` elements the first `block`, per axis.
+
+    A checkerboard has the same blocks once more, shifted by one block along every stepped axis; there, a step
+    is two blocks. An axis that is taken whole has step and block 1. Extents are multiples of the steps.
+    """
+
+    step: tuple[int, ...]
+    block: tuple[int, ...]
+    checkerboard: bool = False
+
+    def permuted(self, order: Sequence[int]) -> Pattern:
+        """The same pattern with its axes in `order`."""
+
+        def turned(values: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(values[axis] for axis in order)
+
+        return Pattern(
+            turned(self.origin), turned(self.extent), turned(self.step), turned(self.block), self.checkerboard
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of what is read: selected elements per axis; of a checkerboard one-dimensional."""
+        axes = zip(self.extent, self.step, self.block, strict=True)
+        counts = tuple(extent // step * block for extent, step, block in axes)
+        return (2 * math.prod(counts),) if self.checkerboard else counts
+
+    def parts(self) -> list[Pattern]:
+        """The patterns without a checkerboard that make up this one."""
+        shift = [block if step > 1 else 0 for step, block in zip(self.step, self.block, strict=True)]
+        shifted = tuple(start + by for start, by in zip(self.origin, shift, strict=True))
+        origins = [self.origin, shifted] if self.checkerboard else [self.origin]
+        return [Pattern(origin, self.extent, self.step, self.block) for origin in origins]
+
+    def indices(self) -> list[npt.NDArray[np.int64]]:
+        """Selected indices along each axis, ascending, of a pattern without a checkerboard."""
+        return [
+            (start + np.arange(0, extent, step)[:, None] + np.arange(block)).reshape(-1)
+            for start, extent, step, block in zip(
+                self.origin, self.extent, self.step, self.block, strict=True
+            )
+        ]
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which elements of the box are selected."""
+        chosen = np.zeros(self.extent, bool)
+        for part in self.parts():
+            inside = (found - start for found, start in zip(part.indices(), self.origin, strict=True))
+            chosen[np.ix_(*inside)] = True
+        return chosen
+
+    def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What this pattern selects of the `block` that its box covers."""
+        return block[self.mask()].reshape(self.shape)
+
+
+def endless_boxes(
+    shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator
+) -> Iterator[Box]:
+    """The `count` boxes of `random_boxes`, then further ones, drawn when they are asked for."""
+    while True:
+        yield from random_boxes(shape, extent, count, rng)

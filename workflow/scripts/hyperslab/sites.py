@@ -17,6 +17,8 @@ from pydantic import Field, model_validator
 from hyperslab import chunks as arithmetic
 from hyperslab import roots, striping
 from hyperslab.errors import ConfigurationError, read_yaml, validate
+from hyperslab.filters import largest_chunk_bytes
+from hyperslab.needs import room_bytes
 from hyperslab.schema import Count, Name, Strict, Whole
 from hyperslab.study import LoadedStudy
 
@@ -194,18 +196,16 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
 
 
 def largest_file_bytes(study: LoadedStudy) -> int:
-    """An upper bound of the largest test file: whole unfiltered chunks, their index, and a little."""
-    largest = 0
+    """An upper bound of the largest test file: whole chunks that no filter shrinks, their index, a little."""
+    largest, itemsize = 0, study.dataset.itemsize
     for layout in study.layouts.values():
         size = study.dataset.nbytes
         if layout["chunks"]:
             shape = study.dataset.shape
-            size += arithmetic.padding_bytes(shape, layout["chunks"], study.dataset.itemsize)
             chunks = arithmetic.chunk_count(shape, layout["chunks"])
-            # What cannot be compressed grows by up to 0.1 % and 12 bytes a chunk (H5Z_DEFLATE_SIZE_ADJUST).
-            size += len(layout["filters"]) * (size // 1000 + 16 * chunks)
+            size = chunks * largest_chunk_bytes(layout["filters"], layout["chunks"], itemsize)
             size += arithmetic.btree_nodes(chunks) * arithmetic.btree_node_bytes(len(shape))
-        largest = max(largest, size)
+        largest = max(largest, size + room_bytes(study, layout))
     return largest + 2**16
 
 

@@ -8,13 +8,23 @@ from typing import Any
 
 from hyperslab import PROTOCOL
 from hyperslab.case_kinds import SPECIFIED
+from hyperslab.donor_paths import identity
 from hyperslab.study import LoadedStudy
+
+
+def dataset(study: LoadedStudy) -> dict[str, Any]:
+    """Shape, type and content of the array; of a donor given by a variable also which file that is here."""
+    described = study.dataset.model_dump(exclude_none=True)
+    if donor := described.get("donor"):
+        found = identity(donor)
+        described["donor"] = {**donor, **({"file": found} if found else {})}
+    return described
 
 
 def content(study: LoadedStudy, layout: str) -> dict[str, Any]:
     """What decides the bytes of a test file: dataset and layout (of the whole array)."""
-    dataset = study.dataset.model_dump(exclude_none=True)
-    return {"dataset": dataset, "layout": {k: v for k, v in study.layouts[layout].items() if k != "label"}}
+    described = {key: value for key, value in study.layouts[layout].items() if key != "label"}
+    return {"dataset": dataset(study), "layout": described}
 
 
 def file_specification(study: LoadedStudy, layout: str, case: str) -> dict[str, Any]:
@@ -41,6 +51,17 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
 def text(spec: dict[str, Any]) -> str:
     """A specification as canonical JSON: equal specifications have equal texts."""
     return json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def agrees(expected: str | None, spec: dict[str, Any]) -> bool:
+    """Whether a specification has the hash `expected`; where that knows no donor's file, with any."""
+    if expected is None or expected == digest(spec):
+        return expected is not None
+    described = spec["dataset"]
+    if "file" not in described.get("donor", {}):
+        return False
+    anonymous = {key: value for key, value in described["donor"].items() if key != "file"}
+    return expected == digest({**spec, "dataset": {**described, "donor": anonymous}})
 
 
 def digest(spec: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 A round is a block: every cell once, in shuffled order, with new files in new processes. Repeats inside one
 process share that process's luck, so the statistic is the natural logarithm of a round's median time, and its
-error the deviation between rounds, pooled over the cells (layouts) of a site, case, phase and state.
+error the deviation between rounds, pooled over the cells (layouts) of a site, case, phase and state. Where a
+limit holds I/O back but lets bursts pass, the mean of a round's cold reads or writes stands for its median.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from hyperslab.blocks import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
+from hyperslab.throttling import BURST_SECONDS
 
 KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
 FAMILY = ["site", "case", "kind", "phase", "state"]
@@ -22,7 +24,10 @@ FILE_COLUMNS = [
     "file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes", "remainder_bytes",
     "chunks", "chunk_shape", "filters", "grid_m", "grid_n",
 ]  # fmt: skip
-ROUND_COLUMNS = ["n", "min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s"]
+ROUND_COLUMNS = ["n", "min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s", "typical_s"]
+THROTTLE_COLUMNS = ["throttled_s", "throttle_artefact"]
+# States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
+THROTTLED_STATES = ("cold", "write")
 POOLED_COLUMNS = ["rounds", "pooled_median_s", "pooled_low_s", "pooled_high_s", "pooled_sd_log"]
 
 
@@ -31,18 +36,19 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
 
     Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
     the round's own statistics (`ROUND_COLUMNS`, quartiles by linear interpolation) those of the cell over
-    its rounds (`POOLED_COLUMNS`): `pooled_median_s` is the geometric mean of the round medians,
-    `pooled_sd_log` the deviation of log medians between rounds pooled over the family, and low and high the
-    95 % t interval of the cell alone (not of a ratio: use `compare`), NaN under three rounds. Nothing is
-    dropped: choose rows before calling. Raises ValueError for missing columns, a time that is not positive,
-    or a repeat that appears twice.
+    its rounds (`POOLED_COLUMNS`). `typical_s` stands for a round: its median, or of cold reads and writes
+    that a limit holds back their mean, and at least what the limit alone takes (`throttled_s`).
+    `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `pooled_sd_log` the deviation of their
+    logs between rounds pooled over the family, and low and high the 95 % t interval of the cell alone (not of
+    a ratio: use `compare`), NaN under three rounds. Nothing is dropped: choose rows before calling. Raises
+    ValueError for missing columns, a time that is not positive, or a repeat that appears twice.
     """
     missing = [name for name in [*KEYS, "repeat", "time_s"] if name not in measurements]
     if missing:
         raise ValueError(f"measurements lack the columns {', '.join(missing)}")
     present = [name for name in FILE_COLUMNS if name in measurements]
     if measurements.empty:
-        return pd.DataFrame(columns=[*KEYS, *ROUND_COLUMNS, *POOLED_COLUMNS, *present])
+        return pd.DataFrame(columns=[*KEYS, *ROUND_COLUMNS, *THROTTLE_COLUMNS, *POOLED_COLUMNS, *present])
     times = measurements["time_s"]
     if not (np.isfinite(times) & (times > 0)).all():
         raise ValueError("every time_s must be a positive, finite number of seconds")
@@ -57,18 +63,40 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     first = measurements[measurements["repeat"] == 0]
     summary["first_access_s"] = first.set_index(KEYS)["time_s"]
     summary[present] = grouped[present].first()
+    summary[THROTTLE_COLUMNS] = math.nan, False
+    if "throttled_s" in measurements:
+        summary["throttled_s"] = grouped["throttled_s"].sum(min_count=1)
+        summary["throttle_artefact"] = bursts(measurements).groupby([measurements[key] for key in KEYS]).any()
     summary = summary.reset_index()
+    means = (summary["throttled_s"] > 0) & summary["state"].isin(THROTTLED_STATES)
+    # What the limit alone takes is what a mean falls short of that profits from pauses between operations.
+    at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
+    summary["typical_s"] = summary["median_s"].where(~means, at_least)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")
-    return summary[[*KEYS, *ROUND_COLUMNS, *POOLED_COLUMNS, *present]]
+    return summary[[*KEYS, *ROUND_COLUMNS, *THROTTLE_COLUMNS, *POOLED_COLUMNS, *present]]
+
+
+def by_mean(summary: pd.DataFrame) -> bool:
+    """Whether means stand for the rounds in these rows of a summary, or some of them."""
+    held = summary[summary["state"].isin(THROTTLED_STATES)]
+    return bool((held["throttled_s"].astype(float) > 0).any())
+
+
+def typical_column(summary: pd.DataFrame) -> str:
+    """The column that stands for a round: `typical_s`, or in a summary without it the median."""
+    return "typical_s" if "typical_s" in summary else "median_s"
 
 
 def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
-    """Layouts x rounds of log `median_s`; NaN where a layout lacks a round; ValueError for duplicates."""
+    """Layouts x rounds of log `typical_s` (of `median_s`, in a summary without it).
+
+    NaN where a layout lacks a round; raises ValueError for duplicates.
+    """
     if rows.duplicated(["layout", "round"]).any():
         raise ValueError("a layout has the same round twice: select one site, case, kind, phase and state")
-    return np.log(rows.pivot(index="layout", columns="round", values="median_s"))
+    return np.log(rows.pivot(index="layout", columns="round", values=typical_column(rows)))
 
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
@@ -155,6 +183,16 @@ def noisy(probes: pd.Series) -> pd.Series:
     median = probes.median()
     deviation = (probes - median).abs()
     return deviation > max(5 * deviation.median(), 0.25 * median)
+
+
+def bursts(measurements: pd.DataFrame) -> pd.Series:
+    """Which repeats belong to a cell and state that a limit held back, but mostly not when it mattered.
+
+    A limit lets short bursts pass: where the median repeat takes less than `BURST_SECONDS` at the limit
+    (`throttled_s`), the median time is that of a burst, and only the mean says what the limit allows.
+    """
+    grouped = measurements.groupby(KEYS, observed=True)["throttled_s"]
+    return (grouped.transform("median") < BURST_SECONDS) & (grouped.transform("sum") > 0)
 
 
 def overlaps(intervals: pd.DataFrame, shared: str = "boot_id") -> pd.Series:

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from hyperslab.machine import describe_file_system
+from hyperslab.mounts import mount_of
 
 CEPH = ("stripe_count", "stripe_unit", "object_size")
+# The least size of an object, in bytes, that striping asks for: CephFS's own default.
+CEPH_OBJECT_BYTES = 4 * 2**20
 
 
 class StripingError(Exception):
@@ -31,7 +34,8 @@ def _ceph(root: str, count: int, size_bytes: int | None) -> None:
     try:
         if size_bytes:
             # A layout is only taken as a whole that fits: objects are whole numbers of stripe units.
-            text = f"stripe_unit={size_bytes} stripe_count={count} object_size={max(size_bytes, 4 * 2**20)}"
+            object_size = size_bytes * -(-CEPH_OBJECT_BYTES // size_bytes)
+            text = f"stripe_unit={size_bytes} stripe_count={count} object_size={object_size}"
             os.setxattr(root, "ceph.dir.layout", text.encode())
         else:
             os.setxattr(root, "ceph.dir.layout.stripe_count", str(count).encode())
@@ -48,14 +52,19 @@ APPLY: dict[str, Callable[[str, int, int | None], None]] = {
 }
 
 
-def apply(root: str, count: int, size_bytes: int | None) -> None:
-    """Have new files below `root` striped over `count` targets in pieces of `size_bytes`; StripingError."""
-    kind = describe_file_system(root)["type"]
+def check(root: str) -> str:
+    """The type of the file system of `root`; StripingError where it, or this machine, knows no striping."""
+    kind = mount_of(root).type
     if kind not in APPLY:
         raise StripingError(f"a {kind} file system knows no striping; {', '.join(APPLY)} do")
     if kind == "lustre" and shutil.which("lfs") is None:
         raise StripingError("`lfs` of Lustre is not installed here")
-    APPLY[kind](root, count, size_bytes)
+    return kind
+
+
+def apply(root: str, count: int, size_bytes: int | None) -> None:
+    """Have new files below `root` striped over `count` targets in pieces of `size_bytes`; StripingError."""
+    APPLY[check(root)](root, count, size_bytes)
 
 
 def describe(path: str, kind: str) -> dict[str, Any] | None:
@@ -67,6 +76,8 @@ def describe(path: str, kind: str) -> dict[str, Any] | None:
             found = dict(zip(words, words[1:], strict=False))
             return {"count": found.get("stripe_count"), "size_bytes": found.get("stripe_size")}
     if kind in APPLY:
-        with suppress(OSError):
-            return {name: int(os.getxattr(path, f"ceph.dir.layout.{name}").decode()) for name in CEPH}
+        # Only a directory that was given a layout tells it; those below inherit it.
+        for directory in (Path(path), *Path(path).absolute().parents):
+            with suppress(OSError):
+                return {name: int(os.getxattr(directory, f"ceph.dir.layout.{name}")) for name in CEPH}
     return None

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import chunks as arithmetic
-from hyperslab.case_kinds import RESOLVERS, CaseMistake
+from hyperslab.case_kinds import RESOLVERS, CaseMistake, check_layout
+from hyperslab.claims.resolve import resolve_claims
 from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
-from hyperslab.schema import SZIP_BLOCK, Case, Layout, Settings, Study
+from hyperslab.filters import refusal
+from hyperslab.releases import RELEASES
+from hyperslab.schema import Case, Layout, Settings, Study
+from hyperslab.teams import variants
 
 REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
 
@@ -35,6 +39,8 @@ def _extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
     merged = _extended(others[name], (file, *seen))
     # A mistake in the other study is one of its own file.
     validate(Study, merged, others[name])
+    # Claims are about one study's rows.
+    merged.pop("claims", None)
     for key in ("dataset", "settings", "repeats"):
         if isinstance(content.get(key), dict) and isinstance(merged.get(key), dict):
             content[key] = {**merged[key], **content[key]}
@@ -55,8 +61,9 @@ class LoadedStudy:
         validate(Settings, self.study.settings, file, "settings")
         self.grid_values: dict[str, dict[str, int]] = {}
         self.layouts = self._expand_layouts()
-        self.cases = {name: self._resolve_case(name, case) for name, case in self.study.cases.items()}
+        self.cases = self._expand_cases()
         self._check_criteria()
+        self.claims = resolve_claims(self)
 
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)
@@ -143,25 +150,44 @@ class LoadedStudy:
                 )
         if layout.filters and resolved is None:
             raise self._fail(f"{path}.filters", "filters need chunks; a contiguous dataset cannot have any")
-        for chosen in layout.filters:
-            block = chosen.block or SZIP_BLOCK
-            if chosen.name == "szip" and resolved and math.prod(resolved) < block:
-                raise self._fail(
-                    f"{path}.filters", f"a chunk of {resolved} is smaller than szip's block, {block}"
-                )
+        filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
+        if wrong := refusal(filters, dataset.dtype, resolved or []):
+            raise self._fail(f"{path}.filters", wrong)
         settings = validate(
             Settings, {**self.study.settings, **layout.settings}, self.file, f"{path}.settings"
         )
+        if layout.release and settings.libver in RELEASES[layout.release].unknown_libvers:
+            message = f"HDF5 {layout.release} does not know {settings.libver}"
+            raise self._fail(f"{path}.settings.libver", message)
+        optional = {"storage": layout.storage, "release": layout.release}
         return {
             "format": layout.format,
             "chunks": resolved,
             "order": list(order),
-            "filters": [chosen.model_dump(exclude_none=True) for chosen in layout.filters],
-            "settings": settings.model_dump(),
+            "filters": filters,
+            # What is not given stays out of specifications, and with it out of their hashes.
+            "settings": settings.model_dump(exclude_none=True),
             "label": layout.label,
+            **{key: value for key, value in optional.items() if value is not None},
         }
 
     # Cases
+
+    def _expand_cases(self) -> dict[str, dict[str, Any]]:
+        """Every case resolved; one of several counts of workers becomes one a count, of one family."""
+        cases: dict[str, dict[str, Any]] = {}
+        for given, case in self.study.cases.items():
+            try:
+                expanded = list(variants(given, case, self.dataset))
+            except ValueError as error:
+                raise self._fail(f"cases.{given}", str(error)) from None
+            for name, one in expanded:
+                if name in cases or (name != given and name in self.study.cases):
+                    raise self._fail(f"cases.{given}", f"there is another case {name!r}")
+                cases[name] = self._resolve_case(given, one)
+                if name != given:
+                    cases[name]["family"] = given
+        return cases
 
     def _resolve_case(self, name: str, case: Case) -> dict[str, Any]:
         path = f"cases.{name}"
@@ -189,6 +215,10 @@ class LoadedStudy:
             "repeats": {state: repeats[state] for state in specified["states"]},
         }
         for layout_name in resolved["layouts"]:
+            try:
+                check_layout(case, resolved, self.dataset, self.layouts[layout_name])
+            except CaseMistake as mistake:
+                raise self._fail(f"{path}.{mistake.path}", f"{mistake} (layout {layout_name})") from None
             chunk = self.layouts[layout_name]["chunks"]
             if case.shape and chunk and any(c > s for c, s in zip(chunk, resolved["shape"], strict=True)):
                 raise self._fail(
@@ -213,6 +243,10 @@ class LoadedStudy:
                 raise self._fail(
                     "recommendation.weights", f"no case {name!r}; the study has {', '.join(self.cases)}"
                 )
+        for case, layouts in self.study.published.items():
+            for layout in layouts:
+                if case not in self.cases or layout not in self.cases[case]["layouts"]:
+                    raise self._fail(f"published.{case}.{layout}", "no such case of such a layout here")
         for name in self.study.tradeoff:
             if name not in self.cases or self.cases[name]["kind"] != "read":
                 raise self._fail("tradeoff", f"{name!r} is not a read case of this study")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hyperslab import filters as filter_kinds
 from hyperslab import specification
+from hyperslab.chunks import padding_bytes
 from hyperslab.records import read_record
 
 # column -> what it holds, with its unit; the README's and the report's tables of columns are made from this.
@@ -18,7 +21,7 @@ COLUMNS: dict[str, str] = {
     "site": "name of the site (platform with file system)",
     "layout": "name of the layout",
     "case": "name of the case",
-    "kind": "read or write",
+    "kind": "read, write, objects, reduce or parallel",
     "phase": "main (the study's rounds) or confirm (fresh rounds of the finalists)",
     "round": "number of the round within its phase, from 0",
     "state": "cold, warm or session; library-cold where the file system lies in memory; write",
@@ -28,20 +31,35 @@ COLUMNS: dict[str, str] = {
     "close_s": "seconds to close the file",
     "create_s": "seconds to create file and array (writes)",
     "write_s": "seconds inside the write calls (writes)",
+    "total_s": "seconds from create to close, without fsync: open, write and close of the sources (writes)",
+    "calls": "number of calls that write_s adds up, of objects those of one object each",
+    "call_mean_s": "mean seconds of one of these calls",
+    "call_median_s": "median seconds of one of these calls",
+    "call_max_s": "longest of these calls, in seconds",
     "flush_s": "seconds to flush the library's buffers (writes)",
     "fsync_s": "seconds of fsync after closing (writes)",
     "reference_s": "seconds of a plain write and fsync of the same bytes, just before (writes)",
     "asked_bytes": "bytes of the selection, or of the array written",
     "chunks_touched": "chunks that the selection touches, by arithmetic",
+    "chunks_shared": "chunks among them that more than one worker reads (reductions)",
     "chunk_bytes": "stored bytes of those chunks (of the selection, where contiguous), by arithmetic",
     "requested_bytes": "bytes that the library asked the kernel for (rchar)",
     "requested_reads": "read calls of the library (syscr)",
     "requested_predicted_bytes": "what requested_bytes should be, index included; empty if not predictable",
-    "device_bytes": "bytes that came from the device (read_bytes), read-ahead included; 0 on FUSE",
+    "device_bytes": "bytes that came from the device (read_bytes), read-ahead included; empty where the "
+    "kernel does not count them for the process (FUSE, network file systems)",
     "written_bytes": "bytes that the library handed to the kernel (wchar)",
     "requested_writes": "write calls of the library (syscw)",
+    "processes": "worker processes or MPI ranks that did the operation together; empty for a single process",
+    "physical_cores": "physical cores within their reach",
     "resident_before": "share of the file in the page cache before the operation, 0 to 1",
     "resident_after": "share of the file in the page cache after the operation, 0 to 1",
+    "free_list_bytes": "bytes that the library's free lists held after the operation (objects)",
+    "garbage_collections": "calls of H5garbage_collect during the operation (objects)",
+    "throttled_s": "seconds that the site's limit alone would take for the device bytes (of a write, for "
+    "the written bytes); empty where nothing is throttled",
+    "throttle_artefact": "the cell's repeats in this state need less than 0.1 s at the limit in the median: "
+    "most went at the speed of bursts, and their mean stands for them",
     "noisy": "a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median",
     "overlap": "another timed job ran on this node or file system meanwhile",
     "stale": "measured under another specification or protocol than today's",
@@ -54,13 +72,20 @@ COLUMNS: dict[str, str] = {
     "remainder_bytes": "what is left of the file, in bytes: headers, groups, free space",
     "chunks": "number of chunks in the file (0: contiguous)",
     "chunks_predicted": "the same by arithmetic",
+    "chunks_left_alone": "chunks that a filter left as they were, because it could not treat or shrink them",
+    "ratio_raw": "compression ratio to the array: its bytes over the bytes stored for it",
+    "ratio_padded": "compression ratio to whole chunks: their bytes, edges filled up, over the bytes stored",
+    "error_max": "largest absolute error of what was read of a lossy layout; empty: every byte was right",
+    "error_rms": "root mean square of the error, over every element that was read",
+    "changed_share": "share of the elements read that differ from the array, 0 to 1",
+    "error_bound": "largest absolute error that a lossy layout's filters promise; empty without a promise",
     "adjacent_share": "share of chunks that lie right behind their row-major predecessor",
     "chunk_shape": "chunk extents in array order, such as 4x4x2048, or contiguous",
     "filters": "filters in order, with their parameter",
     "grid_m": "value of the grid's first variable",
     "grid_n": "value of the grid's second variable",
     "generate_s": "seconds in which the test file was made (a shortcut, not a write time)",
-    "writer": "how the test file was made: allocated (shortcut) or plain",
+    "writer": "how the test file was made: allocated or compressed (shortcuts), or plain",
     "probe_compute_s": "the slower of the two fixed computations around the cell, seconds",
     "probe_read_s": "the slower of the two median direct 4 KiB reads around the cell, seconds",
     "node": "node that read (and, for writes, wrote)",
@@ -77,18 +102,36 @@ COLUMNS: dict[str, str] = {
 FILE_COLUMNS = (
     "file_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes",
     "index_predicted_bytes", "remainder_bytes", "chunks", "chunks_predicted", "adjacent_share",
+    "chunks_left_alone", "error_max", "error_rms", "changed_share",
 )  # fmt: skip
 TEXT = {
     "study", "site", "layout", "case", "kind", "phase", "state", "chunk_shape", "filters", "writer", "node",
     "writer_node", "boot_id",
 }  # fmt: skip
 WHOLE = {"round", "repeat"}
-YES_NO = {"noisy", "overlap", "stale"}
+# Settings of a file that the context names; each as the file says it.
+SETTINGS = (
+    "alloc_time", "fill_time", "chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes",
+    "conversion_buffer_bytes", "meta_block_bytes", "metadata_cache", "alignment", "driver", "paging",
+    "garbage_collect_every", "libver", "dtype",
+)  # fmt: skip
+YES_NO = {"noisy", "overlap", "stale", "throttle_artefact"}
 
 
 def filters_text(filters: Iterable[Mapping[str, Any]]) -> str:
     """Filters as one short text, such as "shuffle, gzip 4"."""
-    return ", ".join(" ".join(str(value) for value in chosen.values()) for chosen in filters)
+    return ", ".join(map(filter_kinds.text, filters))
+
+
+def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, float]:
+    """Both compression ratios of an array whose chunks (or whole) take `stored` bytes; {} where unknown."""
+    if not stored or spec["case"]["kind"] == "objects":
+        return {}
+    dataset, chunks = spec["dataset"], spec["layout"]["chunks"]
+    itemsize = np.dtype(dataset["dtype"]).itemsize
+    raw = math.prod(dataset["shape"]) * itemsize
+    padded = raw + (padding_bytes(dataset["shape"], chunks, itemsize) if chunks else 0)
+    return {"ratio_raw": raw / stored, "ratio_padded": padded / stored}
 
 
 def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -108,8 +151,10 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
         "kind": case["kind"],
         "phase": "main" if round_.startswith("r") else "confirm",
         "round": int(round_[1:]),
-        "stale": expected != specification.digest(spec),
+        "stale": not specification.agrees(expected, spec),
         **{name: record["file"].get(name) for name in FILE_COLUMNS},
+        **compression(spec, record["file"].get("stored_bytes")),
+        "error_bound": filter_kinds.promised_error(layout["filters"]),
         "chunk_shape": "x".join(map(str, layout["chunks"])) if layout["chunks"] else "contiguous",
         "filters": filters_text(layout["filters"]),
         "grid_m": values[0] if values else None,
@@ -128,7 +173,13 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
         "ended_wall_s": record["ended"]["wall_s"],
         "boot_id": record["ended"]["boot_id"],
     }
-    return [{**common, **repeat} for repeat in record["repeats"]]
+    return [{**common, **repeat, **_spans(repeat)} for repeat in record["repeats"]]
+
+
+def _spans(repeat: Mapping[str, Any]) -> dict[str, float]:
+    """The span of a write that is a sum of its columns, also for records that are older than the column."""
+    parts = ("create_s", "write_s", "flush_s", "close_s")
+    return {"total_s": sum(repeat[part] for part in parts)} if repeat.keys() >= {*parts} else {}
 
 
 def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -163,17 +214,22 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
         record = read_record(path)
         # Free space differs from cell to cell and says nothing of the platform.
         file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}
-        kept = ("alloc_time", "chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes",
-                "meta_block_bytes", "libver", "dtype")  # fmt: skip
+        settings = record["file"]["settings"]
+        kept = [name for name in SETTINGS if name in settings]
         entry = {
             "site": record["site"],
             "machine": record["machine"],
             "file_system": file_system,
             "versions": record["versions"],
-            "settings": {name: record["file"]["settings"].get(name) for name in kept},
+            "settings": {name: settings[name] for name in kept},
             "locks": record["locks"],
+            "throttle": record.get("throttle"),
             "skipped": record["skipped"],
+            **({"throttle": record["throttle"]} if record.get("throttle") else {}),
         }
         text = specification.text(entry)
-        seen.setdefault(text, {**entry, "cells": 0})["cells"] += 1
+        found = seen.setdefault(text, {**entry, "cells": 0, "layouts": []})
+        found["cells"] += 1
+        # Not part of what tells entries apart: most settings are those of all layouts.
+        found["layouts"] = sorted({*found["layouts"], path.parent.name})
     return list(seen.values())

@@ -94,6 +94,58 @@ class ConstantPerSpectrum:
         return np.broadcast_to(np.asarray(spectrum, dtype=self.dtype)[..., np.newaxis], extent).copy()
 
 
+class Counts:
+    """Small counts, as a detector gives them: exponentially distributed and independent of each other.
+
+    What filters make of it is set by the distribution alone (gzip 4 needs about a third of 16-bit words, as
+    for the document's spectra), and hardly by the chunks' shape or a filter's effort, since nothing repeats.
+    Real data, a donor, tell more. Other fills tell nothing of filters: `mixed` cannot be shrunk, a constant
+    shrinks to nothing. Every element depends on all indices, and about one in seven is 0.
+    """
+
+    MEAN = 6.0
+
+    def __init__(self, shape: Sequence[int], dtype: str | np.dtype[Any]) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._uniform = MixedIndices(shape, "uint16")
+        share = (np.arange(2**16) + 0.5) / 2**16
+        self._quantile = np.floor(-self.MEAN * np.log1p(-share)).astype(self.dtype)
+
+    def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
+        """Values of the box; same shape as `extent`."""
+        found: npt.NDArray[Any] = self._quantile[self._uniform.block(origin, extent)]
+        return found
+
+
+class RandomBelow256:
+    """Integers that look random, 0 to 255, as HDF5's benchmark of 2002 wrote them; each from its index alone.
+
+    Element i (row-major) is the lowest byte of splitmix64's finaliser of i. A byte of four is random, so that
+    no filter stores 32-bit integers in less than a quarter of their size.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: str | np.dtype[Any]) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+
+    def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
+        """Values of the box; same shape as `extent`."""
+        strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(extent))]
+        starts = np.zeros((1,), np.uint64)
+        for start, width, stride in zip(origin[:-1], extent[:-1], strides[:-1], strict=True):
+            steps = np.arange(start, start + width, dtype=np.uint64) * np.uint64(stride)
+            starts = np.add.outer(starts, steps).reshape(-1)
+        last = np.arange(origin[-1], origin[-1] + extent[-1], dtype=np.uint64)
+        out = np.empty((len(starts), extent[-1]), self.dtype)
+        # A piece that stays in the processor's cache is made much faster than the whole.
+        step = max(1, CACHED_BYTES // max(last.nbytes, 1))
+        for row in range(0, len(starts), step):
+            index = starts[row : row + step, np.newaxis] + last
+            out[row : row + step] = _mixed(index, 64, 1) & np.uint64(255)
+        return out.reshape(tuple(extent))
+
+
 def donor_runs(start: int, stop: int, size: int, held: int, window: int) -> Iterator[tuple[int, int, int]]:
     """(array index, donor index, length) of the runs that fill array indices start … stop-1 along one axis.
 
@@ -115,9 +167,14 @@ class Donor:
 
     def __init__(self, shape: Sequence[int], path: str, window: Sequence[int] | None = None) -> None:
         self.shape = tuple(shape)
+        self._path = path
         self._array = np.load(path, mmap_mode="r")
         self.dtype = self._array.dtype
         self._window = tuple(window or self._array.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process maps the file as well, instead of getting a copy.
+        return Donor, (self.shape, self._path, self._window)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
         """Values of the box; same shape as `extent`."""
@@ -133,6 +190,8 @@ class Donor:
 FILLS: dict[str, Callable[[Sequence[int], str], Values]] = {
     "mixed": MixedIndices,
     "constant-per-spectrum": ConstantPerSpectrum,
+    "random-below-256": RandomBelow256,
+    "counts": Counts,
 }
 
 

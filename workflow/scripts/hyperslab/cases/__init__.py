@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hyperslab.deviation import Deviation
+from hyperslab.filters import promised_error, text
 from hyperslab.formats import Format
+from hyperslab.throttling import Limiter
 from hyperslab.values import Values
 
 # kind in a specification -> module with run(context)
-CASES = {"read": "hyperslab.cases.read", "write": "hyperslab.cases.write"}
+CASES = {
+    "read": "hyperslab.cases.read",
+    "write": "hyperslab.cases.write",
+    "objects": "hyperslab.cases.objects",
+    "reduce": "hyperslab.cases.reduce",
+    "parallel": "hyperslab.cases.parallel",
+}
 
 
 class VerificationError(Exception):
@@ -20,22 +29,46 @@ class VerificationError(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """What a case needs: the cell's specification, the open format, the test file and what it must hold."""
+    """What a case needs: the cell's specification, the open format, the test file and what it must hold.
+
+    `limiter` is what holds this process's I/O back (throttling.py); by default nothing does.
+    """
 
     specification: dict[str, Any]
     format: Format
     path: str
     values: Values
     memory_resident: bool
+    # What starts MPI ranks, such as "mpirun -n 4", and the prepared donor, which they open themselves.
+    launcher: str | None = None
+    donor: str | None = None
+    limiter: Limiter = field(default_factory=Limiter)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case yields: one row a repeat, the file's report, and why which states could not be had."""
+    """What a case yields: one row a repeat, the file's report, and why which states could not be had.
+
+    Where other processes did the work, their summed memory in bytes, and their versions.
+    """
 
     repeats: list[dict[str, Any]]
     report: dict[str, Any]
     skipped: dict[str, str]
+    workers_memory_bytes: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def error_columns(context: Context, deviation: Deviation) -> dict[str, float]:
+    """The measured error of a lossy layout; raises VerificationError where it breaks a filter's promise."""
+    filters = context.specification["layout"]["filters"]
+    promised = promised_error(filters)
+    if deviation.exceeds(promised):
+        raise VerificationError(
+            f"{context.path}: an error of {deviation.largest:g} is more than {', '.join(map(text, filters))} "
+            f"promises, {promised:g}"
+        )
+    return deviation.columns()
 
 
 def load(kind: str) -> Callable[[Context], Outcome]:

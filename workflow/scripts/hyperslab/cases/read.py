@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 from typing import Any
@@ -13,20 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import pagecache
-from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.cases import Context, Outcome, VerificationError, error_columns
+from hyperslab.companions import companions
 from hyperslab.counters import Counters, between
+from hyperslab.deviation import Deviation
+from hyperslab.filters import lossy
 from hyperslab.formats import OpenArray
-from hyperslab.selections import Box, generator, random_boxes
+from hyperslab.mounts import mount_of
+from hyperslab.pagecache import NotInState
+from hyperslab.selections import Box, Pattern, endless_boxes, generator
 
 # Above this share of resident pages a read is not cold, below that one it is not warm (measurement.md).
 COLD_AT_MOST = 0.01
 WARM_AT_LEAST = 0.99
 
 Row = dict[str, Any]
-
-
-class NotInState(Exception):
-    """The page cache could not be brought into the state that was asked for."""
 
 
 def _digest(block: npt.NDArray[Any]) -> bytes:
@@ -76,25 +78,55 @@ class _Session:
         self.rows.append(row)
         return row
 
-    def verify(self) -> None:
-        """Compare everything that was read with the truth; raises VerificationError naming the selection."""
+    def device_bytes(self, state: str) -> int:
+        """Bytes that all selections of a state so far have had from the device."""
+        return sum(row["device_bytes"] for row in self.rows if row["state"] == state)
 
-        def truth(box: Box) -> bytes:
-            return _digest(self._context.values.block(box.origin, box.extent))
+    def verify(self) -> dict[str, float]:
+        """Compare everything that was read with the truth; raises VerificationError naming the selection.
 
+        Returns the error of a lossy layout in columns; of any other every byte has to be right.
+        """
+        if lossy(self._context.specification["layout"]["filters"]):
+            return self._error()
         # Neither numpy nor the digest holds the interpreter's lock for long.
         with ThreadPoolExecutor(2) as pool:
-            expected = pool.map(truth, [box for _, _, box, _ in self._read])
+            expected = pool.map(lambda box: _digest(self._truth(box)), [box for _, _, box, _ in self._read])
             for (state, repeat, box, found), right in zip(self._read, expected, strict=True):
                 if found != right:
                     raise VerificationError(
                         f"{self._context.path}: selection {repeat} of state {state} differs from what was "
                         f"written: origin {box.origin}, extent {box.extent}"
                     )
+        return {}
+
+    def _truth(self, box: Box) -> npt.NDArray[Any]:
+        """What a selection has to give."""
+        block = self._context.values.block(box.origin, box.extent)
+        memory = self._context.specification["case"].get("memory_dtype")
+        return box.of(block).astype(memory or block.dtype, copy=False)
+
+    def _error(self) -> dict[str, float]:
+        """The error of all selections: each is read once more, gives what it gave, and is compared."""
+        deviation = Deviation()
+        opened = self._context.format.open(self._context.path, self._context.specification)
+        try:
+            for state, repeat, box, digest in self._read:
+                found = opened.read(box)
+                if _digest(found) != digest:
+                    raise VerificationError(
+                        f"{self._context.path}: selection {repeat} of state {state} gives other values when "
+                        f"read again: origin {box.origin}, extent {box.extent}"
+                    )
+                deviation.add(found, self._truth(box))
+        finally:
+            opened.close()
+        return error_columns(self._context, deviation)
 
 
 def _evicted(context: Context, descriptor: int) -> float:
     """Empty the page cache of the file and return the resident share; raises NotInState where that fails."""
+    _evict_companions(context)
     if context.memory_resident:
         return pagecache.resident_share(descriptor)
     share = pagecache.evict(descriptor, COLD_AT_MOST)
@@ -103,8 +135,24 @@ def _evicted(context: Context, descriptor: int) -> float:
     return share
 
 
-def _filled(descriptor: int) -> float:
+def _evict_companions(context: Context) -> None:
+    """Empty the page cache of what belongs to the file elsewhere, unless that lies in memory."""
+    for companion in companions(context.path):
+        if mount_of(companion.parent).in_memory:
+            continue
+        descriptor = os.open(companion, os.O_RDONLY)
+        try:
+            if (share := pagecache.evict(descriptor, COLD_AT_MOST)) > COLD_AT_MOST:
+                raise NotInState(f"{share:.1%} of {companion} stayed in the page cache")
+        finally:
+            os.close(descriptor)
+
+
+def _filled(context: Context, descriptor: int) -> float:
     """Bring the whole file into the page cache; raises NotInState where it does not fit."""
+    if context.memory_resident:
+        # All of it is there but its holes, which never are.
+        return pagecache.resident_share(descriptor)
     share = pagecache.resident_share(descriptor)
     if share < WARM_AT_LEAST:
         pagecache.read_whole(descriptor)
@@ -115,11 +163,18 @@ def _filled(descriptor: int) -> float:
 
 
 def _on_one_open_file(
-    context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]
+    context: Context, session: _Session, descriptor: int, state: str, boxes: Iterable[Box]
 ) -> None:
     """All selections in order on one open file, as "session" (first evicted) or "warm" (first filled)."""
-    share = _filled(descriptor) if state == "warm" else _evicted(context, descriptor)
+    share = _filled(context, descriptor) if state == "warm" else _evicted(context, descriptor)
     opened, open_s = _timed_open(context)
+    if state == "warm":
+        try:
+            # Many FUSE file systems drop the cached pages whenever a file is opened.
+            share = _filled(context, descriptor)
+        except NotInState:
+            opened.close()
+            raise
     for repeat, box in enumerate(boxes):
         row = session.timed_selection(opened, box, state, repeat)
         row["resident_before"] = share
@@ -130,7 +185,7 @@ def _on_one_open_file(
 
 
 def _each_on_a_cold_file(
-    context: Context, session: _Session, descriptor: int, state: str, boxes: list[Box]
+    context: Context, session: _Session, descriptor: int, state: str, boxes: Iterable[Box]
 ) -> None:
     """Evict, open, one selection, close: a web service's request."""
     name = "library-cold" if context.memory_resident else state
@@ -146,12 +201,35 @@ def _each_on_a_cold_file(
 STATES = {"warm": _on_one_open_file, "session": _on_one_open_file, "cold": _each_on_a_cold_file}
 
 
+def _selected(case: dict[str, Any], box: Box) -> Box:
+    """The box itself, or the pattern that a case selects in it."""
+    if not (pattern := case.get("pattern")):
+        return box
+    return Pattern(
+        box.origin, box.extent, tuple(pattern["step"]), tuple(pattern["block"]), pattern["checkerboard"]
+    )
+
+
+def _until_enough(context: Context, session: _Session, state: str, boxes: Iterator[Box]) -> Iterator[Box]:
+    """As many `boxes` as the state has repeats; cold on a throttled site, more until their mean says enough.
+
+    What one selection moves decides how many that are, so each is drawn when the last one has been read.
+    """
+    planned = context.specification["repeats"][state]
+    context.limiter.begin()
+    yield from itertools.islice(boxes, planned)
+    for repeat, box in enumerate(boxes, planned):
+        if state != "cold" or context.limiter.enough("read", session.device_bytes(state), repeat):
+            return
+        yield box
+
+
 def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
     """The rows with what arithmetic says of each selection."""
     spec = context.specification
     stored = context.format.stored_sizes(context.path, spec)
     for row in rows:
-        box = Box(tuple(row["origin"]), tuple(spec["case"]["extent"]))
+        box = _selected(spec["case"], Box(tuple(row["origin"]), tuple(spec["case"]["extent"])))
         predicted = context.format.predict(box, spec, stored)
         row["chunks_touched"] = predicted["chunks_touched"]
         row["chunk_bytes"] = predicted["chunk_bytes"]
@@ -173,15 +251,18 @@ def run(context: Context) -> Outcome:
             if state not in spec["case"]["states"]:
                 continue
             rng = generator(spec["seed"], spec["case"]["name"], spec["round"], state)
-            boxes = random_boxes(shape, extent, spec["repeats"][state], rng)
+            boxes = (
+                _selected(spec["case"], box)
+                for box in endless_boxes(shape, extent, spec["repeats"][state], rng)
+            )
             try:
-                measure(context, session, descriptor, state, boxes)
+                measure(context, session, descriptor, state, _until_enough(context, session, state, boxes))
             except NotInState as reason:
                 # Part of a state is not a sample of it.
                 session.rows = [row for row in session.rows if row["state"] != state]
                 skipped[state] = str(reason)
-        session.verify()
-        report = context.format.report(context.path, spec)
+        error = session.verify()
+        report = {**context.format.report(context.path, spec), **error}
         return Outcome(list(_with_predictions(context, session.rows)), report, skipped)
     finally:
         os.close(descriptor)

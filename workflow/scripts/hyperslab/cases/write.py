@@ -5,19 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from hyperslab import pagecache
-from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.cases import Context, Outcome, VerificationError, error_columns
+from hyperslab.companions import companions, remove_companions
 from hyperslab.counters import Counters, between
+from hyperslab.deviation import Deviation
+from hyperslab.filters import lossy
 from hyperslab.selections import Box
 
 VERIFY_BYTES = 64 * 2**20
+# As many times of single calls, at most, are kept in a record.
+EACH_CALL = 256
 
 
 def block_extent(
@@ -59,13 +66,14 @@ def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
     yield from boxes_of(shape, [extent[0], *shape[1:]])
 
 
-def _timed_write(context: Context, extent: Sequence[int]) -> dict[str, float]:
-    """Create, write, flush, close and fsync a new file; each is a column of its own.
+def _timed_write(context: Context, extent: Sequence[int], counters: Counters) -> dict[str, Any]:
+    """Create, write, flush, close and fsync a new file: a column each, with the bytes and calls of all.
 
     The values of a slab are made outside the stopwatch, which adds up the write calls alone.
     """
     spec = context.specification
-    writing = 0
+    calls = array("q")
+    before = counters.read()
     started = perf_counter_ns()
     opened = context.format.create(context.path, spec)
     created = perf_counter_ns()
@@ -73,27 +81,45 @@ def _timed_write(context: Context, extent: Sequence[int]) -> dict[str, float]:
         values = context.values.block(slab.origin, slab.extent)
         boxes = list(boxes_of(slab.extent, extent, slab.origin[0]))
         views = [values[_inside(box, slab)] for box in boxes]
-        begin = perf_counter_ns()
+        marks = array("q", [perf_counter_ns()])
         for box, view in zip(boxes, views, strict=True):
             opened.write(box, view)
-        writing += perf_counter_ns() - begin
+            # One look at the clock a call; the calls add up to the whole.
+            marks.append(perf_counter_ns())
+        calls.extend(np.diff(marks).tolist())
         del values, views
     before_flush = perf_counter_ns()
     opened.flush()
     flushed = perf_counter_ns()
     opened.close()
     closed = perf_counter_ns()
-    _fsync(context.path)
+    for name in [Path(context.path), *companions(context.path)]:
+        fsync(name)
     synced = perf_counter_ns()
+    counted = between(before, counters.read())
     columns = {
         "create_s": created - started,
-        "write_s": writing,
+        "write_s": sum(calls),
         "flush_s": flushed - before_flush,
         "close_s": closed - flushed,
         "fsync_s": synced - closed,
     }
     columns["time_s"] = sum(columns.values())
-    return {name: nanoseconds / 1e9 for name, nanoseconds in columns.items()}
+    seconds = {name: nanoseconds / 1e9 for name, nanoseconds in columns.items()}
+    kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
+    return {**seconds, **call_columns(calls), **{name: counted[name] for name in kept}}
+
+
+def call_columns(calls: Sequence[int]) -> dict[str, Any]:
+    """Mean, median and longest time of the calls (nanoseconds each), and each of them where they are few."""
+    seconds = np.asarray(calls) / 1e9
+    columns: dict[str, Any] = {
+        "calls": len(seconds),
+        "call_mean_s": float(np.mean(seconds)),
+        "call_median_s": float(np.median(seconds)),
+        "call_max_s": float(np.max(seconds)),
+    }
+    return {**columns, "each_call_s": seconds.tolist()} if len(seconds) <= EACH_CALL else columns
 
 
 def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
@@ -101,7 +127,7 @@ def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
     return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
 
 
-def _fsync(path: str) -> None:
+def fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,7 +135,7 @@ def _fsync(path: str) -> None:
         os.close(descriptor)
 
 
-def _timed_reference(context: Context, extent: Sequence[int]) -> float:
+def timed_reference(context: Context, extent: Sequence[int]) -> float:
     """Seconds of a plain write and fsync of the same bytes, in the same pieces, in the same directory."""
     descriptor = os.open(context.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     elapsed = 0
@@ -129,26 +155,32 @@ def _timed_reference(context: Context, extent: Sequence[int]) -> float:
     return elapsed / 1e9
 
 
-def _verify(context: Context) -> None:
-    """Read the file back and compare it with the truth."""
+def _verify(context: Context) -> dict[str, float]:
+    """Read the file back and compare it with the truth; returns the error of a lossy layout in columns."""
     spec = context.specification
     shape = spec["dataset"]["shape"]
     plane = math.prod(shape[1:]) * context.values.dtype.itemsize
+    exact, deviation = not lossy(spec["layout"]["filters"]), Deviation()
     opened = context.format.open(context.path, spec)
     try:
         for slab in boxes_of(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
-            if not np.array_equal(opened.read(slab), context.values.block(slab.origin, slab.extent)):
+            found, truth = opened.read(slab), context.values.block(slab.origin, slab.extent)
+            if not exact:
+                deviation.add(found, truth)
+            elif not np.array_equal(found, truth):
                 raise VerificationError(
                     f"{context.path}: what was written cannot be read back at {slab.origin}"
                 )
     finally:
         opened.close()
+    return {} if exact else error_columns(context, deviation)
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
     """Remove a file and let its file system finish with it."""
     with suppress(FileNotFoundError):
         os.unlink(path)
+    remove_companions(path)
     pagecache.sync_file_system(os.path.dirname(path))
 
 
@@ -160,40 +192,38 @@ def reference_first(repeat: int, repeats: int) -> bool:
     return (repeats - repeat) % 2 == 1
 
 
-def _counted_write(context: Context, extent: Sequence[int], counters: Counters) -> dict[str, Any]:
-    """One timed write of a new file, with the bytes and calls that reached the kernel."""
-    before = counters.read()
-    timed = _timed_write(context, extent)
-    counted = between(before, counters.read())
-    kept = ("written_bytes", "requested_writes", "requested_bytes")
-    return {**timed, **{name: counted[name] for name in kept}}
-
-
 def run(context: Context) -> Outcome:
     """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
     spec = context.specification
     extent = block_extent(spec["case"], spec["dataset"], spec["layout"]["chunks"])
-    counters, rows = Counters(), []
+    counters = Counters()
+    rows: list[dict[str, Any]] = []
     report: dict[str, Any] = {}
-    repeats = spec["repeats"]["write"]
     asked_bytes = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
+    context.limiter.begin()
     try:
         # First touch of memory and of the file system's own structures belongs to no repeat.
-        _timed_reference(context, extent)
-        for repeat in range(repeats):
+        timed_reference(context, extent)
+        repeats = spec["repeats"]["write"]
+        while len(rows) < repeats:
+            repeat = len(rows)
             row: dict[str, Any] = {"state": "write", "repeat": repeat, "asked_bytes": asked_bytes}
             for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
                 # Nothing dirty is left of the file before, which syncs its file system when removed.
-                _remove(context.path)
+                remove(context.path)
                 if plain:
-                    row["reference_s"] = _timed_reference(context, extent)
+                    row["reference_s"] = timed_reference(context, extent)
                 else:
-                    row.update(_counted_write(context, extent, counters))
+                    row.update(_timed_write(context, extent, counters))
             rows.append(row)
-        _verify(context)
-        report = context.format.report(context.path, spec)
+            written = sum(row["written_bytes"] for row in rows)
+            if len(rows) == repeats and not context.limiter.enough("write", written, repeats):
+                # Two more, so that the plain write still goes first as often as second, and before the last.
+                repeats += 2
+        error = _verify(context)
+        report = {**context.format.report(context.path, spec), **error}
         # A chunk cache decides in which order chunks reach a version-1 B-tree, hence how full its nodes are.
         report["index_predicted_bytes"] = None
     finally:
-        _remove(context.path)
+        remove(context.path)
     return Outcome(rows, report, {})

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.report.meta import settings_vary
+from hyperslab.teams import TEAM_KEYS, families
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -53,11 +56,44 @@ FIGURES = {
         "baseline; on the right the index alone. A dot inside its ring means that the index which the file "
         "reports is the computed one; a disagreement is red.",
     ),
+    "ratios": Kind(
+        "hyperslab.figures.ratios",
+        "Compression ratio of each layout: the bytes of the array over the bytes stored for it (bar), and "
+        "the same of its chunks filled up at the edges (diamond), which flatters large chunks. A lossy "
+        "layout has its largest error beside it.",
+    ),
     "writes": Kind(
         "hyperslab.figures.writes",
         "Durable time to write the array, from create to fsync, for each strategy and layout (median; the "
         "parts are shares of the total time). The black line is a plain write and fsync of the same bytes, "
         "measured in between: the closer a bar comes to it, the less the layout costs.",
+    ),
+    "published": Kind(
+        "hyperslab.figures.published",
+        "The source's own table beside what was measured here: the time inside the write calls, and what is "
+        "left of the time from open to close. What a cache keeps back is paid when the file is closed.",
+    ),
+    "objects": Kind(
+        "hyperslab.figures.objects",
+        "Time of one small dataset against the number of them in the file: its share of writing them all, "
+        "and reading the latest written, on the file still open (session) and on a newly opened one.",
+    ),
+    "requests": Kind(
+        "hyperslab.figures.requests",
+        "Times by library setting, one row a layout, with the calls and bytes that the library asked of the "
+        "kernel beside them: a setting that changes the requests and not the time shows what the kernel's "
+        "cache hides.",
+    ),
+    "speedup": Kind(
+        "hyperslab.figures.speedup",
+        "The same reduction by more and more workers: above mean time and standard deviation over all "
+        "repeats, below how many times faster than the fewest workers it is. Hollow points and the shaded "
+        "part lie beyond the physical cores, where nothing is claimed.",
+    ),
+    "parallel": Kind(
+        "hyperslab.figures.parallel",
+        "Bytes per second that ranks write durably and read, by interface and number of ranks; higher is "
+        "faster. Pale bars have more ranks than there are physical cores, and nothing is claimed of them.",
     ),
     "score": Kind(
         "hyperslab.figures.score",
@@ -111,13 +147,23 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         own, names = names[:count], names[count:]
         layouts = {name: list(study.grid_values[name].values()) for name in own}
         grids.append({"name": grid.name, "variables": list(grid.over), "layouts": layouts})
+    filtered = [name for name, layout in study.layouts.items() if layout["filters"]]
     return {
         "shape": list(study.dataset.shape),
         "layouts": list(study.layouts),
         "grids": grids,
-        "cases": {name: {key: case.get(key) for key in kept} for name, case in study.cases.items()},
+        "cases": {
+            name: {
+                **{key: case.get(key) for key in kept},
+                **{key: case[key] for key in TEAM_KEYS if key in case},
+            }
+            for name, case in study.cases.items()
+        },
         "score": bool(study.study.score and study.study.score.criteria),
         "tradeoff": list(study.study.tradeoff),
+        **({"filtered": filtered} if filtered else {}),
+        **({"published": study.study.published} if study.study.published else {}),
+        **({"settings_vary": True} if settings_vary(study) else {}),
     }
 
 
@@ -139,10 +185,16 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
         result += [f"ramp-{name}"] if "session" in case["states"] else []
         mapped = gridded.intersection(case["layouts"]) and case["states"] != ["session"]
         result += [f"grid-{name}"] if mapped else []
+    result += [f"published-{name}" for name in study.get("published", {}) if name in cases]
+    result += [f"speedup-{family}" for family in families(cases, "reduce")]
+    result += [f"parallel-{family}" for family in families(cases, "parallel")]
     two = [case for case in study["tradeoff"] if case in reads]
     whole = {
-        "sizes": bool(cases),
-        "writes": len(reads) < len(cases),
+        "sizes": any(case["kind"] != "parallel" for case in cases.values()),
+        "ratios": bool(study.get("filtered")),
+        "writes": any(case["kind"] == "write" for case in cases.values()),
+        "objects": any(case["kind"] == "objects" for case in cases.values()),
+        "requests": bool(study.get("settings_vary") and cases),
         "score": study["score"],
         "tradeoff": len(two) > 1,
         "counts": bool(reads),

@@ -73,6 +73,8 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, count: str, cases: list[
     axes.set_ylabel("")
     if known.empty:
         reason = "the file lies in memory" if view.cold == "library-cold" else "no bytes were counted here"
+        if table[count].isna().all():
+            reason = "not available on this file system"
         axes.set_xticks([])
         axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", color=view.style["muted"])
         axes.set_xlabel("")

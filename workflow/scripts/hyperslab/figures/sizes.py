@@ -14,11 +14,13 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, row_hei
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import megabytes
+from hyperslab.report.format import megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
 COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}
-COLUMNS = ["file_bytes", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values()]
+# Kinds of cases whose files the generator makes, chunk by chunk in row-major order.
+GENERATED = ("read", "reduce")
+COLUMNS = ["file_bytes", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
 
 
 def files(view: View) -> pd.DataFrame:
@@ -29,9 +31,11 @@ def files(view: View) -> pd.DataFrame:
     """
     whole = {name for name, case in view.study["cases"].items() if case["shape"] == view.study["shape"]}
     rows = view.measurements[view.measurements["case"].isin(whole)]
-    written = rows["kind"] != "read"
+    written = ~rows["kind"].isin(GENERATED)
     rows = rows.assign(index_predicted_bytes=rows["index_predicted_bytes"].mask(written), second=written)
     rows = rows.sort_values("second", kind="stable")
+    # An error is of what was read: of all files of a layout the largest counts.
+    rows = rows.assign(error_max=rows.groupby("layout", observed=True)["error_max"].transform("max"))
     table: pd.DataFrame = rows.drop_duplicates("layout").set_index("layout")[COLUMNS]
     return table.loc[view.order(table.index)]
 
@@ -44,7 +48,7 @@ def disagreements(view: View) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for column, computed in COMPUTED.items():
         rows = view.measurements
-        rows = rows[rows["kind"] == "read"] if column == "index_bytes" else rows
+        rows = rows[rows["kind"].isin(GENERATED)] if column == "index_bytes" else rows
         wrong = rows[rows[computed].notna() & (rows[column] != rows[computed])]
         for layout, row in wrong.drop_duplicates("layout").set_index("layout").iterrows():
             text = f"{column.removesuffix('_bytes')} {row[column]:,.0f} bytes, computed {row[computed]:,.0f}"
@@ -79,7 +83,8 @@ def draw(view: View, case: str = "") -> Figure:
     known = int(table["index_predicted_bytes"].notna().sum())
     agree = f"padding and index are as computed for {known} of {len(table)} layouts" if known else ""
     rest = "no ring: the index depends on the order of insertion" if known < len(table) else ""
-    notes = ["MB = 10⁶ bytes", "" if wrong else agree, rest]
+    lossy = "±: largest error of a lossy layout; others are exact" if table["error_max"].notna().any() else ""
+    notes = ["MB = 10⁶ bytes", "" if wrong else agree, rest, lossy]
     return finish(figure, view, title, view.measurements, notes, handles, alarms)
 
 
@@ -109,12 +114,13 @@ def _lines(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Li
 
 
 def _size(view: View, table: pd.DataFrame, layout: str) -> str:
-    """A file's size, and by how much it exceeds the contiguous one."""
-    size = table.loc[layout, "file_bytes"]
+    """A file's size, by how much it exceeds the contiguous one, and the error of a lossy layout."""
+    size, error = table.loc[layout, ["file_bytes", "error_max"]]
+    lost = "" if np.isnan(error) else f"  ± {significant(error)}"
     if view.contiguous not in table.index or layout == view.contiguous:
-        return megabytes(size)
+        return f"{megabytes(size)}{lost}"
     more = size / table.loc[view.contiguous, "file_bytes"] - 1
-    return f"{megabytes(size)}  {more:+.1%}".replace("%", " %")
+    return f"{megabytes(size)}  {more:+.1%}{lost}".replace("%", " %")
 
 
 def _index(axes: Axes, view: View, table: pd.DataFrame, wrong: dict[str, list[str]]) -> list[Line2D]:

@@ -10,6 +10,8 @@ import pandas as pd
 
 from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
+from hyperslab.statistics import by_mean
+from hyperslab.tables import COLUMNS
 
 STATES = {
     "cold": "cold",
@@ -92,7 +94,8 @@ class View:
     def over_rounds(self, rows: pd.DataFrame) -> str:
         """How medians are pooled over the rounds in `rows`."""
         rounds = rows["round"].nunique()
-        return f"geometric mean of the medians of {rounds} rounds" if rounds > 1 else "medians of one round"
+        word = "means" if by_mean(self.summary[self.summary["case"].isin(rows["case"])]) else "medians"
+        return f"geometric mean of the {word} of {rounds} rounds" if rounds > 1 else f"{word} of one round"
 
     def role(self, layout: str) -> str | None:
         """ "pick", "contiguous" or "automatic", the first that fits."""
@@ -118,12 +121,14 @@ def look(site: str, data: FigureData) -> View:
     """The view of one site; names are text, though CSV takes layouts called 1 and 2 for numbers."""
     chosen: Any = data.recommendation.get("sites", [])
     choice: Mapping[str, Any] = next((entry for entry in chosen if entry["site"] == site), {})
+    # A table made before a column was added has none of it.
+    measurements = data.measurements.reindex(columns=list(COLUMNS))
     return View(
         site,
         data,
         resolved(data.style),
         _main(data.summary, site),
-        _main(data.measurements[~data.measurements["stale"].astype(bool)], site),
+        _main(measurements[~measurements["stale"].astype(bool)], site),
         choice,
     )
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 FORMATS = ("hdf5",)
 
 
+class Unavailable(Exception):
+    """What a layout asks for is not in this build or release of the library; one line that says so."""
+
+
 class OpenArray(Protocol):
     """One array in one open file. Boxes are in array terms, whatever the order of axes on disk."""
 
@@ -37,11 +41,17 @@ class Format(Protocol):
     def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""
 
+    def prepare(self, spec: dict[str, Any]) -> None:
+        """Load what the layout needs, so that no stopwatch measures it; raises Unavailable."""
+
     def open(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
 
     def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
         """Fill a new file by any way that yields the plain writer's file; says which way it was."""
+
+    def workers_memory_bytes(self) -> int:
+        """The largest memory of the processes that `generate` started, summed, in bytes."""
 
     def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
         """What the file says of itself: sizes in bytes, chunk counts and the effective settings."""

@@ -5,42 +5,37 @@ from __future__ import annotations
 import math
 import os
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5g, h5o, h5p, h5s, h5t
+from h5py import h5d, h5f, h5g, h5p, h5s, h5t
 
 from hyperslab import chunks as arithmetic
-from hyperslab.formats import filters
+from hyperslab.formats import compressed, filters, library, prediction, settings
+from hyperslab.formats.selected import read_selected, write_selected
+from hyperslab.formats.settings import LIBVER, Lists
 from hyperslab.formats.tiles import fill_chunks, fill_contiguous, in_array_order, tiles
-from hyperslab.selections import Box
+from hyperslab.selections import Box, Pattern
 from hyperslab.values import Values
 
 DATASET = b"data"
-LIBVER = {
-    "earliest": h5f.LIBVER_EARLIEST,
-    "v108": h5f.LIBVER_V18,
-    "v110": h5f.LIBVER_V110,
-    "v112": h5f.LIBVER_V112,
-    "v114": h5f.LIBVER_V114,
-    "latest": h5f.LIBVER_LATEST,
-}
-ALLOC_TIMES = {h5d.ALLOC_TIME_EARLY: "early", h5d.ALLOC_TIME_LATE: "late", h5d.ALLOC_TIME_INCR: "incremental"}
+LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked"}
+# H5Dchunk_iter came with HDF5 1.12.3 and 1.14.
+CHUNK_ITER = hasattr(h5d.DatasetID, "chunk_iter")
 
 
-def _access(spec: dict[str, Any], chunk_cache_bytes: int | None = None) -> h5p.PropFAID:
-    """File access properties with the settings of the layout."""
-    settings = spec["layout"]["settings"]
-    access = h5p.create(h5p.FILE_ACCESS)
-    metadata, _, _, w0 = access.get_cache()
-    size = settings["chunk_cache_bytes"] if chunk_cache_bytes is None else chunk_cache_bytes
-    access.set_cache(metadata, settings["chunk_cache_slots"], size, settings.get("chunk_cache_w0", w0))
-    access.set_libver_bounds(LIBVER[settings["libver"]], h5f.LIBVER_LATEST)
-    access.set_sieve_buf_size(settings["sieve_bytes"])
-    access.set_fclose_degree(h5f.CLOSE_STRONG)
-    return access
+def _lists(spec: dict[str, Any], path: str, chunk_cache_bytes: int | None = None) -> Lists:
+    """Property lists with the settings of the layout."""
+    chosen = spec["layout"]["settings"]
+    if chunk_cache_bytes is not None:
+        chosen = {**chosen, "chunk_cache_bytes": chunk_cache_bytes}
+        # The plain writer's file is the same by any driver that writes one file.
+        if chosen.get("driver", {}).get("name") != "split":
+            chosen.pop("driver", None)
+    return settings.property_lists(chosen, path)
 
 
 def _disk_order(spec: dict[str, Any]) -> list[int]:
@@ -50,26 +45,50 @@ def _disk_order(spec: dict[str, Any]) -> list[int]:
 
 
 class Hdf5Array:
-    """The dataset of one open test file."""
+    """The dataset of one open test file.
 
-    def __init__(self, file: h5py.File, order: list[int]) -> None:
+    `transfer` is the transfer property list, where the layout sets one; `memory` the type a case asks for.
+    """
+
+    def __init__(
+        self,
+        file: h5py.File,
+        order: list[int],
+        transfer: h5p.PropDXID | None = None,
+        memory: np.dtype[Any] | None = None,
+    ) -> None:
         self._file = file
         self._dataset = file[DATASET]
         self._order = order
         self._inverse = [order.index(axis) for axis in range(len(order))]
         self._natural = order == sorted(order)
+        self._transfer = transfer
+        self._memory = memory
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """The elements of `box`, as a user of h5py gets them."""
+        if self._transfer is not None or self._memory is not None or isinstance(box, Pattern):
+            return self._read_selected(box)
         if self._natural:
             result: npt.NDArray[Any] = self._dataset[box.slices()]
             return result
         result = self._dataset[box.permuted(self._order).slices()]
         return result.transpose(self._inverse)
 
+    def _read_selected(self, box: Box) -> npt.NDArray[Any]:
+        """As `read`, for what h5py's indexing does not offer."""
+        transfer = self._transfer or h5p.create(h5p.DATASET_XFER)
+        if self._natural:
+            return read_selected(self._dataset, box, self._memory, transfer)
+        result = read_selected(self._dataset, box.permuted(self._order), self._memory, transfer)
+        return result if result.ndim < len(self._order) else result.transpose(self._inverse)
+
     def write(self, box: Box, block: npt.NDArray[Any]) -> None:
         """Store `block` at `box`."""
-        if self._natural:
+        if self._transfer is not None:
+            turned = box.permuted(self._order), block.transpose(self._order)
+            write_selected(self._dataset, *turned, self._transfer)
+        elif self._natural:
             self._dataset[box.slices()] = block
         else:
             self._dataset[box.permuted(self._order).slices()] = block.transpose(self._order)
@@ -83,66 +102,109 @@ class Hdf5Array:
         self._file.close()
 
 
-def _create(path: str, spec: dict[str, Any], access: h5p.PropFAID, allocate_early: bool) -> h5py.File:
-    """A new file whose empty dataset has the layout of `spec`."""
-    layout, dataset = spec["layout"], spec["dataset"]
-    # Neither file, group nor dataset says when it was made: equal specifications give equal files.
-    whole, group, creation = (
-        h5p.create(kind) for kind in (h5p.FILE_CREATE, h5p.GROUP_CREATE, h5p.DATASET_CREATE)
-    )
-    for created in (whole, group, creation):
+def create_file(path: str, lists: Lists) -> h5f.FileID:
+    """A new file with an empty group, in which nothing says when it was made: equal requests, equal files."""
+    group = h5p.create(h5p.GROUP_CREATE)
+    for created in (lists.file_creation, group):
         created.set_obj_track_times(False)
-    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=whole, fapl=access)
+    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=lists.file_creation, fapl=lists.file_access)
     # The root group's first link allocates space; made here, it lies before the chunks for every writer.
     h5g.create(file_id, b"provenance", gcpl=group).close()
+    return file_id
+
+
+def describe_dataset(creation: h5p.PropDCID, spec: dict[str, Any]) -> tuple[h5t.TypeID, h5s.SpaceID]:
+    """Put the layout of `spec` on a dataset creation property list; returns the dataset's type and space."""
+    layout, dataset = spec["layout"], spec["dataset"]
+    creation.set_obj_track_times(False)
     order = _disk_order(spec)
     if layout["chunks"]:
         creation.set_chunk(tuple(layout["chunks"][axis] for axis in order))
         filters.apply(creation, layout["filters"])
     else:
-        creation.set_layout(h5d.CONTIGUOUS)
-    if allocate_early:
-        creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        creation.set_fill_time(h5d.FILL_TIME_NEVER)
+        creation.set_layout(h5d.COMPACT if layout.get("storage") == "compact" else h5d.CONTIGUOUS)
     space = h5s.create_simple(tuple(dataset["shape"][axis] for axis in order))
-    h5d.create(file_id, DATASET, h5t.py_create(np.dtype(dataset["dtype"])), space, creation).close()
+    return filters.datatype(dataset["dtype"], layout["filters"]), space
+
+
+def _create(path: str, spec: dict[str, Any], lists: Lists, allocate_early: bool) -> h5py.File:
+    """A new file whose empty dataset has the layout of `spec`."""
+    file_id = create_file(path, lists)
+    datatype, space = describe_dataset(lists.creation, spec)
+    if allocate_early:
+        lists.creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        lists.creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    h5d.create(file_id, DATASET, datatype, space, lists.creation).close()
     return h5py.File(file_id)
+
+
+def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
+    """The dataset of an open file, with the layout's transfer settings and the case's memory type."""
+    memory = spec.get("case", {}).get("memory_dtype")
+    transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
+    return Hdf5Array(file, _disk_order(spec), transfer, np.dtype(memory) if memory else None)
+
+
+def open_file(path: str, lists: Lists) -> h5py.File:
+    """A file opened for reading with the settings of `lists`."""
+    return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=lists.file_access))
 
 
 class Hdf5:
     """The HDF5 side of the format seam."""
 
+    _workers_memory_bytes = 0
+
     def create(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
         """Create the file and an empty dataset; chunks are allocated as they are written (HDF5's default)."""
-        return Hdf5Array(_create(path, spec, _access(spec), False), _disk_order(spec))
+        lists = _lists(spec, path)
+        return _array(_create(path, spec, lists, False), spec, lists)
+
+    def prepare(self, spec: dict[str, Any]) -> None:
+        """Load what the layout's filters need."""
+        filters.prepare(spec["layout"]["filters"])
 
     def open(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
         """Open for reading with the library settings of `spec`."""
-        file_id = h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(spec))
-        return Hdf5Array(h5py.File(file_id), _disk_order(spec))
+        self.prepare(spec)
+        lists = _lists(spec, path)
+        return _array(open_file(path, lists), spec, lists)
+
+    def open_by(
+        self, path: str, spec: dict[str, Any], put_driver: Callable[[h5p.PropFAID], None]
+    ) -> Hdf5Array:
+        """As `open`, by a driver that no setting can name: that of MPI-IO, which takes a communicator."""
+        lists = _lists(spec, path)
+        put_driver(lists.file_access)
+        return _array(open_file(path, lists), spec, lists)
 
     def create_plain(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
         """As `create`, without a chunk cache: chunks reach the file in the order in which they are written.
 
         A chunk cache evicts by slot, so some chunks overtake others (their order is part of a layout).
         """
-        return Hdf5Array(_create(path, spec, _access(spec, chunk_cache_bytes=0), False), _disk_order(spec))
+        lists = _lists(spec, path, chunk_cache_bytes=0)
+        return _array(_create(path, spec, lists, False), spec, lists)
 
     def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
-        """Fill a new file; returns "allocated" for the shortcut, else "plain".
+        """Fill a new file; returns "allocated" or "compressed" for the shortcuts, else "plain".
 
-        The shortcut: HDF5 allocates all chunks in row-major order while it creates the dataset, the values
-        go into the allocated places through the kernel. Offsets, index and values equal those of the plain
+        Allocated: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
+        into the allocated places through the kernel. Offsets, index and values equal those of the plain
         writer for unfiltered data with version-1 B-trees and for contiguous data (tested per family of
-        layouts).
+        layouts). Compressed: see `formats.compressed`.
         """
         layout = spec["layout"]
         order = _disk_order(spec)
-        shortcut = not layout["filters"] and layout["settings"]["libver"] in ("earliest", "v108")
-        if not shortcut:
+        chosen = settings.resolved(layout["settings"])
+        plain = layout.get("storage") or not CHUNK_ITER or chosen.keys() - settings.BASIC
+        if not plain and compressed.suits(spec):
+            self._write_compressed(path, spec, values)
+            return "compressed"
+        if plain or layout["filters"] or chosen["libver"] not in ("earliest", "v108"):
             self.write_plain(path, spec, values)
             return "plain"
-        file = _create(path, spec, _access(spec), True)
+        file = _create(path, spec, _lists(spec, path), True)
         dataset = file[DATASET].id
         shape = [spec["dataset"]["shape"][axis] for axis in order]
         if layout["chunks"]:
@@ -156,6 +218,20 @@ class Hdf5:
             file.close()
             fill_contiguous(path, offset, shape, values, order)
         return "allocated"
+
+    def workers_memory_bytes(self) -> int:
+        """The largest memory of the processes that `generate` started, summed, in bytes."""
+        return self._workers_memory_bytes
+
+    def _write_compressed(self, path: str, spec: dict[str, Any], values: Values) -> None:
+        """As `write_plain`, of filtered chunks, which several processes compress."""
+        order = _disk_order(spec)
+        file = _create(path, spec, _lists(spec, path, chunk_cache_bytes=0), False)
+        try:
+            chunk = [spec["layout"]["chunks"][axis] for axis in order]
+            self._workers_memory_bytes = compressed.fill(file[DATASET].id, spec, chunk, values, order)
+        finally:
+            file.close()
 
     def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
         """Row-major over the chunks on disk, each written once."""
@@ -173,26 +249,24 @@ class Hdf5:
 
     def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Sizes in bytes, chunk counts and the settings in force, from another open than any timed one."""
-        file = h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(spec)))
+        lists = _lists(spec, path)
+        file = open_file(path, lists)
         try:
-            return self._report(file, path, spec)
+            return self._report(file, path, spec, lists)
         finally:
             file.close()
 
-    def _report(self, file: h5py.File, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def _report(self, file: h5py.File, path: str, spec: dict[str, Any], lists: Lists) -> dict[str, Any]:
         dataset = file[DATASET]
-        creation, access = dataset.id.get_create_plist(), file.id.get_access_plist()
+        found = settings.in_file(file, dataset, lists.transfer)
+        creation = found.creation
         itemsize, shape = dataset.dtype.itemsize, dataset.shape
         raw, stored = math.prod(shape) * itemsize, dataset.id.get_storage_size()
         filtered = creation.get_nfilters() > 0
-        index = int(h5o.get_info(dataset.id).meta_size.obj.index_size)
+        index = library.index_bytes(dataset.id)
         count = dataset.id.get_num_chunks() if dataset.chunks else 0
         padding = arithmetic.padding_bytes(shape, dataset.chunks, itemsize) if dataset.chunks else 0
-        size = os.stat(path).st_size
-        dataset_access = dataset.id.get_access_plist()
-        slots, cache_bytes, w0 = dataset_access.get_chunk_cache()
-        low, high = access.get_libver_bounds()
-        names = {value: name for name, value in LIBVER.items()}
+        size = settings.whole_size(path, spec["layout"]["settings"])
         return {
             "file_bytes": size,
             "stored_bytes": stored,
@@ -206,17 +280,12 @@ class Hdf5:
             "chunks": count,
             "chunks_predicted": arithmetic.chunk_count(shape, dataset.chunks) if dataset.chunks else 0,
             "adjacent_share": _adjacent_share(dataset.id, count) if not filtered else None,
+            "chunks_left_alone": _left_alone(dataset.id) if filtered else None,
             "settings": {
-                "dataset_layout": "chunked" if dataset.chunks else "contiguous",
+                "dataset_layout": LAYOUTS[creation.get_layout()],
                 "chunks": list(dataset.chunks) if dataset.chunks else None,
                 "filters": filters.describe(creation),
-                "alloc_time": ALLOC_TIMES.get(creation.get_alloc_time(), "default"),
-                "chunk_cache_bytes": cache_bytes,
-                "chunk_cache_slots": slots,
-                "chunk_cache_w0": w0,
-                "sieve_bytes": access.get_sieve_buf_size(),
-                "meta_block_bytes": access.get_meta_block_size(),
-                "libver": [names.get(low, str(low)), names.get(high, str(high))],
+                **settings.effective(found, path),
                 "maximum_shape": list(dataset.maxshape),
                 "dtype": str(dataset.dtype),
             },
@@ -228,11 +297,12 @@ class Hdf5:
         if not layout["chunks"]:
             return 0
         count = arithmetic.chunk_count(dataset["shape"], layout["chunks"])
-        if layout["settings"]["libver"] in ("earliest", "v108"):
+        libver = settings.resolved(layout["settings"])["libver"]
+        if libver in ("earliest", "v108"):
             return arithmetic.btree_nodes(count) * arithmetic.btree_node_bytes(dimensions)
         chunk_bytes = math.prod(layout["chunks"]) * np.dtype(dataset["dtype"]).itemsize
         # HDF5 2.0 introduced data layout message version 5, whose chunk sizes take 8 bytes.
-        newest = LIBVER[layout["settings"]["libver"]] > h5f.LIBVER_V114
+        newest = LIBVER[libver] > LIBVER.get("v114", LIBVER["latest"])
         return arithmetic.fixed_array_bytes(
             count, bool(layout["filters"]), chunk_bytes, 8 if newest else None
         )
@@ -242,44 +312,16 @@ class Hdf5:
         if not spec["layout"]["filters"]:
             return {}
         sizes = array("q")
-        file = h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(spec)))
+        file = open_file(path, _lists(spec, path))
         try:
-            file[DATASET].id.chunk_iter(lambda chunk: sizes.append(chunk.size))
+            _visit_chunks(file[DATASET].id, lambda chunk: sizes.append(chunk.size))
         finally:
             file.close()
         return {"chunk_sizes": sizes}
 
     def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
-        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
-
-        `requested` holds for one selection on a freshly opened file: chunks that fit the chunk cache (and all
-        filtered ones) are read whole, and so is every index node on the way to them.
-        """
-        order = _disk_order(spec)
-        disk = box.permuted(order)
-        shape = [spec["dataset"]["shape"][axis] for axis in order]
-        itemsize = np.dtype(spec["dataset"]["dtype"]).itemsize
-        settings = spec["layout"]["settings"]
-        if not spec["layout"]["chunks"]:
-            runs = arithmetic.contiguous_runs(disk.origin, disk.extent, shape)
-            total = math.prod(shape) * itemsize
-            asked = arithmetic.sieve_requested_bytes(runs, itemsize, total, settings["sieve_bytes"])
-            return {"chunks_touched": 0, "chunk_bytes": math.prod(box.extent) * itemsize, "requested": asked}
-        chunk = [spec["layout"]["chunks"][axis] for axis in order]
-        touched = arithmetic.chunks_touched(disk.origin, disk.extent, chunk)
-        one = math.prod(chunk) * itemsize
-        if sizes := stored.get("chunk_sizes"):
-            linear = arithmetic.linear_chunk_indices(disk.origin, disk.extent, shape, chunk)
-            volume = sum(sizes[position] for position in linear)
-        else:
-            volume = touched * one
-        requested = math.nan
-        bypassed = one > settings["chunk_cache_bytes"] and not spec["layout"]["filters"]
-        if not bypassed and settings["libver"] in ("earliest", "v108"):
-            linear = arithmetic.linear_chunk_indices(disk.origin, disk.extent, shape, chunk)
-            nodes = arithmetic.btree_nodes_visited(linear, arithmetic.chunk_count(shape, chunk))
-            requested = volume + nodes * arithmetic.btree_node_bytes(len(shape))
-        return {"chunks_touched": touched, "chunk_bytes": volume, "requested": requested}
+        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown."""
+        return prediction.predict(box, _disk_order(spec), spec, stored)
 
 
 def _adjacent_share(dataset: h5d.DatasetID, count: int) -> float | None:
@@ -295,8 +337,25 @@ def _adjacent_share(dataset: h5d.DatasetID, count: int) -> float | None:
         # Any other value than None ends the iteration: a sample tells enough and costs little.
         return 1 if state["seen"] >= 100_000 else None
 
-    dataset.chunk_iter(visit)
+    _visit_chunks(dataset, visit)
     return state["adjacent"] / (state["seen"] - 1)
+
+
+def _left_alone(dataset: h5d.DatasetID) -> int:
+    """How many chunks some filter left as they were, because it could not treat or shrink them."""
+    masks: list[int] = []
+    _visit_chunks(dataset, lambda chunk: masks.append(chunk.filter_mask))
+    return sum(mask != 0 for mask in masks)
+
+
+def _visit_chunks(dataset: h5d.DatasetID, visit: Callable[[Any], Any]) -> None:
+    """Call `visit` with each chunk in the order of the index, until it returns anything but None."""
+    if CHUNK_ITER:
+        dataset.chunk_iter(visit)
+        return
+    for number in range(dataset.get_num_chunks()):
+        if visit(dataset.get_chunk_info(number)) is not None:
+            return
 
 
 FORMAT = Hdf5()

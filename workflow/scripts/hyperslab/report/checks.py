@@ -13,6 +13,7 @@ from hyperslab.report import format as fmt
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different
+from hyperslab.report.throttled import throttled
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01
@@ -190,10 +191,17 @@ def _not_controlled(data: Data) -> Check:
             parts.append(f"{site} lies in memory, so nothing is evicted, and its cold is library-cold.")
         elif beyond:
             parts.append(
-                f"{site}: caches beyond the node (of a host or server) are {' or '.join(beyond)}; cold means "
-                "that the node's page cache held none of the file."
+                f"{site}: caches beyond the node's page cache (of {_beyond(known)}) are "
+                f"{' or '.join(beyond)}; cold means that the node's page cache held none of the file."
             )
     return Check(name, " ".join(parts) or "Nothing is recorded about caches beyond the node.", "unknown")
+
+
+def _beyond(known: Sequence[Mapping[str, Any]]) -> str:
+    """Who else may hold the data of such a file system in memory."""
+    places = {"network": "servers", "fuse": "the FUSE program and what lies below it"}
+    found = [place for key, place in places.items() if any(entry.get(key) for entry in known)]
+    return " or ".join(found) or "a host or server"
 
 
 def _reclaim(data: Data) -> Check:
@@ -273,6 +281,7 @@ CHECKS: tuple[Callable[[Data], Check], ...] = (
     _locks,
     _arithmetic,
     _residency,
+    throttled,
     _reclaim,
     _not_controlled,
 )  # fmt: skip

@@ -9,7 +9,9 @@ import pandas as pd
 
 from hyperslab.report import format as fmt
 from hyperslab.report.data import CELL, Data
+from hyperslab.report.knobs import settings_table
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.site_words import size, striping_text
 
 Show = Callable[[Any], str]
 
@@ -17,6 +19,8 @@ Show = Callable[[Any], str]
 def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {part}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return " to ".join(str(entry) for entry in value)
     return fmt.ABSENT if value is None or value == "" else str(value)
@@ -26,6 +30,14 @@ def _bytes(value: Any) -> str:
     if value is None:
         return fmt.ABSENT
     return f"{value / 2**20:,.1f} MiB" if value >= 2**20 else f"{value:,} bytes"
+
+
+def _rate(value: Any) -> str:
+    return fmt.ABSENT if value is None else f"{size(value)}/s"
+
+
+def _striping(value: Any) -> str:
+    return striping_text(value) if value else fmt.ABSENT
 
 
 def _memory(value: Any) -> str:
@@ -47,6 +59,10 @@ FILE_SYSTEM: tuple[tuple[str, str, Show], ...] = (
     ("Block", "block_bytes", _bytes),
     ("Read-ahead", "read_ahead_bytes", _bytes),
     ("Lies in memory", "memory_resident", _plain),
+    ("FUSE", "fuse", _plain),
+    ("Network file system", "network", _plain),
+    ("Striping of new files", "striping", _striping),
+    ("Device bytes counted", "device_counted", _plain),
     ("Caches beyond the node", "server_cache", _plain),
 )
 VERSIONS: tuple[tuple[str, str, Show], ...] = tuple(
@@ -61,7 +77,21 @@ SETTINGS: tuple[tuple[str, str, Show], ...] = (
     ("Metadata block", "meta_block_bytes", _bytes),
     ("File format versions (libver)", "libver", _plain),
     ("Space allocated", "alloc_time", _plain),
+    ("Fill values written", "fill_time", _plain),
+    ("Conversion buffer", "conversion_buffer_bytes", _bytes),
+    ("Metadata cache", "metadata_cache", _plain),
+    ("Alignment", "alignment", _plain),
+    ("Driver", "driver", _plain),
+    ("File space", "paging", _plain),
+    ("Garbage collected every", "garbage_collect_every", _plain),
     ("Type of the elements", "dtype", _plain),
+)
+THROTTLE: tuple[tuple[str, str, Show], ...] = (
+    ("Limit of reading", "read_bytes_per_s", _rate),
+    ("Limit of writing", "write_bytes_per_s", _rate),
+    ("Limit of reads", "reads_per_s", _plain),
+    ("Limit of writes", "writes_per_s", _plain),
+    ("By the cgroup", "cgroup", _plain),
 )
 LOCKS: tuple[tuple[str, str, Show], ...] = (
     ("Lock of the node held", "node", _plain),
@@ -72,6 +102,7 @@ GROUPS = (
     ("File system", "file_system", FILE_SYSTEM),
     ("Versions", "versions", VERSIONS),
     ("Settings of HDF5, as read back from the files", "settings", SETTINGS),
+    ("Throttle", "throttle", THROTTLE),
     ("Locks", "locks", LOCKS),
 )
 
@@ -84,7 +115,7 @@ def context_tables(data: Data) -> list[Table]:
         for label, key, show in properties:
             rows.append([label, *(_value(data.context, site, group, key, show) for site in data.sites)])
         # What is recorded beyond the known properties is shown too, under its own name.
-        listed = {key for _, key, _ in properties} | {"executable"}
+        listed = {key for _, key, _ in properties} | {"executable", "limits"}
         others = dict.fromkeys(
             key for entry in data.context for key in entry.get(group) or {} if key not in listed
         )
@@ -92,7 +123,8 @@ def context_tables(data: Data) -> list[Table]:
             [key, *(_value(data.context, site, group, key, _plain) for site in data.sites)] for key in others
         ]
         tables.append(table(title, ["", *data.sites], rows))
-    return [*tables, _run_table(data), _noise_table(data)]
+    by_layout = [found] if (found := settings_table(data)) else []
+    return [*tables, *by_layout, _run_table(data), _noise_table(data)]
 
 
 def _value(context: Sequence[Mapping[str, Any]], site: str, group: str, key: str, show: Show) -> Cell:

@@ -66,7 +66,8 @@ def gather(
     expected: Iterable[PlannedCell],
 ) -> Data:
     """The tables as `Data`; sites in the order in which plan, figures and results name them."""
-    rows = _with_names(measurements.reindex(columns=list(COLUMNS)) if measurements.empty else measurements)
+    # A table made before a column was added has none of it.
+    rows = _with_names(measurements.reindex(columns=list(COLUMNS)))
     rows = rows[rows["phase"] == "main"] if confirmation is not None else rows
     if confirmation is not None and len(confirmation):
         again = _with_names(confirmation)

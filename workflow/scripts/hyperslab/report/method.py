@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hyperslab.blocks import MIN_ROUNDS
 from hyperslab.report.model import Fact, Table, table
 from hyperslab.tables import COLUMNS
+from hyperslab.throttling import ENOUGH_SECONDS
 
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""
@@ -28,7 +29,8 @@ Round: Every cell of the study once, in shuffled order, each with a newly writte
 process.
 
 Verification: Every selection is compared with what was written, outside the stopwatch; a difference
-fails the cell.
+fails the cell. Of a layout with a lossy filter the error is measured instead, over every element that was
+read; a cell fails where its filter promised less.
 
 Interval: A 95 % t interval on logarithms of round medians, with the error between rounds pooled over
 layouts; comparisons are adjusted (Holm); none under {MIN_ROUNDS} rounds.
@@ -48,6 +50,11 @@ medians: the smallest λ at which the wanted number of layouts meets all criteri
 Counts: Asked is the bytes of the selection, chunk bytes the stored bytes of the chunks touched,
 requested what HDF5 asked the kernel for, device what the device delivered, read-ahead included.
 
+Throttled: A limit on a site's I/O lets bursts pass, so that the median of small operations is that of a
+burst. Cold reads and writes there are repeated until {ENOUGH_SECONDS:g} s of I/O at the limit are done, and
+compared by the mean of each round, or by what the limit alone takes where pauses between operations made
+the mean smaller.
+
 Noise: A fixed computation and direct reads before and after each cell; a cell is noisy where one lies
 further from the site's median than max(5 MAD, 25 %).
 """
@@ -64,8 +71,12 @@ SUMMARY_COLUMNS: dict[str, str] = {
     "mean_s": "seconds, mean of the round's repeats",
     "max_s": "seconds, largest of the round's repeats",
     "first_access_s": "seconds of repeat 0: the first selection after opening",
+    "typical_s": "seconds, what stands for the round: the median; of throttled cold reads and writes the "
+    "mean, and at least what the limit alone takes",
+    "throttled_s": "seconds that the site's limit alone would take for all repeats; empty without one",
+    "throttle_artefact": COLUMNS["throttle_artefact"],
     "rounds": "number of rounds of this layout, case, phase and state",
-    "pooled_median_s": "seconds, geometric mean of the rounds' medians",
+    "pooled_median_s": "seconds, geometric mean of the rounds' typical_s",
     "pooled_low_s": f"seconds, lower end of its 95 % interval; empty under {MIN_ROUNDS} rounds",
     "pooled_high_s": f"seconds, upper end of its 95 % interval; empty under {MIN_ROUNDS} rounds",
     "pooled_sd_log": "deviation between rounds of the log (base e) of the median, pooled over layouts",

@@ -122,6 +122,8 @@ class Page:
     context: Sequence[Table]
     method: Sequence[Fact]
     columns: Sequence[Table] = field(default=())
+    # hyperslab.claims.page.Row
+    claims: Sequence[Any] = field(default=())
 
 
 def cell(value: Any) -> Cell:

@@ -13,10 +13,17 @@ from hyperslab.report import format as fmt
 from hyperslab.report.data import CELL, Data, cold_state, medians
 from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.statistics import by_mean
 
 WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
 SIZE_PAIRS = (("chunks", "chunks_predicted"), ("padding_bytes", "padding_predicted_bytes"),
               ("index_bytes", "index_predicted_bytes"))  # fmt: skip
+FILTER_COLUMNS = ["#Array to stored", "#Whole chunks to stored", "#Chunks left unfiltered", "#Largest error"]
+FILTER_NOTE = (
+    " Compression ratios: bytes of the array, and of its chunks filled up at the edges, over the bytes "
+    "stored. Left unfiltered: chunks that a filter could not treat or shrink. The error of a lossy layout is "
+    "over everything that was read of it."
+)
 SIZE_KEYS = {"array": "Array", "made": "Written"}
 
 
@@ -52,12 +59,13 @@ def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
         ]
         for layout in in_order(set(rows["layout"]), data.study["layouts"])
     ]
-    columns = ["Layout", *(f"#{state.capitalize()}, median" for state in steady)]
+    words = {state: "mean" if by_mean(rows[rows["state"] == state]) else "median" for state in steady}
+    columns = ["Layout", *(f"#{state.capitalize()}, {word}" for state, word in words.items())]
     if len(session):
         columns += [f"#Session {word}" for word in ("min", "median", "mean", "max", "first access")]
     note = (
-        "Cold and warm: geometric mean of the rounds' medians with its 95 % interval (each layout by itself; "
-        "for comparisons see the answer). Session: median over the rounds."
+        "Cold and warm: geometric mean of the rounds' medians (means, where I/O is throttled) with its 95 % "
+        "interval (each layout by itself; for comparisons see the answer). Session: median over the rounds."
     )
     return table(f"Numbers: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick)
 
@@ -68,6 +76,8 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     One row a layout, array shape and way of writing: a write case inserts chunks in an order of its own.
     """
     rows = data.main(site).drop_duplicates(CELL)
+    # Files of parallel cases are no layout's: most have no layout at all.
+    rows = rows[rows["kind"] != "parallel"]
     if rows.empty:
         return None
     cases = data.study["cases"]
@@ -80,21 +90,25 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
         ],
     )
     shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
+    any_filter = (rows["filters"] != "").any()
     body = []
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
             case = cases.get(files["case"].iloc[0])
             raw = math.prod(case["shape"]) * data.study["itemsize"] if case else math.nan
             keys = {"array": array, "made": made}
-            body.append([layout, *(keys[name] for name in shown), *_size_row(files, raw)])
+            filtered = _filter_cells(files) if any_filter else []
+            body.append([layout, *(keys[name] for name in shown), *_size_row(files, raw), *filtered])
     columns = ["Layout", *(SIZE_KEYS[name] for name in shown), "#Chunks", "#File", "#To the raw data",
                "#Data, bytes", "#Padding, bytes", "#Index, bytes", "#Index computed, bytes",
                "Computed and measured agree", "#Remainder, bytes"]  # fmt: skip
+    columns += FILTER_COLUMNS if any_filter else []
     note = (
         "Raw data: the array's bytes. Padding: edge chunks beyond the array. Remainder: headers, groups, "
         "free space. Computed: chunks, padding and index; the index of a write case depends on the order in "
         "which its chunks left the cache, so there it is not compared."
     )
+    note += FILTER_NOTE if any_filter else ""
     return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)
 
 
@@ -117,6 +131,25 @@ def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
         verdict,
         fmt.whole(middle["remainder_bytes"]),
     ]
+
+
+def _filter_cells(files: pd.DataFrame) -> list[Any]:
+    """What filters did to the files of one layout: both ratios, chunks left alone, and the error."""
+    if not files["filters"].iloc[0]:
+        return [fmt.ABSENT] * 3 + ["exact"]
+    ratios = [f"{fmt.significant(files[name].median())} x" for name in ("ratio_raw", "ratio_padded")]
+    return [*ratios, fmt.whole(files["chunks_left_alone"].median()), _error_cell(files)]
+
+
+def _error_cell(files: pd.DataFrame) -> Cell:
+    """The largest error in any of the files of one layout; "exact" where every byte was right."""
+    largest, root, changed = (files[name].max() for name in ("error_max", "error_rms", "changed_share"))
+    if files["error_max"].isna().all():
+        return Cell("exact", "", "good")
+    bound = files["error_bound"].iloc[0]
+    promise = f"; promised {fmt.significant(bound)}" if fmt.known(bound) else ""
+    note = f"lossy: rms {fmt.significant(root)}, {fmt.percent(changed)} of the elements{promise}"
+    return Cell(fmt.significant(largest), note, "unknown")
 
 
 def disagreeing(files: pd.DataFrame) -> list[str]:
@@ -160,7 +193,8 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
             ])  # fmt: skip
     columns = ["Layout", "Strategy", "#Durable (create to fsync)", "#Rate", "#Create", "#Write", "#Flush",
                "#Close", "#fsync", "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
-    note = "Durable: geometric mean of the rounds' medians; other columns: medians over all repeats."
+    word = "means" if by_mean(summary) else "medians"
+    note = f"Durable: geometric mean of the rounds' {word}; other columns: medians over all repeats."
     return table("Write times", columns, body, note, folded=len(body) > 12, pick=pick)
 
 
@@ -229,5 +263,8 @@ def count_table(data: Data, site: str, pick: str | None) -> Table | None:
             ])  # fmt: skip
     columns = ["Layout", "Case", "#Asked", "#Chunks touched", "#Chunk bytes", "#Requested", "#Read calls",
                "Requested as predicted", "#Device", "#Requested to asked", "#Time"]  # fmt: skip
-    note = f"Medians over all repeats, {state}. Device bytes include read-ahead."
+    note = (
+        f"Medians over all repeats, {state}. Device bytes include read-ahead; {fmt.ABSENT} where the kernel "
+        "does not count them for the process (FUSE, network file systems)."
+    )
     return table("Counts", columns, body, note, folded=True, pick=pick)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from hyperslab.claims.page import ClaimsPage
+from hyperslab.report import templates
 from hyperslab.report.model import Page
 
-TEMPLATE = Path(__file__).parents[3] / "report" / "report.html.j2"
 
-
-def render(page: Page, template: Path = TEMPLATE) -> str:
+def render(page: Page | ClaimsPage, template: Path = templates.REPORT) -> str:
     """The HTML of a page, with the template and the style sheet beside it."""
     environment = Environment(
         loader=FileSystemLoader(template.parent),

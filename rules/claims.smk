@@ -1,0 +1,40 @@
+"""Claims: a verdict on every claim of a study, and one page over all studies that have results."""
+
+from hyperslab.claims import catalogue
+from hyperslab.report import templates
+
+
+rule claims:
+    """A verdict on each claim of a study, at each site."""
+    input:
+        measurements="results/{study}/measurements.parquet",
+        context="results/{study}/context.json",
+    output:
+        "results/{study}/claims.json",
+    log:
+        "results/{study}/logs/claims.log",
+    localrule: PLAN.aggregate_here
+    conda:
+        "../envs/report.yaml"
+    params:
+        claims=lambda wildcards: PLAN.study(wildcards.study).claims,
+    script:
+        "../workflow/scripts/claims.py"
+
+
+rule claims_page:
+    """Every claim with its verdict, over all studies that have results; nothing is measured for it."""
+    input:
+        unpack(lambda wildcards: catalogue.inputs(PLAN)),
+        template=[templates.CLAIMS, *templates.SHARED],
+    output:
+        catalogue.TARGET,
+    log:
+        "results/claims.log",
+    localrule: PLAN.aggregate_here
+    conda:
+        "../envs/report.yaml"
+    params:
+        waiting=lambda wildcards: catalogue.waiting(PLAN),
+    script:
+        "../workflow/scripts/claims_page.py"

@@ -1,0 +1,61 @@
+"""MPI: cells whose work is done by ranks, started by mpirun on this machine or by srun in a Slurm job."""
+
+from hyperslab.mpi import environment as ranks
+
+# With conda the ranks run in the rule's own environment, else in one that is compiled for the machine's MPI.
+RANKS_ENVIRONMENT = [] if workflow.deployment_settings.deployment_method else [str(ranks.MADE)]
+
+
+rule mpi_environment:
+    """The Python of MPI ranks, or the reason why this machine has none; a new one makes nothing stale."""
+    input:
+        script=ancient(str(PLAN.directory / "envs" / "create-mpi")),
+        locks=ancient(str(PLAN.directory / "envs" / "mpi")),
+    output:
+        str(ranks.MADE),
+    log:
+        f"{ranks.DIRECTORY}.log",
+    localrule: True
+    conda:
+        "../envs/mpi/conda.yaml"
+    shell:
+        "sh {input.script:q} {input.locks:q} $(dirname {output:q}) > {log:q} 2>&1"
+
+
+for site in PLAN.direct:
+
+    rule:
+        name:
+            f"measure_mpi_{site['name']}"
+        input:
+            file=lambda wildcards, site=site["name"]: PLAN.test_file(wildcards, site),
+            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            environment=ancient(RANKS_ENVIRONMENT),
+        output:
+            f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
+        log:
+            f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
+        # Cases of ranks are known by their names (teams.py).
+        wildcard_constraints:
+            case=r"[^/]+-\d+r",
+        priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
+        conda:
+            "../envs/mpi/conda.yaml"
+        threads: PLAN.threads_of(site["name"])
+        resources:
+            **PLAN.slots_of(site["name"]),
+            mpi=lambda wildcards, site=site: ranks.launcher(site["executor"], config.get("mpi", "")),
+            tasks=lambda wildcards: PLAN.ranks(wildcards),
+        params:
+            spec=lambda wildcards: PLAN.cell_specification(wildcards),
+            site=site["name"],
+            file=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5",
+        shell:
+            # The measuring process is no rank; where its h5py knows MPI (conda), MPI must not start in it.
+            "MPI4PY_RC_INITIALIZE=0 python -m hyperslab.measure --specification {params.spec:q}"
+            " --file {params.file:q} --site {params.site:q} --record {output:q}"
+            " --launcher '{resources.mpi} -n {resources.tasks}'"
+            " --donor {input.donor:q} > {log:q} 2>&1"
+
+    # The rule of other cells would fit, too.
+    workflow.ruleorder(f"measure_mpi_{site['name']}", f"measure_{site['name']}")

@@ -1,0 +1,26 @@
+"""Rewrite: a user's own file with one dataset in another layout, compared with the original before it appears."""
+
+from hyperslab.rewriting import choice
+
+
+rule rewrite:
+    """The donor's file; its dataset gets a layout of the study, or the one recommended for it."""
+    input:
+        file=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[0],
+        recommendation=lambda wildcards: choice.recommendation_file(
+            PLAN.study(wildcards.study), wildcards.layout
+        ),
+    output:
+        "results/{study}/layout/{layout}.h5",
+    log:
+        "results/{study}/logs/layout/{layout}.log",
+    conda:
+        "../envs/workflow.yaml"
+    params:
+        dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
+        layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout),
+        site=lambda wildcards: config["site"] if wildcards.layout == choice.RECOMMENDED else "",
+    shell:
+        "python -m hyperslab.rewrite {input.file:q} {output:q} --dataset {params.dataset:q}"
+        " --layouts {params.layouts:q} --recommendation {input.recommendation:q} --site {params.site:q}"
+        " --log {log:q}"

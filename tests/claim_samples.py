@@ -1,0 +1,108 @@
+"""A study with a grid, measurements of it with a known truth, and verdicts on claims about it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from studies import load
+
+from hyperslab.claims.evaluate import evaluate, site_facts
+
+BASE = """
+title: a study
+dataset: {axes: [x, y, z], shape: [20, 20, 400], dtype: uint16}
+layouts:
+  contiguous:
+  2x2x10-64K: {chunks: [2, 2, 10], settings: {chunk_cache_bytes: 65536}}
+grids:
+  - {name: "{m}x{m}x{n}", over: {m: [1, 2, 4, 8], n: [10, 100]}, chunks: [m, m, n]}
+cases:
+  slices: {read: {z: 25}, states: [cold, warm, session]}
+  spectra: {read: {x: 5}, states: [cold, warm, session]}
+  spectrum: {write: spectrum}
+  chunk: {write: chunk, layouts: ["*x*"]}
+score:
+  criteria:
+    - {case: slices, below: 0.1}
+    - {case: spectra, below: 0.1}
+    - {statistic: file_bytes, below: 1000}
+  target: 3
+"""
+CLAIM = {"sentence": "S.", "source": "D", "section": "T", "testability": "V"}
+# (case, layout, values of the grid) -> seconds in an average round.
+Truth = Callable[[str, str, Mapping[str, int]], float]
+GRID = {f"{m}x{m}x{n}": {"m": m, "n": n} for m, n in itertools.product((1, 2, 4, 8), (10, 100))}
+LAYOUTS = ["contiguous", *GRID]
+READS = ("cold", "session")
+
+
+def context(**sites: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Facts about sites, from what is particular to the file system of each."""
+    entries: list[dict[str, Any]] = []
+    for site, particular in sites.items():
+        given = dict(particular)
+        throttle = given.pop("throttle", None)
+        file_system = {"type": "ext4", "memory_resident": False, **given}
+        entries.append({"site": site, "file_system": file_system, "throttle": throttle})
+    return site_facts(entries)
+
+
+def measured(
+    truth: Truth,
+    rng: np.random.Generator | None = None,
+    rounds: int = 3,
+    sd: float = 0.03,
+    round_sd: float = 0.05,
+    site: str = "disk",
+    repeats: int = 1,
+    **columns: Any,
+) -> pd.DataFrame:
+    """Repeats of every layout, case and state; without `rng` rounds agree but for a ten-thousandth."""
+    noise = rng or np.random.default_rng(1)
+    sd, round_sd = (sd, round_sd) if rng is not None else (1e-4, 1e-4)
+    rows = []
+    for case in ("slices", "spectra", "spectrum", "chunk"):
+        write = case in ("spectrum", "chunk")
+        for state in ("write",) if write else READS:
+            whole = noise.normal(0, round_sd, rounds)
+            for layout in LAYOUTS if case != "chunk" else list(GRID):
+                seconds = truth(case, layout, GRID.get(layout, {}))
+                for number in range(rounds):
+                    time = seconds * np.exp(whole[number] + noise.normal(0, sd))
+                    for repeat in range(repeats):
+                        row: dict[str, Any] = {"site": site, "layout": layout, "case": case, "state": state}
+                        row |= {"kind": "write" if write else "read", "round": number, "repeat": repeat}
+                        rows.append(row | {"time_s": time * (1 + 0.1 * repeat), "write_s": time / 2})
+    table = pd.DataFrame(rows).assign(
+        phase="main", stale=False, file_bytes=500.0, padding_bytes=0.0, chunks=7.0
+    )
+    return table.assign(**columns)
+
+
+def resolved(directory: Path, *comparisons: Mapping[str, Any], **claim: Any) -> list[dict[str, Any]]:
+    """One claim with these comparisons, as evaluation takes it."""
+    content = yaml.safe_load(BASE)
+    content["claims"] = {
+        "000.1": {**CLAIM, "comparisons": [{"says": "a", **c} for c in comparisons], **claim}
+    }
+    return load(directory, content).claims
+
+
+def judged(
+    claims: list[dict[str, Any]], table: pd.DataFrame, **sites: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The verdicts on the only claim, one for each site."""
+    facts = context(**(sites or {"disk": {}}))
+    found: list[dict[str, Any]] = evaluate("mine", claims, table, facts)["claims"][0]["verdicts"]
+    return found
+
+
+def results(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every atomic result of a verdict."""
+    return [result for comparison in verdict["comparisons"] for result in comparison["results"]]

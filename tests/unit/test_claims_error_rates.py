@@ -1,0 +1,120 @@
+"""How often a claim whose truth lies exactly on its bound is called true or false: at most one in twenty.
+
+One table holds many sites, each a simulated study of its own, with fixed seeds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from claim_samples import Truth, judged, measured, resolved
+
+SITES = 60
+ALL = "{m}x{m}x{n}"
+
+
+def flat(case: str, layout: str, values: Mapping[str, int]) -> float:
+    """Everything takes a second."""
+    return 1.0
+
+
+def crossing(case: str, layout: str, values: Mapping[str, int]) -> float:
+    """A chunk at a time meets a spectrum at a time at m = 4, where slices just meet a second."""
+    if case == "chunk":
+        return {1: 4.0, 2: 2.0, 4: 1.0, 8: 0.5}[values["m"]]
+    if case == "slices" and values:
+        return {1: 0.5, 2: 0.8, 4: 1.0, 8: 2.0}[values["m"]]
+    return 1.0
+
+
+def two_best(case: str, layout: str, values: Mapping[str, int]) -> float:
+    """m = 2 and m = 4 are equally fast."""
+    return {1: 4.0, 2: 1.0, 4: 1.0, 8: 2.0}[values["m"]] if values else 1.0
+
+
+def quarter_slower(case: str, layout: str, values: Mapping[str, int]) -> float:
+    """One layout lies on the margin of what is similar."""
+    return 1.25 if layout == "2x2x10" else 1.0
+
+
+SLICES = {"layouts": "2x2x10", "case": "slices"}
+OTHER = {"layouts": "contiguous"}
+CASES: dict[str, tuple[Truth, list[dict[str, Any]]]] = {
+    "value": (flat, [{"a": SLICES, "below": 1}]),
+    "value of a set": (flat, [{"a": {"layouts": ALL, "case": "slices"}, "below": 1}]),
+    "ratio": (flat, [{"a": SLICES, "b": OTHER, "below": 1}]),
+    "ratio of cases": (flat, [{"a": SLICES, "b": {"case": "spectra"}, "below": 1}]),
+    "similar": (quarter_slower, [{"a": SLICES, "b": OTHER, "similar": 1}]),
+    "slope": (flat, [{"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0}]),
+    "fastest": (flat, [{"kind": "fastest", "a": {"layouts": ALL, "where": {"m": [2]}, "case": "slices"},
+                        "below": 1}]),
+    "count": (crossing, [{"kind": "count", "counting": {"below": 1}, "b": OTHER, "at_least": 3,
+                          "a": {"layouts": "{m}x{m}x10", "case": "slices"}}]),
+    "crossover": (crossing, [{"kind": "crossover", "over": "m", "b": {"case": "spectrum"}, "at_most": 4,
+                              "a": {"layouts": "{m}x{m}x10", "case": "chunk"}}]),
+    "optimum": (two_best, [{"kind": "optimum", "over": "m", "below": 3,
+                            "a": {"layouts": "{m}x{m}x10", "case": "slices"}}]),
+    "full marks": (lambda *_: 0.1, [{"kind": "full_marks", "a": {"layouts": "2x2x10"}, "at_least": 1}]),
+    "matched marks": (flat, [{"kind": "matched_marks", "a": {"layouts": "2x2x10"}, "at_least": 1}]),
+    "three comparisons": (flat, [{"a": SLICES, "b": OTHER, "below": 1},
+                                 {"a": {"layouts": "4x4x10", "case": "spectra"}, "b": OTHER, "below": 1},
+                                 {"a": SLICES, "b": {"case": "spectra"}, "below": 1}]),
+}  # fmt: skip
+# Rounds, and the deviations of a cell and of a whole round.
+NOISE = [(3, 0.03, 0.05), (3, 0.03, 0.3), (5, 0.03, 0.0)]
+
+
+def verdicts(
+    directory: Path, truth: Truth, comparisons: list[dict[str, Any]], seed: int, sites: int = SITES
+) -> Counter[str]:
+    """How often which verdict was given, over `sites` studies with each kind of noise."""
+    rng = np.random.default_rng(seed)
+    claims = resolved(directory, *comparisons)
+    found: Counter[str] = Counter()
+    for rounds, sd, round_sd in NOISE:
+        names = [f"s{number}" for number in range(sites)]
+        tables = [measured(truth, rng, rounds, sd, round_sd, site=name) for name in names]
+        told = judged(claims, pd.concat(tables, ignore_index=True), **{name: {} for name in names})
+        found.update(entry["verdict"] for entry in told)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_the_bound_nothing_is_called_true_or_false(tmp_path: Path, name: str) -> None:
+    found = verdicts(tmp_path, *CASES[name], seed=21)
+    total = found.total()
+    assert total == len(NOISE) * SITES
+    # Five in a hundred, and what chance adds to 180 trials with a rate of five in a hundred (3 deviations).
+    assert total - found["cannot tell"] <= 0.05 * total + 3 * (0.05 * 0.95 * total) ** 0.5, found
+
+
+def test_over_all_kinds_at_most_one_in_twenty_is_wrong(tmp_path: Path) -> None:
+    found: Counter[str] = Counter()
+    for seed, (truth, comparisons) in enumerate(CASES.values()):
+        found.update(verdicts(tmp_path, truth, comparisons, seed=100 + seed, sites=25))
+    wrong = found.total() - found["cannot tell"]
+    assert wrong <= 0.05 * found.total(), found
+
+
+POWER: dict[str, tuple[Truth, dict[str, Any]]] = {
+    "ratio": (flat, {"a": SLICES, "b": OTHER, "below": 1.15}),
+    "slope": (flat, {"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0.1}),
+    "fastest": (flat, {"kind": "fastest", "a": {"layouts": ALL, "where": {"m": [2]}, "case": "slices"},
+                       "below": 1.3}),
+    "similar": (flat, {"a": SLICES, "b": OTHER, "similar": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POWER)
+def test_what_is_true_by_a_margin_is_found(tmp_path: Path, name: str) -> None:
+    """Not by never deciding: what is beyond the bound by some multiples of the noise is called so."""
+    truth, comparison = POWER[name]
+    found = verdicts(tmp_path, truth, [comparison], seed=31, sites=20)
+    assert found["holds"] >= 0.8 * found.total(), found
+    assert not found["fails"]

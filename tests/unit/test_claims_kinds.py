@@ -1,0 +1,161 @@
+"""Each kind of comparison finds the number that was put in, and the verdict that follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claim_samples import GRID, judged, measured, resolved, results
+
+ALL = "{m}x{m}x{n}"
+
+
+def truth(case: str, layout: str, values: Mapping[str, int]) -> float:
+    """Slices: 2 / m at n = 10, 4 / m at n = 100; spectra 1 s; a spectrum m s, a chunk 16 / m^2 s."""
+    if layout == "contiguous":
+        return 0.5
+    if case == "slices":
+        return 2.0 * (2 if values["n"] == 100 else 1) / values["m"]
+    seconds: dict[str, float] = {
+        "spectra": 1.0,
+        "spectrum": float(values["m"]),
+        "chunk": 16 / values["m"] ** 2,
+    }
+    return seconds[case]
+
+
+TABLE = measured(truth)
+
+CASES: list[tuple[dict[str, Any], float]] = [
+    ({"a": {"layouts": "2x2x10", "case": "slices"}, "below": 2}, 1.0),
+    ({"a": {"layouts": ["2x2x10", "8x8x10"], "case": "slices"}, "below": 2}, 0.5),
+    ({"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "above": 1}, 2.0),
+    ({"a": {"layouts": "2x2x10", "case": "slices", "state": "cold"}, "b": {"case": "spectra"},
+      "similar": 1}, 1.0),
+    ({"a": {"layouts": "2x2x10", "case": "spectrum", "of": "write_calls"}, "below": 2}, 1.0),
+    ({"a": {"layouts": "2x2x{n}", "case": "slices", "per": {"layouts": "contiguous"}},
+      "b": {"layouts": "4x4x{n}", "per": {"layouts": "contiguous"}}, "above": 1}, 2.0),
+    ({"kind": "fastest", "a": {"layouts": ALL, "where": {"m": [8]}, "case": "slices"}, "below": 1}, 0.5),
+    ({"kind": "fastest", "a": {"layouts": "contiguous", "case": "*"},
+      "b": {"layouts": ALL, "case": "chunk"}, "above": 1}, 2.0),
+    ({"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0}, -1.0),
+    ({"kind": "slope", "over": "n", "a": {"layouts": ALL, "case": "slices"}, "above": 0}, math.log10(2)),
+    ({"kind": "slope", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "spectrum"}, "above": 0.9}, 1.0),
+    ({"kind": "count", "counting": {"above": 1.5}, "a": {"layouts": ALL, "case": "slices"},
+      "at_least": 3}, 3.0),
+    ({"kind": "count", "counting": {"below": 0.9}, "a": {"layouts": ALL, "case": "slices"},
+      "b": {"case": "spectra"}, "equals": 3}, 3.0),
+    ({"kind": "crossover", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "chunk"},
+      "b": {"case": "spectrum"}, "at_most": 4}, 4.0),
+    ({"kind": "optimum", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "slices"}, "at_least": 5}, 8.0),
+    ({"a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"}, "equals": 7}, 7.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("comparison", "value"), CASES)
+def test_what_was_put_in_comes_out(tmp_path: Path, comparison: dict[str, Any], value: float) -> None:
+    (verdict,) = judged(resolved(tmp_path, comparison), TABLE)
+    (result,) = results(verdict)
+    assert result["value"] == pytest.approx(value, rel=1e-3)
+    assert result["low"] <= result["value"] <= result["high"]
+    assert verdict["verdict"] == "holds"
+
+
+OPPOSITE = {"below": "above", "above": "below", "at_least": "below", "at_most": "above"}
+
+
+@pytest.mark.parametrize(("comparison", "value"), [case for case in CASES if set(OPPOSITE) & set(case[0])])
+def test_the_opposite_fails(tmp_path: Path, comparison: dict[str, Any], value: float) -> None:
+    turned = {OPPOSITE.get(key, key): entry for key, entry in comparison.items()}
+    assert judged(resolved(tmp_path, turned), TABLE)[0]["verdict"] == "fails"
+
+
+def test_a_larger_set_is_its_geometric_mean_and_a_level_has_the_error_of_its_rounds(tmp_path: Path) -> None:
+    """Three rounds at 1, 2 and 4 s: a time by itself is 2 s and anything but certain, a ratio is certain."""
+    table = measured(lambda case, layout, values: 1.0)
+    table["time_s"] *= 2.0 ** table["round"]
+    alone = {"a": {"layouts": "2x2x10", "case": "slices"}, "above": 0.5}
+    against = {**alone, "b": {"layouts": "contiguous"}}
+    (verdict,) = judged(resolved(tmp_path, alone, against), table)
+    level, ratio = results(verdict)
+    assert (level["value"], ratio["value"]) == (pytest.approx(2, rel=1e-3), pytest.approx(1, rel=1e-3))
+    assert (level["verdict"], ratio["verdict"]) == ("cannot tell", "holds")
+    assert level["high"] / level["low"] > 100
+
+
+def test_first_access_maximum_and_median_are_of_each_round(tmp_path: Path) -> None:
+    table = measured(lambda case, layout, values: 1.0, repeats=5)
+    comparisons = [
+        {"a": {"layouts": "2x2x10", "case": "slices", "of": of}, "above": 0.5}
+        for of in ("first_access", "median", "max")
+    ]
+    found = results(judged(resolved(tmp_path, *comparisons), table)[0])
+    assert [result["value"] for result in found] == [pytest.approx(one, rel=1e-3) for one in (1.0, 1.2, 1.4)]
+
+
+def test_counts_hold_exactly_or_show_their_range(tmp_path: Path) -> None:
+    table = measured(lambda case, layout, values: 1.0)
+    table.loc[table["layout"] == "4x4x10", "chunks"] += table["round"]
+    exact = {"a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"}, "at_least": 7, "at_most": 7}
+    ranges = {"a": {"layouts": "4x4x10", "case": "slices", "of": "chunks"}, "at_most": 8}
+    nothing = {"a": {"layouts": "2x2x10", "case": "slices", "of": "padding_bytes"}, "equals": 0}
+    (verdict,) = judged(resolved(tmp_path, exact, ranges, nothing), table)
+    assert [result["verdict"] for result in results(verdict)] == ["holds", "cannot tell", "holds"]
+    assert [(found["low"], found["high"]) for found in results(verdict)][1] == pytest.approx((7, 9))
+    assert results(verdict)[0]["text"] == "7"
+    # One round is enough for what is counted.
+    assert judged(resolved(tmp_path, exact), table[table["round"] == 0])[0]["verdict"] == "holds"
+
+
+def test_a_share_of_nothing_cannot_be_tested(tmp_path: Path) -> None:
+    padding = {"layouts": "2x2x10", "case": "slices", "of": "padding_bytes"}
+    nothing = {"a": padding, "b": {"layouts": "4x4x10"}, "above": 1}
+    endless = {"a": {**padding, "of": "chunks"}, "b": padding, "above": 1}
+    (verdict,) = judged(resolved(tmp_path, nothing, endless), TABLE)
+    assert [result["verdict"] for result in results(verdict)] == ["cannot be tested", "holds"]
+    assert results(verdict)[1]["text"] == "infinite"
+
+
+def test_marks_are_those_of_the_score(tmp_path: Path) -> None:
+    """Bounds are 0.1 s; files have 500 bytes, of the 1000 allowed, but for one layout."""
+    seconds = {"1x1x10": 0.01, "2x2x10": 0.05, "4x4x10": 0.09, "8x8x10": 0.2}
+    table = measured(lambda case, layout, values: seconds.get(layout, 1.0))
+    table.loc[table["layout"] == "1x1x10", "file_bytes"] = 2000
+    absolute = {"kind": "full_marks", "a": {"layouts": "{m}x{m}x{n}"}, "equals": 2}
+    # Without the large file the first three are 2, 4 and 8.
+    matched = {"kind": "matched_marks", "a": {"layouts": ["1x1x10", "4x4x10", "8x8x10"]}, "equals": 2}
+    (verdict,) = judged(resolved(tmp_path, absolute, matched), table)
+    assert [(result["value"], result["verdict"]) for result in results(verdict)] == [
+        (2, "holds"),
+        (2, "holds"),
+    ]
+
+
+def test_marks_that_rounds_cannot_tell(tmp_path: Path) -> None:
+    """Four layouts are the same: which of them are the first three nobody knows."""
+    table = measured(lambda case, layout, values: 0.05 if "x10" in layout and "x100" not in layout else 1.0)
+    matched = {"kind": "matched_marks", "a": {"layouts": ["1x1x10", "2x2x10", "4x4x10"]}, "equals": 3}
+    (verdict,) = judged(resolved(tmp_path, matched), table)
+    (result,) = results(verdict)
+    assert (result["low"], result["high"], verdict["verdict"]) == (0, 3, "cannot tell")
+
+
+def test_what_never_crosses_over_fails(tmp_path: Path) -> None:
+    crossing = {"kind": "crossover", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "spectra"},
+                "b": {"layouts": "contiguous"}, "at_most": 8}  # fmt: skip
+    (verdict,) = judged(resolved(tmp_path, crossing), TABLE)
+    (result,) = results(verdict)
+    assert (verdict["verdict"], result["value"], result["text"]) == ("fails", None, "never here")
+
+
+def test_every_kind_is_tried() -> None:
+    from hyperslab.claims.kinds import KINDS
+    from hyperslab.claims.resolve import NEEDS
+
+    assert set(KINDS) == set(NEEDS)
+    tried = {comparison.get("kind", "ratio" if "b" in comparison else "value") for comparison, _ in CASES}
+    assert tried | {"full_marks", "matched_marks"} == set(KINDS)
+    assert len(GRID) == 8

@@ -1,0 +1,80 @@
+"""The claims that come with the project: all of the first two documents, well-formed, none forgotten."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperslab.claims.catalogue import UNTESTED, untested
+from hyperslab.study import LoadedStudy
+
+EXPECTED = {f"000.{number}" for number in range(1, 28)} | {f"001.{number}" for number in range(1, 10)}
+
+
+@pytest.fixture(scope="module")
+def listed(pytestconfig: pytest.Config) -> dict[str, list[dict[str, Any]]]:
+    """Name of a claim without what follows its number -> the claims, of studies and of none."""
+    root = pytestconfig.rootpath
+    claims = untested(root / UNTESTED)
+    for file in sorted((root / "config" / "studies").glob("*.yaml")):
+        claims += LoadedStudy(file).claims
+    found: dict[str, list[dict[str, Any]]] = {}
+    for claim in claims:
+        match = re.match(r"\d{3}\.\d+", claim["id"])
+        assert match, claim["id"]
+        found.setdefault(match[0], []).append(claim)
+    return found
+
+
+def test_every_claim_of_the_first_two_documents_is_listed(listed: dict[str, list[dict[str, Any]]]) -> None:
+    assert set(listed) >= EXPECTED, sorted(EXPECTED - set(listed))
+
+
+def test_what_is_not_tested_has_a_reason_and_is_of_no_class_that_could_be(
+    listed: dict[str, list[dict[str, Any]]],
+) -> None:
+    for claims in listed.values():
+        for claim in claims:
+            if claim.get("untestable"):
+                assert len(claim["untestable"]) > 20, claim["id"]
+                assert claim["testability"] != "V", claim["id"]
+
+
+def test_a_claim_explains_one_that_is_there(listed: dict[str, list[dict[str, Any]]]) -> None:
+    names = {claim["id"] for claims in listed.values() for claim in claims}
+    explained = [claim["explains"] for claims in listed.values() for claim in claims if claim.get("explains")]
+    assert set(explained) <= names
+    assert explained.count("000.8") == 2
+
+
+def test_one_document_has_one_name(listed: dict[str, list[dict[str, Any]]]) -> None:
+    sources: dict[str, set[str]] = {}
+    for name, claims in listed.items():
+        sources.setdefault(name[:3], set()).update(claim["source"] for claim in claims)
+    assert all(len(found) == 1 for found in sources.values()), sources
+
+
+def test_no_claim_stands_in_two_studies(listed: dict[str, list[dict[str, Any]]]) -> None:
+    names = [claim["id"] for claims in listed.values() for claim in claims]
+    assert len(names) == len(set(names))
+
+
+def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:
+    for claims in listed.values():
+        for claim in claims:
+            assert claim.get("figure") or claim.get("untestable") or not claim.get("comparisons"), claim["id"]
+
+
+def test_the_file_of_untested_claims_holds_no_comparisons(tmp_path: Path) -> None:
+    from hyperslab.errors import ConfigurationError
+
+    file = tmp_path / "untested.yaml"
+    assert untested(file) == []
+    compared = "[{says: a, a: {layouts: x, case: y}, below: 1}]"
+    claim = f"{{sentence: S., source: D, section: T, testability: V, comparisons: {compared}}}"
+    file.write_text(f'claims: {{"000.1": {claim}}}', encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="what has comparisons belongs into a study"):
+        untested(file)

@@ -1,0 +1,200 @@
+"""Which verdict follows from which estimates, where a claim is judged at all, and what is said if not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from claim_samples import judged, measured, resolved, results
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperslab.claims.evaluate import evaluate
+from hyperslab.claims.kinds import Estimate
+from hyperslab.claims.schema import Bound
+from hyperslab.claims.verdicts import VERDICTS, overall, verdict_of
+
+TABLE = measured(lambda case, layout, values: 2.0 if layout == "contiguous" else 1.0)
+FASTER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}
+SLOWER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "above": 1}
+SAME = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "below": 1}
+COUNT = {"a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"}, "equals": 7}
+
+numbers = st.floats(0.01, 100)
+
+
+@given(numbers, numbers, numbers)
+def test_the_whole_interval_decides(one: float, other: float, bound: float) -> None:
+    low, high = sorted((one, other))
+    verdict = verdict_of(Estimate(low, low, high), Bound(below=bound))
+    expected = "holds" if high < bound else "fails" if low >= bound else "cannot tell"
+    assert verdict == expected
+    opposite = {"holds": "fails", "fails": "holds"}
+    assert verdict_of(Estimate(low, low, high), Bound(at_least=bound)) == opposite.get(verdict, verdict)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.9, 1.1, "holds"), (0.8, 1.25, "holds"), (0.7, 1.1, "cannot tell"), (0.5, 2, "cannot tell"),
+     (1.26, 1.5, "fails"), (0.5, 0.79, "fails")],
+)  # fmt: skip
+def test_similar_is_an_equivalence_within_its_margin(low: float, high: float, verdict: str) -> None:
+    assert verdict_of(Estimate(1.0, low, high), Bound(similar=1)) == verdict
+
+
+def test_without_an_interval_nothing_can_be_told() -> None:
+    assert verdict_of(Estimate(0.1), Bound(below=1)) == "cannot tell"
+    assert verdict_of(Estimate(math.inf, 4, math.inf), Bound(at_most=5)) == "cannot tell"
+    assert verdict_of(Estimate(math.inf, math.inf, math.inf), Bound(at_most=5)) == "fails"
+
+
+@given(st.lists(st.sampled_from(VERDICTS), min_size=1))
+def test_a_claim_holds_only_if_all_hold_and_fails_if_any_fails(verdicts: list[Any]) -> None:
+    found = overall(verdicts)
+    assert (found == "holds") == (set(verdicts) == {"holds"})
+    assert (found == "fails") == ("fails" in verdicts)
+    assert (found == "cannot tell") == (set(verdicts) <= {"holds", "cannot tell"} and found != "holds")
+
+
+def test_a_claim_is_the_sum_of_its_comparisons(tmp_path: Path) -> None:
+    assert judged(resolved(tmp_path, FASTER, COUNT), TABLE)[0]["verdict"] == "holds"
+    assert judged(resolved(tmp_path, FASTER, SLOWER), TABLE)[0]["verdict"] == "fails"
+    assert judged(resolved(tmp_path, FASTER, SAME), TABLE)[0]["verdict"] == "cannot tell"
+    # What is shown but not judged changes nothing.
+    aside = {**SLOWER, "judged": False}
+    assert judged(resolved(tmp_path, FASTER, aside), TABLE)[0]["verdict"] == "holds"
+
+
+def test_intervals_widen_with_the_number_of_comparisons(tmp_path: Path) -> None:
+    widths = []
+    for times in (1, 2, 20):
+        (verdict,) = judged(resolved(tmp_path, *[FASTER] * times), TABLE)
+        first = results(verdict)[0]
+        widths.append(first["high"] / first["low"])
+    assert widths == sorted(widths)
+    assert widths[0] < widths[2]
+    (verdict,) = judged(resolved(tmp_path, FASTER, *[COUNT] * 20), TABLE)
+    first = results(verdict)[0]
+    assert first["high"] / first["low"] == pytest.approx(widths[0])
+
+
+def test_under_three_rounds_nothing_can_be_told(tmp_path: Path) -> None:
+    (verdict,) = judged(resolved(tmp_path, FASTER), TABLE[TABLE["round"] < 2])
+    assert verdict["verdict"] == "cannot tell"
+    assert verdict["reason"] == "fewer than three rounds, so there is no interval"
+    assert results(verdict)[0]["text"] == "0.500 (no interval)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (TABLE["layout"] == "2x2x10", "no valid results of layout 2x2x10 in case slices at disk"),
+        (TABLE["case"] == "slices", "no valid results of case slices at disk"),
+        (TABLE["state"] == "session", "case slices was not measured in state session at disk"),
+    ],
+)
+def test_missing_data_is_said(tmp_path: Path, rows: pd.Series, reason: str) -> None:
+    (verdict,) = judged(resolved(tmp_path, FASTER), TABLE[~rows])
+    assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", reason)
+
+
+def test_a_column_that_was_not_recorded_is_missing_data(tmp_path: Path) -> None:
+    comparison = {"a": {"layouts": "2x2x10", "case": "slices", "of": "device_bytes"}, "above": 1}
+    with pytest.raises(Exception, match="unknown 'device_bytes'"):
+        resolved(tmp_path, comparison)
+    asked = {"a": {"layouts": "2x2x10", "case": "slices", "of": "index_bytes"}, "above": 1}
+    (verdict,) = judged(resolved(tmp_path, asked), TABLE.assign(index_bytes=math.nan))
+    assert verdict["reason"] == "chunk index of case slices was not recorded at disk"
+
+
+def test_stale_and_confirming_rows_are_left_out(tmp_path: Path) -> None:
+    claims = resolved(tmp_path, FASTER)
+    wrong = TABLE.assign(time_s=TABLE["time_s"].where(TABLE["layout"] != "2x2x10", 50.0))
+    for marked in (wrong.assign(stale=True), wrong.assign(phase="confirm")):
+        (verdict,) = judged(claims, pd.concat([TABLE, marked], ignore_index=True))
+        assert verdict["verdict"] == "holds"
+    (verdict,) = judged(claims, TABLE.assign(stale=True))
+    assert "stale" in verdict["reason"]
+    (verdict,) = judged(claims, TABLE.iloc[:0])
+    assert verdict["reason"] == "there are no results of this study here"
+
+
+def test_memory_is_no_place_for_times_unless_the_claim_says_so(tmp_path: Path) -> None:
+    tmpfs = {"type": "tmpfs", "memory_resident": True}
+    cold = {**FASTER, "a": {**FASTER["a"], "state": "cold"}}  # type: ignore[dict-item]
+    table = TABLE.assign(state=TABLE["state"].replace("cold", "library-cold"))
+    (verdict,) = judged(resolved(tmp_path, cold), table, disk=tmpfs)
+    assert verdict["verdict"] == "cannot be tested"
+    (verdict,) = judged(resolved(tmp_path, cold, at={"in_memory": True}), table, disk=tmpfs)
+    assert verdict["verdict"] == "holds"
+    (verdict,) = judged(resolved(tmp_path, COUNT), table, disk=tmpfs)
+    assert verdict["verdict"] == "holds"
+
+
+def test_each_site_is_judged_by_itself(tmp_path: Path) -> None:
+    table = pd.concat([TABLE, TABLE.assign(site="scratch", time_s=1 / TABLE["time_s"])], ignore_index=True)
+    found = judged(resolved(tmp_path, FASTER), table, disk={}, scratch={"type": "lustre"})
+    assert [(one["sites"], one["verdict"]) for one in found] == [(["disk"], "holds"), (["scratch"], "fails")]
+    lustre = resolved(tmp_path, FASTER, at={"file_system": ["lustre"]})
+    found = judged(lustre, table, disk={}, scratch={"type": "lustre"})
+    assert [one["verdict"] for one in found] == ["cannot be tested", "fails"]
+    assert found[0]["reason"] == "needs a site on lustre"
+    named = resolved(tmp_path, FASTER, at={"sites": ["port*"]})
+    assert judged(named, table)[0]["reason"] == "needs a site called port*"
+    throttled = resolved(tmp_path, FASTER, at={"throttled": True})
+    found = judged(throttled, table, disk={}, scratch={"throttle": {"io.max": "8:0 rbps=1"}})
+    assert [one["verdict"] for one in found] == ["cannot be tested", "fails"]
+
+
+def test_nothing_is_claimed_of_more_cores_than_there_are(tmp_path: Path) -> None:
+    claims = resolved(tmp_path, FASTER, at={"cores": 4})
+    few, many = TABLE.assign(physical_cores=2.0), TABLE.assign(physical_cores=4.0)
+    assert judged(claims, few)[0]["reason"] == "needs a site with 4 physical cores"
+    assert judged(claims, many)[0]["verdict"] == "holds"
+    assert judged(claims, TABLE)[0]["verdict"] == "cannot be tested"
+
+
+def test_sites_are_compared_where_there_are_both(tmp_path: Path) -> None:
+    across = {"a": {"file_system": ["lustre"]}, "b": {"file_system": ["gpfs"], "words": "GPFS"}}
+    same = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {}, "below": 1}
+    claims = resolved(tmp_path, same, across=across)
+    table = pd.concat([TABLE.assign(site="s"), TABLE.assign(site="p", time_s=3 * TABLE["time_s"])])
+    (verdict,) = judged(claims, table, s={"type": "lustre"}, p={"type": "gpfs"})
+    assert (verdict["sites"], verdict["verdict"]) == (["s", "p"], "holds")
+    assert results(verdict)[0]["value"] == pytest.approx(1 / 3)
+    (verdict,) = judged(claims, table, s={"type": "lustre"}, p={"type": "ext4"})
+    assert (verdict["verdict"], verdict["reason"]) == ("cannot be tested", "needs GPFS")
+
+
+@given(st.floats(1e-3, 1e3), st.randoms())
+def test_neither_units_nor_the_order_of_rows_matter(scale: float, random: Any) -> None:
+    claims = CLAIMS
+    expected = evaluate("mine", claims, TABLE, {})["claims"][0]["verdicts"][0]
+    shuffled = TABLE.sample(frac=1, random_state=random.randrange(2**31))
+    found = evaluate("mine", claims, shuffled.assign(time_s=shuffled["time_s"] * scale), {})
+    (verdict,) = found["claims"][0]["verdicts"]
+    for one, other in zip(results(verdict), results(expected), strict=True):
+        assert one["verdict"] == other["verdict"]
+        assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"]))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _claims(tmp_path_factory: pytest.TempPathFactory) -> None:
+    everything = "{m}x{m}x{n}"
+    CLAIMS.extend(
+        resolved(
+            tmp_path_factory.mktemp("claims"),
+            FASTER,
+            {"kind": "slope", "over": "m", "a": {"layouts": everything, "case": "slices"}, "above": 0},
+            {"kind": "fastest", "a": {"layouts": everything, "where": {"m": [2]}, "case": "slices"},
+             "below": 1},
+            {"kind": "count", "counting": {"below": 1}, "a": {"layouts": everything, "case": "slices"},
+             "b": {"layouts": "contiguous"}, "equals": 8},
+        )
+    )  # fmt: skip
+
+
+CLAIMS: list[dict[str, Any]] = []

@@ -1,0 +1,116 @@
+"""File systems as the table of mounts and the kernel's directories tell them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hyperslab import machine, mounts, site_words, striping
+from hyperslab.mounts import Mount, mount_of
+
+TABLE = """\
+1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+2 1 0:40 / /scratch rw - lustre 10.0.0.1@o2ib:/fs rw,flock
+3 2 0:41 / /scratch/a\\040räume\\134frei rw,nosuid - fuse.ceph-fuse ceph-fuse rw
+4 2 0:42 / /scratch/twice ro - xfs /dev/sdb rw
+5 4 0:43 / /scratch/twice rw - fuse src\\040dir rw,allow_other
+6 1 0:44 / /dev/shm rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.fixture
+def mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table above instead of this machine's."""
+    plain = Path.read_text
+
+    def read_text(self: Path, *arguments: str) -> str:
+        return TABLE if str(self) == "/proc/self/mountinfo" else plain(self, *arguments)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "source", "options"),
+    [
+        ("/home/me/results", "ext4", "/dev/sda1", "rw,relatime,rw,errors=remount-ro"),
+        ("/scratch/run", "lustre", "10.0.0.1@o2ib:/fs", "rw,rw,flock"),
+        ("/scratch/a räume\\frei/run", "fuse.ceph-fuse", "ceph-fuse", "rw,nosuid,rw"),
+        ("/scratch/twice/run", "fuse", "src dir", "rw,rw,allow_other"),
+        ("/scratches", "ext4", "/dev/sda1", "rw,relatime,rw,errors=remount-ro"),
+        ("/dev/shm", "tmpfs", "tmpfs", "rw,rw"),
+    ],
+)
+def test_the_deepest_and_latest_mount_counts(
+    path: str, kind: str, source: str, options: str, mounted: None
+) -> None:
+    found = mount_of(path)
+    assert (found.type, found.source, found.options) == (kind, source, options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fuse", "network", "memory"),
+    [
+        ("ext4", False, False, False), ("tmpfs", False, False, True), ("lustre", False, True, False),
+        ("fuse.sshfs", True, True, False), ("fuse.bindfs", True, False, False), ("fuse", True, False, False),
+        ("fuseblk", True, False, False), ("nfs4", False, True, False), ("fuse.glusterfs", True, True, False),
+    ],
+)  # fmt: skip
+def test_kinds_are_told_by_their_type(kind: str, fuse: bool, network: bool, memory: bool) -> None:
+    mount = Mount("/m", kind, "s", "rw")
+    assert (mount.fuse, mount.network, mount.in_memory) == (fuse, network, memory)
+
+
+def test_a_disk_has_its_block_devices_and_memory_none(disk: Path, memory: Path) -> None:
+    assert mounts.block_devices(memory) == []
+    found = mounts.block_devices(disk)
+    for device in found:
+        assert Path(f"/sys/dev/block/{device}").exists()
+    if (mount := mount_of(disk)).source.startswith("/dev/") and os.path.exists(mount.source):
+        number = os.stat(mount.source).st_rdev
+        assert found[0] == f"{os.major(number)}:{os.minor(number)}"
+
+
+def test_what_is_recorded_of_a_file_system(disk: Path, memory: Path) -> None:
+    found = machine.describe_file_system(str(memory))
+    assert (found["type"], found["memory_resident"], found["device_counted"]) == ("tmpfs", True, True)
+    assert found["striping"] is None and found["block_bytes"] > 0 and found["free_bytes"] > 0
+    assert not machine.describe_file_system(str(disk))["memory_resident"]
+
+
+def test_a_file_system_without_striping_refuses_it_in_one_line(memory: Path) -> None:
+    with pytest.raises(striping.StripingError, match="a tmpfs file system knows no striping; lustre, ceph"):
+        striping.apply(str(memory), 2, None)
+    assert striping.describe(str(memory), "tmpfs") is None
+
+
+def test_lustre_is_set_and_read_back_through_its_own_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, command = tmp_path / "log", tmp_path / "lfs"
+    answer = "stripe_count:  8 stripe_size:   1048576 pattern:       raid0 stripe_offset: -1"
+    command.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\n[ "$1" = setstripe ] || echo "{answer}"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(striping, "mount_of", lambda _: Mount("/", "lustre", "s", "rw"))
+    striping.apply("/scratch/my run", 8, 2**20)
+    assert striping.describe("/scratch/my run", "lustre") == {"count": "8", "size_bytes": "1048576"}
+    assert log.read_text().splitlines()[0] == (
+        "setstripe --stripe-count 8 --stripe-size 1048576 /scratch/my run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("striped", "words"),
+    [
+        ({"count": "8", "size_bytes": "1048576"}, "count 8, size 1 MiB"),
+        ({"count": 2, "size_bytes": None}, "count 2"),
+        (
+            {"stripe_count": 2, "stripe_unit": 65536, "object_size": 4 * 2**20},
+            "stripe count 2, stripe unit 64 KiB, object size 4 MiB",
+        ),
+    ],
+)
+def test_striping_in_words(striped: dict[str, int | str | None], words: str) -> None:
+    assert site_words.striping_text(striped) == words

@@ -1,0 +1,308 @@
+"""MPI ranks that really run: reductions, the four interfaces, and ranks or launchers that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import file_specification, values_of
+from test_environments import ROOT
+from test_reduce import OneUnitMore, command, reduce_cell
+from test_workers import alive, wait_until
+
+import hyperslab
+from hyperslab import cases, formats
+from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.mpi import environment, launch
+from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.roots import MARKER
+
+# Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
+pytestmark = pytest.mark.mpi
+Spec = dict[str, Any]
+RANKS = 2
+STATES = {"write": 2, "cold": 2, "warm": 1}
+
+
+@pytest.fixture(autouse=True)
+def mpi(require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The environment of ranks in the project's directory; tests of it need the machine's MPI."""
+    monkeypatch.chdir(ROOT)
+    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
+    require(f"no environment of MPI ranks: {said}" if said else None)
+    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+    # As the rule has it: MPI is not to start in the measuring process.
+    monkeypatch.setenv("MPI4PY_RC_INITIALIZE", "0")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def by_ranks(spec: Spec, ranks: int = RANKS) -> Spec:
+    """A reduction by ranks instead of processes."""
+    return {**spec, "case": {**spec["case"], "name": f"slices-{ranks}r", "by": "ranks", "workers": ranks}}
+
+
+def parallel_cell(
+    api: str, collective: bool, interleaved: bool, chunks: Any = None, filters: Any = (), ranks: int = RANKS
+) -> Spec:
+    """What measure is told of 2 datasets, of which each rank holds 8 KiB."""
+    spec = file_specification((2, ranks * 2048), chunks, dtype="uint32", filters=filters)
+    asked = {
+        "api": api, "datasets": 2, "bytes": 8192, "transfer": 2048, "block": 512, "interleaved": interleaved,
+        "collective": collective, "hints": {"romio_cb_write": "enable"} if collective else {},
+    }  # fmt: skip
+    case = {"name": "all", "kind": "parallel", "family": "all", "by": "ranks", "workers": ranks}
+    case |= {"states": list(STATES), "parallel": asked}
+    return {**spec, "case": case, "repeats": STATES, "seed": 1, "round": "r0", "protocol": 1}
+
+
+def outcome_of(spec: Spec, directory: Path, ranks: int = RANKS, **changes: Any) -> Outcome:
+    """The outcome of a cell of ranks."""
+    path = directory / "a.h5"
+    kind = spec["case"]["kind"]
+    if kind == "reduce":
+        FORMAT.generate(str(path), spec, values_of(spec))
+    context = Context(spec, FORMAT, str(path), values_of(spec), True, f"mpirun -n {ranks}")
+    try:
+        return cases.load(kind)(Context(**{**vars(context), **changes}))
+    finally:
+        for left in directory.glob("a.h5*"):
+            left.unlink()
+
+
+# ---- reductions
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_reduce_what_processes_reduce(memory: Path, ranks: int) -> None:
+    spec = reduce_cell(ranks, {"cold": 2, "warm": 2, "session": 2}, filters=({"name": "gzip", "level": 1},))
+    with_processes = outcome_of(spec, memory)
+    with_ranks = outcome_of(by_ranks(spec, ranks), memory, ranks)
+    assert not with_ranks.skipped
+    for one, other in zip(with_processes.repeats, with_ranks.repeats, strict=True):
+        same = ("state", "repeat", "origin", "asked_bytes", "processes", "chunks_shared", "chunk_bytes")
+        assert [one[name] for name in same] == [other[name] for name in same]
+        assert other["time_s"] > 0
+        # A library of its own in each rank reads the same chunks and index as in each process.
+        assert other["requested_bytes"] >= one["requested_bytes"]
+    assert with_ranks.versions["ranks_mpi"] and with_ranks.versions["ranks_hdf5"]
+    assert with_ranks.workers_memory_bytes > ranks * 20 * 2**20
+
+
+def test_ranks_find_a_file_that_differs_from_the_truth(memory: Path) -> None:
+    spec = by_ranks(reduce_cell(2, {"warm": 1}, planes=2900))
+    path = memory / "a.h5"
+    FORMAT.generate(str(path), spec, OneUnitMore(spec, (9, 11, 1500)))
+    context = Context(spec, FORMAT, str(path), values_of(spec), True, "mpirun -n 2")
+    with pytest.raises(VerificationError, match=r"reduction 0 of state warm differs .* in plane 1500"):
+        cases.load("reduce")(context)
+    path.unlink()
+
+
+def test_cold_by_ranks_is_cold(disk: Path) -> None:
+    spec = by_ranks(reduce_cell(2, {"cold": 2, "warm": 1}, shape=(20, 24, 8000)))
+    outcome = outcome_of(spec, disk, memory_resident=False)
+    assert not outcome.skipped
+    for row in outcome.repeats:
+        cold = row["state"] == "cold"
+        assert row["resident_before"] <= 0.01 if cold else row["resident_before"] >= 0.99
+        assert (row["device_bytes"] > 0) == cold
+
+
+# ---- the four interfaces
+
+ACCESS = [
+    *(
+        (api, False, interleaved)
+        for api in ("hdf5", "mpiio", "posix", "file-per-process")
+        for interleaved in (0, 1)
+    ),
+    *((api, True, interleaved) for api in ("hdf5", "mpiio") for interleaved in (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("api", "collective", "interleaved"), ACCESS)
+def test_every_interface_moves_and_verifies_every_byte(
+    memory: Path, api: str, collective: bool, interleaved: bool
+) -> None:
+    outcome = outcome_of(parallel_cell(api, collective, bool(interleaved)), memory)
+    assert not outcome.skipped
+    assert [row["state"] for row in outcome.repeats] == ["write"] * 2 + ["warm"] + ["library-cold"] * 2
+    total = RANKS * 2 * 8192
+    for row in outcome.repeats:
+        assert row["asked_bytes"] == total and row["processes"] == RANKS and row["physical_cores"] >= 1
+        if row["state"] == "write":
+            parts = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
+            assert row["time_s"] == pytest.approx(sum(row[part] for part in parts))
+            assert row["written_bytes"] >= total and row["reference_s"] > 0
+        else:
+            assert row["requested_bytes"] >= total and row["open_s"] > 0 and row["close_s"] >= 0
+    if not collective and api in ("posix", "file-per-process"):
+        calls = RANKS * 2 * 4 * (4 if interleaved and api == "posix" else 1)
+        written = [row for row in outcome.repeats if row["state"] == "write"]
+        assert {(row["requested_writes"], row["written_bytes"]) for row in written} == {(calls, total)}
+    assert outcome.report["file_bytes"] >= outcome.report["data_bytes"] == total
+    said = outcome.report["settings"]
+    assert said["dtype"] == "uint32"
+    if api == "hdf5":
+        assert said["last_call"] == ("contiguous, collective" if collective else "no collective I/O")
+    if collective:
+        assert said["hints"]["romio_cb_write"] == "enable"
+
+
+def test_chunks_with_a_filter_are_written_collectively(memory: Path) -> None:
+    gzip = ({"name": "gzip", "level": 4},)
+    outcome = outcome_of(parallel_cell("hdf5", True, False, (1, 1024), gzip), memory)
+    said = outcome.report["settings"]
+    assert said["chunks"] == [1024] and said["dataset_layout"] == "chunked"
+    assert said["last_call"].startswith("chunks, ")
+    with pytest.raises(ChildProcessError, match=r"rank \d of 2: "):
+        outcome_of(parallel_cell("hdf5", False, False, (1, 1024), gzip), memory)
+
+
+@pytest.mark.parametrize("api", ["posix", "file-per-process", "mpiio", "hdf5"])
+def test_a_file_that_changes_after_the_write_fails(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: str
+) -> None:
+    # A program of ranks that damages one byte between close and verification.
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        "from pathlib import Path\n"
+        "from hyperslab.mpi import apis, program\n"
+        f"api = apis.APIS[{api!r}]\n"
+        "stored = api.stored\n"
+        "def damaged(self, number):\n"
+        "    found = stored(self, number).copy()\n"
+        "    found[-1] ^= 1\n"
+        "    return found\n"
+        "api.stored = damaged\n"
+        "program.main()\n"
+    )
+    monkeypatch.setattr(launch, "PROGRAM", program)
+    with pytest.raises(VerificationError, match="dataset . differs from what was written"):
+        outcome_of(parallel_cell(api, False, True), memory)
+
+
+# ---- failures
+
+
+def test_a_launcher_of_another_mpi_is_told(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ranks that do not find each other are what a wrong launcher makes.
+    monkeypatch.setattr(environment, "resolved", lambda words: ["env"])
+    with pytest.raises(
+        ChildProcessError, match=r"rank 0 of 1: .* started as 1 rank\(s\) instead of 2: the launcher"
+    ):
+        outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
+
+
+def test_a_launcher_that_is_not_there_is_named(memory: Path) -> None:
+    with pytest.raises(
+        ChildProcessError, match="MPI ranks cannot be started: no-such-launcher: No such file"
+    ):
+        outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory, launcher="no-such-launcher -n 2")
+
+
+def test_a_rank_that_fails_ends_all_with_its_own_words(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        "from hyperslab import reductions\n"
+        "from hyperslab.mpi import program\n"
+        "from mpi4py import MPI\n"
+        "def broken(*_):\n"
+        "    raise OSError('a disk\\nis gone')\n"
+        "if MPI.COMM_WORLD.Get_rank() == 1:\n"
+        "    reductions.reduce_pieces = broken\n"
+        "program.main()\n"
+    )
+    monkeypatch.setattr(launch, "PROGRAM", program)
+    with pytest.raises(ChildProcessError, match="rank 1 of 2: OSError: a disk is gone"):
+        outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
+
+
+def test_where_ranks_cannot_be_had_the_reason_is_passed_on(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "missing", lambda: "there is no MPI here")
+    with pytest.raises(formats.Unavailable, match="there is no MPI here"):
+        outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
+
+
+@pytest.fixture
+def root(memory: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="root-", dir=memory) as name:
+        (Path(name) / MARKER).touch()
+        with (Path(name) / PROBE_FILE).open("wb") as file:
+            file.truncate(PROBE_BYTES)
+        yield Path(name)
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes that descend from one."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        try:
+            children = Path(f"/proc/{(at := waiting.pop())}/task/{at}/children").read_text().split()
+        except OSError:
+            continue
+        found |= set(map(int, children))
+        waiting += map(int, children)
+    return found
+
+
+def ranks_of(pid: int) -> list[int]:
+    """The ranks among the descendants of a process."""
+    found = []
+    for one in descendants(pid):
+        try:
+            words = Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(launch.PROGRAM).encode() in words[1:2]:
+            found.append(one)
+    return found
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_measurement_leaves_no_rank(root: Path, tmp_path: Path, number: signal.Signals) -> None:
+    spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
+    FORMAT.generate(str(root / "a.h5"), spec, values_of(spec))
+    words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
+        time.sleep(1)
+        started = descendants(run.pid)
+        run.send_signal(number)
+        run.wait(60)
+        assert wait_until(lambda: not any(map(alive, started)))
+    finally:
+        run.kill()
+
+
+@pytest.mark.faults
+def test_a_killed_rank_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
+    spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
+    FORMAT.generate(str(root / "a.h5"), spec, values_of(spec))
+    words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
+    time.sleep(1)
+    os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1
+    (line,) = said.splitlines()
+    assert "ChildProcessError: MPI ranks ended with status" in line
+    assert not (root / "a.h5").exists() and not (tmp_path / "record.json").exists()

@@ -1,0 +1,102 @@
+"""The environment of MPI ranks: its locks, what its program imports, and what is said where there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_environments import ROOT, packages, pins, reached
+
+from hyperslab.generate import remove_test_file
+from hyperslab.mpi import environment
+
+LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
+CREATE = ROOT / "envs" / "create-mpi"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_a_lock_pins_what_its_source_asks_for_by_hash_and_names_no_address(lock: Path) -> None:
+    text = lock.read_text()
+    assert "//" not in text and "index-url" not in text
+    entries = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert entries and all("==" in entry and "--hash=sha256:" in entry for entry in entries)
+    assert pins(f"envs/mpi/{lock.stem}.in") == pins(f"envs/mpi/{lock.name}")
+
+
+def test_ranks_run_on_the_versions_of_the_workflow() -> None:
+    ours = {**pins("envs/mpi/h5py.in"), **pins("envs/mpi/tools.in")}
+    assert pins("envs/mpi/h5py.in").items() <= ours.items()
+    for package in ("h5py", "numpy"):
+        assert ours[package] == pins("requirements.in")[package]
+
+
+def test_ranks_import_nothing_that_their_environment_lacks() -> None:
+    assert packages(reached({"ranks"})) == {"h5py", "mpi4py", "numpy"}
+
+
+def test_what_is_not_run_by_ranks_needs_no_mpi() -> None:
+    others = {"hyperslab.measure", "hyperslab.generate", "hyperslab.plan", "figure", "report", "summarise"}
+    assert "mpi4py" not in packages(reached(others))
+
+
+def create(directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """envs/create-mpi in an environment with these variables."""
+    command = ["sh", str(CREATE), str(ROOT / "envs" / "mpi"), str(directory)]
+    return subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_without_a_compiler_of_mpi_the_reason_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = create(tmp_path / ".venv-mpi", MPICC="no-such-mpicc")
+    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    said = environment.missing()
+    assert said is not None and said.startswith("there is no MPI here: no no-such-mpicc (Debian, Ubuntu: ")
+    assert said in done.stdout and "\n" not in said
+
+
+def test_without_a_parallel_hdf5_the_reason_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "mpicc"
+    compiler.write_text("#!/bin/sh\necho gcc -lmpich\n")
+    compiler.chmod(0o755)
+    serial = tmp_path / "hdf5" / "include"
+    serial.mkdir(parents=True)
+    (serial / "H5pubconf.h").write_text("/* #undef H5_HAVE_PARALLEL */\n")
+    done = create(tmp_path / ".venv-mpi", MPICC=str(compiler), HDF5_DIR=str(tmp_path / "hdf5"))
+    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    said = environment.missing()
+    assert said is not None and said.startswith(
+        f"there is an MPI here but no parallel HDF5 for it, in {serial}"
+    )
+
+
+def test_ranks_take_the_launcher_of_the_mpi_that_they_were_built_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert environment.missing() is None
+    assert environment.resolved(["mpirun", "-n", "2"]) == ["mpirun", "-n", "2"]
+    Path(".venv-mpi").mkdir()
+    Path(".venv-mpi/launcher").write_text("mpirun.mpich\n")
+    assert environment.resolved(["mpirun", "-n", "2"]) == ["mpirun.mpich", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "2"]) == ["srun", "-n", "2"]
+
+
+def test_the_launcher_is_that_of_the_configuration_else_of_the_executor() -> None:
+    assert environment.launcher("local") == "mpirun"
+    assert environment.launcher("slurm") == "srun --overlap"
+    assert environment.launcher("slurm", "mpiexec --bind-to core") == "mpiexec --bind-to core"
+
+
+def test_files_of_ranks_go_with_the_test_file(tmp_path: Path) -> None:
+    for name in ("a.h5", "a.h5.part0", "a.h5.part11", "a.h5.part-plain", "a.h5x", "b.h5"):
+        (tmp_path / name).touch()
+    remove_test_file(tmp_path / "a.h5")
+    assert {path.name for path in tmp_path.glob("*.h5*")} == {"a.h5x", "b.h5"}

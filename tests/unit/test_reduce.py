@@ -1,0 +1,339 @@
+"""Reductions by several processes: results, stopwatch, states, counts, and workers or parents that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from samples import file_specification, values_of
+from test_workers import alive, wait_until
+
+import hyperslab
+from hyperslab import cases, pagecache, reductions
+from hyperslab.cases import Context, Outcome, VerificationError, reduce
+from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.records import read_record
+from hyperslab.reductions import Moments
+from hyperslab.roots import MARKER
+from hyperslab.selections import Box
+from hyperslab.shares import Processes, Share
+from hyperslab.specification import text
+
+Spec = dict[str, Any]
+SHAPE = (10, 12, 3000)
+GZIP = ({"name": "gzip", "level": 1},)
+SECONDS = 60
+
+
+def reduce_cell(
+    workers: int,
+    repeats: dict[str, int],
+    chunks: tuple[int, ...] | None = (4, 4, 128),
+    filters: Any = (),
+    order: str | None = None,
+    planes: int = 300,
+    shape: tuple[int, ...] = SHAPE,
+) -> Spec:
+    """What measure is told of a reduction of some planes along z, x split among processes."""
+    spec = file_specification(shape, chunks, order=order, filters=filters)
+    case = {
+        "name": f"slices-{workers}p", "family": "slices", "kind": "reduce", "planes": "z", "split": "x",
+        "extent": [*shape[:-1], planes], "by": "processes", "workers": workers, "states": list(repeats),
+    }  # fmt: skip
+    return {**spec, "case": case, "repeats": repeats, "seed": 1, "round": "r0", "protocol": 1}
+
+
+def outcome_of(spec: Spec, directory: Path, memory_resident: bool, values: Any = None) -> Outcome:
+    """The outcome of a cell whose test file is made for it."""
+    path = directory / "a.h5"
+    FORMAT.generate(str(path), spec, values_of(spec))
+    try:
+        return cases.load("reduce")(
+            Context(spec, FORMAT, str(path), values or values_of(spec), memory_resident)
+        )
+    finally:
+        path.unlink()
+
+
+# ---- results
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("chunks", "filters", "order"),
+    [((4, 4, 128), GZIP, None), ((4, 4, 128), (), "zxy"), (None, (), None)],
+    ids=["gzip", "z first", "contiguous"],
+)
+def test_the_variance_is_that_of_the_values_written(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, workers: int, chunks: Any, filters: Any, order: Any
+) -> None:
+    found: list[reduce.Found] = []
+    verify = reduce.Repeats.verify
+
+    def kept(self: reduce.Repeats, values: Any) -> None:
+        found.extend(self.found)
+        verify(self, values)
+
+    monkeypatch.setattr(reduce.Repeats, "verify", kept)
+    spec = reduce_cell(workers, {"cold": 2, "warm": 2, "session": 2}, chunks, filters, order)
+    rows = outcome_of(spec, memory, True).repeats
+    assert [row["state"] for row in rows] == ["warm"] * 2 + ["session"] * 2 + ["library-cold"] * 2
+    whole = values_of(spec).block((0, 0, 0), SHAPE)
+    for row, one in zip(rows, found, strict=True):
+        assert row["processes"] == workers
+        assert row["time_s"] > 0
+        planes = whole[Box(tuple(row["origin"]), one.box.extent).slices()]
+        np.testing.assert_allclose(one.variance, planes.var(), rtol=1e-12)
+        np.testing.assert_allclose(one.planes.variance, planes.var(axis=(0, 1)), rtol=1e-12)
+
+
+def test_every_number_of_processes_reduces_the_same_runs_of_planes(memory: Path) -> None:
+    origins = []
+    for workers in (1, 3):
+        rows = outcome_of(reduce_cell(workers, {"cold": 5, "warm": 5}), memory, True).repeats
+        origins.append([(row["state"], row["origin"]) for row in rows])
+    assert origins[0] == origins[1]
+    assert len({tuple(origin) for _, origin in origins[0]}) > 5
+
+
+class OneUnitMore:
+    """The values that were written, but for one unit in one of them."""
+
+    def __init__(self, spec: Spec, where: tuple[int, ...]) -> None:
+        self._right, self._where = values_of(spec), where
+        self.shape, self.dtype = self._right.shape, self._right.dtype
+
+    def block(self, origin: Any, extent: Any) -> Any:
+        block = self._right.block(origin, extent)
+        place = tuple(w - o for w, o in zip(self._where, origin, strict=True))
+        if all(0 <= p < e for p, e in zip(place, extent, strict=True)):
+            block[place] ^= 1
+        return block
+
+
+def test_a_result_that_differs_by_one_unit_in_one_element_fails(memory: Path) -> None:
+    spec = reduce_cell(2, {"warm": 1}, planes=2900)
+    with pytest.raises(VerificationError, match="reduction 0 of state warm differs .* in plane 1500"):
+        outcome_of(spec, memory, True, OneUnitMore(spec, (9, 11, 1500)))
+
+
+def test_a_wrong_merge_fails(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = reductions.merged
+
+    def without_the_last(parts: list[Moments], planes: int) -> tuple[Moments, float]:
+        return merged(parts[:-1], planes)
+
+    monkeypatch.setattr(reductions, "merged", without_the_last)
+    with pytest.raises(VerificationError):
+        outcome_of(reduce_cell(2, {"warm": 1}), memory, True)
+
+
+# ---- stopwatch, states and counts
+
+
+def test_the_stopwatch_runs_from_release_to_last_merge_alone(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"ns": 0}
+
+    class Slow:
+        """A team that takes a thousand seconds for each second order, and three to do the work."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any) -> Any:
+                clock["ns"] += (3 if name == "go" else 10**6) * 10**9 * (name != "parts")
+                return getattr(self._inner, name)(*arguments)
+
+            return call
+
+    monkeypatch.setattr(reduce, "perf_counter_ns", lambda: clock["ns"])
+    merged = reductions.merged
+
+    def slow_merge(*arguments: Any) -> Any:
+        clock["ns"] += 5 * 10**9
+        return merged(*arguments)
+
+    monkeypatch.setattr(reductions, "merged", slow_merge)
+    monkeypatch.setattr(reduce, "Processes", lambda *arguments: Slow(Processes(*arguments)))
+    rows = outcome_of(reduce_cell(2, {"cold": 2, "warm": 2}), memory, True).repeats
+    assert [row["time_s"] for row in rows] == [8.0] * 4
+
+
+def test_the_file_is_cold_once_the_workers_have_opened_it(disk: Path) -> None:
+    outcome = outcome_of(
+        reduce_cell(2, {"cold": 3, "warm": 2, "session": 2}, shape=(20, 24, 8000)), disk, False
+    )
+    assert not outcome.skipped
+    for row in outcome.repeats:
+        if row["state"] == "warm":
+            assert row["resident_before"] >= 0.99
+        elif row["state"] == "cold" or row["repeat"] == 0:
+            assert row["resident_before"] <= 0.01
+            assert row["device_bytes"] > 0
+    cold = [row for row in outcome.repeats if row["state"] == "cold"]
+    assert all(row["open_s"] > 0 and row["close_s"] > 0 for row in cold)
+    assert all(row["resident_after"] > row["resident_before"] for row in cold)
+
+
+def test_what_opening_brings_in_beyond_headers_is_not_cold(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_at_opening(self: Any, name: str) -> float:
+        seconds = as_ever(self, name)
+        if name == "open":
+            (disk / "a.h5").read_bytes()
+        return seconds
+
+    as_ever = Processes.command
+    monkeypatch.setattr(Processes, "command", read_at_opening)
+    outcome = outcome_of(reduce_cell(2, {"cold": 3, "warm": 2}), disk, False)
+    assert "was in the page cache once the workers had opened it" in outcome.skipped["cold"]
+    assert {row["state"] for row in outcome.repeats} == {"warm"}
+
+
+def test_a_file_that_cannot_be_evicted_is_left_out(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "evict", lambda *_: 0.5)
+    outcome = outcome_of(reduce_cell(2, {"cold": 3, "warm": 2}), disk, False)
+    assert outcome.skipped == {"cold": "50.0% of the file stayed in the page cache"}
+    assert {row["state"] for row in outcome.repeats} == {"warm"}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("chunks", "filters"), [((4, 4, 128), GZIP), ((4, 4, 128), ()), (None, ())], ids=["gzip", "plain", "none"]
+)
+def test_what_all_workers_request_is_what_arithmetic_says(
+    memory: Path, workers: int, chunks: Any, filters: Any
+) -> None:
+    outcome = outcome_of(reduce_cell(workers, {"cold": 4}, chunks, filters), memory, True)
+    for row in outcome.repeats:
+        assert row["requested_bytes"] == row["requested_predicted_bytes"]
+        assert row["asked_bytes"] == 10 * 12 * 300 * 2
+        # 10 rows of x among 3: 3, 3 and 4; 3 and 6 lie inside the chunks 0-3 and 4-7.
+        across = 3 * len({z // 128 for z in range(row["origin"][2], row["origin"][2] + 300)})
+        assert row["chunks_shared"] == (2 * across if chunks and workers == 3 else 0)
+        assert row["physical_cores"] >= 1
+
+
+def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
+    spec = reduce_cell(1, {"cold": 1})
+    path = memory / "a.h5"
+    FORMAT.generate(str(path), spec, values_of(spec))
+    share = Share(spec, str(path), 0, bytearray(3 * 8 * 300))
+    read, write = os.pipe()
+    os.write(write, b"g")
+    share.command("open")
+    share.prepare(Box((0, 0, 0), (10, 12, 300)))
+    os.read(read, 1)
+    counts = share.result()
+    assert counts["requested_bytes"] == counts["requested_reads"] == 0
+    share.command("close")
+    assert share.command("close") < 1
+    path.unlink()
+
+
+# ---- in the program that measures
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of other users and tests on this node neither wait for these nor hold them up."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+
+
+@pytest.fixture
+def root(memory: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="root-", dir=memory) as name:
+        (Path(name) / MARKER).touch()
+        with (Path(name) / PROBE_FILE).open("wb") as file:
+            file.truncate(PROBE_BYTES)
+        yield Path(name)
+
+
+def command(spec: Spec, root: Path, record: Path) -> list[str]:
+    """How the test file `a.h5` is measured."""
+    words = [sys.executable, "-m", "hyperslab.measure", "--specification", text(spec)]
+    return [*words, "--file", str(root / "a.h5"), "--record", str(record), "--site", "here"]
+
+
+def start(spec: Spec, root: Path, record: Path) -> tuple[subprocess.Popen[str], Path]:
+    """The program that measures, at work on a test file."""
+    path = root / "a.h5"
+    FORMAT.generate(str(path), spec, values_of(spec))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command(spec, root, record), text=True, **pipes), path  # type: ignore[call-overload]
+
+
+def workers_of(pid: int) -> list[int]:
+    """The workers among the children of a process."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    except OSError:
+        return []
+
+
+def test_a_record_has_the_rows_and_the_memory_of_all(root: Path, tmp_path: Path) -> None:
+    run, path = start(reduce_cell(2, {"cold": 2, "warm": 1}), root, tmp_path / "record.json")
+    _, said = run.communicate(timeout=SECONDS)
+    assert run.returncode == 0, said
+    record = read_record(tmp_path / "record.json")
+    assert [row["processes"] for row in record["repeats"]] == [2, 2, 2]
+    assert record["peak_memory_bytes"] > 3 * 30 * 2**20
+    assert record["file"]["settings"]["dataset_layout"] == "chunked"
+    assert path.exists()
+
+
+def test_a_file_that_workers_cannot_open_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
+    spec, damaged, record = reduce_cell(2, {"cold": 1}), root / "a.h5", tmp_path / "record.json"
+    FORMAT.generate(str(damaged), spec, values_of(spec))
+    with h5py.File(damaged, "r+") as file:
+        del file["data"]
+    run = subprocess.run(command(spec, root, record), capture_output=True, text=True, timeout=SECONDS)
+    assert run.returncode == 1
+    (line,) = run.stderr.splitlines()
+    assert line.startswith(f"hyperslab.measure: {damaged}: ChildProcessError: worker ")
+    assert "of 2: KeyError" in line
+    assert not record.exists() and not damaged.exists()
+
+
+@pytest.mark.faults
+def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
+    run, path = start(reduce_cell(2, {"warm": 10**6}), root, tmp_path / "record.json")
+    assert wait_until(lambda: len(workers_of(run.pid)) == 2)
+    time.sleep(1)
+    os.kill(workers_of(run.pid)[1], signal.SIGKILL)
+    _, said = run.communicate(timeout=SECONDS)
+    assert run.returncode == 1
+    (line,) = said.splitlines()
+    assert "worker 1 of 2 was ended by signal 9 before its work was done" in line
+    assert not (tmp_path / "record.json").exists() and not path.exists()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_measurement_leaves_no_worker(root: Path, tmp_path: Path, number: signal.Signals) -> None:
+    run, path = start(reduce_cell(3, {"warm": 10**6}), root, tmp_path / "record.json")
+    assert wait_until(lambda: len(workers_of(run.pid)) == 3)
+    workers = workers_of(run.pid)
+    run.send_signal(number)
+    run.communicate(timeout=SECONDS)
+    assert wait_until(lambda: not any(map(alive, workers)))
+    assert path.exists() == (number == signal.SIGKILL)

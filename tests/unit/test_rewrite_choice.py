@@ -1,0 +1,159 @@
+"""Which layout a user's file gets, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+from studies import BASE, load
+
+from hyperslab.errors import ConfigurationError
+from hyperslab.rewriting import RewriteError, choice
+from hyperslab.study import LoadedStudy
+
+SHAPE = (20, 30, 4000)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("counts", SHAPE, "u2", chunks=(1, 1, 4000))
+        file["flat"] = np.arange(10)
+    return path
+
+
+def study(directory: Path, own: Path | str | None, **changed: Any) -> LoadedStudy:
+    """The base study on a user's file, with other layouts or grids."""
+    content = yaml.safe_load(BASE) | changed
+    if own is not None:
+        content["dataset"]["donor"] = {"path": str(own), "dataset": "counts"}
+    return load(directory, content)
+
+
+def test_a_named_layout_is_what_the_study_says(tmp_path: Path, own: Path) -> None:
+    offered = choice.offered(study(tmp_path, own), "4x4x64")
+    settings = {"libver": "earliest"}
+    assert offered == {
+        "4x4x64": {"chunks": [4, 4, 64], "filters": [], "compact": False, "settings": settings}
+    }
+
+
+def test_all_of_an_axis_is_all_of_the_real_dataset(tmp_path: Path, own: Path) -> None:
+    layouts = {"spectra": {"chunks": [2, 2, "all"], "filters": ["shuffle", {"gzip": 1}]}}
+    grids = [{"name": "{m}", "over": {"m": [3]}, "chunks": ["m", "m", "all"]}]
+    loaded = study(tmp_path, own, layouts=layouts, grids=grids, tradeoff=[], score=None)
+    assert choice.offered(loaded, "spectra")["spectra"]["chunks"] == [2, 2, "all"]
+    assert choice.offered(loaded, "3")["3"]["chunks"] == [3, 3, "all"]
+    choice.check(loaded, "spectra")
+
+
+def test_settings_that_shape_files_come_along(tmp_path: Path, own: Path) -> None:
+    layouts = {
+        "new": {
+            "chunks": [2, 2, 2],
+            "settings": {"libver": "v110", "sieve_bytes": 4096, "alloc_time": "early"},
+        }
+    }
+    loaded = study(tmp_path, own, layouts=layouts)
+    assert choice.offered(loaded, "new")["new"]["settings"] == {"libver": "v110", "alloc_time": "early"}
+
+
+LAYOUTS = {
+    "other order": (
+        {"chunks": [4, 4, 4], "order": ["z", "x", "y"]},
+        "stores the axes as z, x, y; a rewritten",
+    ),
+    "changed values": (
+        {"chunks": [4, 4, 4], "filters": [{"scaleoffset": {"bits": 4}}]},
+        "scaleoffset may change values",
+    ),
+    "another release": ({"chunks": [4, 4, 4], "release": "1.12"}, "is written by HDF5 1.12"),
+    "contiguous": ({}, None),
+}
+
+
+@pytest.mark.parametrize("what", LAYOUTS)
+def test_layouts_that_a_file_cannot_get(tmp_path: Path, own: Path, what: str) -> None:
+    layout, said = LAYOUTS[what]
+    loaded = study(tmp_path, own, layouts={"a": layout, "4x4x64": {"chunks": [4, 4, 64]}})
+    if said is None:
+        choice.check(loaded, "a")
+        return
+    with pytest.raises(ConfigurationError, match=f"mine.yaml: layouts.a: {said}"):
+        choice.check(loaded, "a")
+    # Only where it is recommended does it matter.
+    choice.check(loaded, choice.RECOMMENDED)
+    assert str(choice.offered(loaded, choice.RECOMMENDED)["a"]).startswith(said[:20])
+
+
+def test_what_does_not_fit_the_real_dataset(tmp_path: Path, own: Path) -> None:
+    loaded = study(tmp_path, own)
+    for wrong, said in (
+        (own.with_name("none.h5"), "unable to open|Unable to"),
+        (own, r"own.h5: counts: has 1 axes \(10,\), the chunk \[4, 4, 64\] has 3"),
+    ):
+        if wrong == own:
+            with h5py.File(own, "r+") as file:
+                del file["counts"]
+                file["counts"] = file["flat"]
+        loaded = study(tmp_path, wrong)
+        with pytest.raises(ConfigurationError, match=said):
+            choice.check(loaded, "4x4x64")
+
+
+def test_a_study_without_a_file_of_the_users(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="dataset.donor: is missing; it names the file to rewrite"):
+        choice.check(study(tmp_path, None), "4x4x64")
+    with pytest.raises(ConfigurationError, match="of an HDF5 file can be rewritten, not a.npy"):
+        choice.check(study(tmp_path, "a.npy"), "4x4x64")
+
+
+def test_an_unknown_layout(tmp_path: Path, own: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no layout '4x4'; there are .*4x4x64, .*recommended"):
+        choice.check(study(tmp_path, own), "4x4")
+
+
+def entry(site: str, pick: str | None, reason: str | None = None) -> dict[str, Any]:
+    return {"site": site, "pick": pick, "reason": reason}
+
+
+def test_sites_that_agree_need_no_choice() -> None:
+    recommendation = {"sites": [entry("disk", "a"), entry("memory", "a")]}
+    assert choice.picked(recommendation, None, "r.json") == "a"
+
+
+def test_sites_that_differ_need_one() -> None:
+    recommendation = {"sites": [entry("disk", "a"), entry("memory", "b")]}
+    with pytest.raises(RewriteError) as error:
+        choice.picked(recommendation, None, "r.json")
+    assert str(error.value) == "r.json: recommends a at disk, b at memory; choose with --config site=NAME"
+    assert choice.picked(recommendation, "memory", "r.json") == "b"
+
+
+@pytest.mark.parametrize(
+    ("sites", "site", "said"),
+    [
+        ([entry("disk", None, "no layout fits")], None, "r.json: recommends nothing at disk: no layout fits"),
+        ([entry("disk", "a")], "moon", "r.json: has nothing on site moon; it has disk"),
+        ([], None, "r.json: is empty"),
+    ],
+)
+def test_where_nothing_is_recommended(sites: list[dict[str, Any]], site: str | None, said: str) -> None:
+    with pytest.raises(RewriteError) as error:
+        choice.picked({"sites": sites}, site, "r.json")
+    assert str(error.value) == said
+
+
+def test_which_targets_may_measure(tmp_path: Path, own: Path) -> None:
+    loaded = study(tmp_path, own)
+    named, recommended = "results/mine/layout/4x4x64.h5", "results/mine/layout/recommended.h5"
+    assert not choice.measures(loaded, [named, "results/other/report.html"])
+    assert choice.measures(loaded, [named, recommended])
+    assert choice.measures(loaded, [named, "results/mine/report.html"])
+    assert choice.measures(loaded, [])
+    assert choice.targets([named, "results/mine/report.html"]) == [("mine", "4x4x64")]

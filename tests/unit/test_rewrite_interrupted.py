@@ -1,0 +1,199 @@
+"""Whatever ends a rewrite, the original is untouched and there is no half file in the new one's place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from hyperslab.rewriting.differences import differences
+from hyperslab.rewriting.supervise import partial_of
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
+PATIENCE_SECONDS = 60
+# Slow enough to be met in the middle: values that gzip tries hard to shrink.
+LAYOUT = "{chunks: [1, 512, 256], filters: [{gzip: 9}]}"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("original") / "mine.h5"
+    with h5py.File(path, "w") as file:
+        data = np.random.default_rng(3).integers(0, 16, (256, 512, 256), np.uint8)
+        file.create_dataset("counts", data=data, chunks=(32, 32, 256))
+        file["counts"].attrs["unit"] = "1"
+    return path
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return tmp_path / "new.h5"
+
+
+def command(original: Path, new: Path, *more: str) -> list[str]:
+    """The rewriting of the file as a user calls it."""
+    run = [sys.executable, "-m", "hyperslab.rewrite", str(original), str(new)]
+    return [*run, "--dataset", "counts", "--layout", LAYOUT, *more]
+
+
+@pytest.fixture
+def started(original: Path, new: Path) -> Iterator[subprocess.Popen[str]]:
+    """A rewrite that is under way, in a process group of its own."""
+    run = subprocess.Popen(
+        command(original, new), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        await_true(lambda: partial_of(new).exists() and partial_of(new).stat().st_size > 100_000)
+        assert run.poll() is None
+        yield run
+    finally:
+        run.kill()
+        run.wait()
+        if run.stderr:
+            run.stderr.close()
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def processes_of(new: Path) -> list[int]:
+    """The processes whose command names the new file."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            named = str(new).encode() in (directory / "cmdline").read_bytes().split(b"\0")
+            dead = (directory / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            continue
+        if named and not dead:
+            found.append(int(directory.name))
+    return found
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_leaves_no_trace(
+    original: Path, new: Path, started: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    before = digest(original)
+    started.send_signal(number)
+    _, said = started.communicate(timeout=PATIENCE_SECONDS)
+    assert started.returncode == 128 + number
+    assert "Traceback" not in said
+    assert not list(new.parent.iterdir())
+    assert not processes_of(new)
+    assert digest(original) == before
+
+
+@pytest.mark.faults
+def test_the_interrupt_of_a_terminal_leaves_no_trace(new: Path, started: subprocess.Popen[str]) -> None:
+    os.killpg(started.pid, signal.SIGINT)
+    started.communicate(timeout=PATIENCE_SECONDS)
+    assert started.returncode == 128 + signal.SIGINT
+    assert not list(new.parent.iterdir())
+    assert not processes_of(new)
+
+
+@pytest.mark.faults
+def test_after_a_kill_the_next_run_starts_afresh(
+    original: Path, new: Path, started: subprocess.Popen[str]
+) -> None:
+    before = digest(original)
+    started.kill()
+    started.communicate()
+    await_true(lambda: not processes_of(new))
+    assert [path.name for path in new.parent.iterdir()] == ["new.h5.partial"]
+    assert digest(original) == before
+    subprocess.run(command(original, new), env=ENVIRONMENT, check=True)
+    assert [path.name for path in new.parent.iterdir()] == ["new.h5"]
+    assert not list(differences(original, new, ["counts"]))
+
+
+@pytest.mark.faults
+def test_the_death_of_the_working_process_is_a_failure(new: Path, started: subprocess.Popen[str]) -> None:
+    """As when memory runs out."""
+    (worker,) = (process for process in processes_of(new) if process != started.pid)
+    os.kill(worker, signal.SIGKILL)
+    _, said = started.communicate(timeout=PATIENCE_SECONDS)
+    assert started.returncode == 1
+    assert "was ended by SIGKILL" in said
+    assert not list(new.parent.iterdir())
+
+
+def test_two_runs_do_not_write_the_same_file(
+    original: Path, new: Path, started: subprocess.Popen[str]
+) -> None:
+    second = subprocess.run(
+        command(original, new), env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert "another run is writing it" in second.stderr and "Traceback" not in second.stderr
+    assert started.poll() is None and partial_of(new).exists()
+
+
+@pytest.mark.faults
+def test_a_signal_is_heeded_while_the_library_does_not_return(new: Path) -> None:
+    """A call that keeps the interpreter's lock, as HDF5's do: no handler of that process would run."""
+    code = (
+        "import ctypes, sys\n"
+        "from pathlib import Path\n"
+        "from hyperslab.rewriting.supervise import made_whole\n"
+        "def work(partial):\n"
+        "    partial.write_text('half')\n"
+        "    ctypes.PyDLL(None).sleep(3600)\n"
+        "sys.exit(made_whole(Path(sys.argv[1]), work))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(new)], env=ENVIRONMENT) as run:
+        await_true(lambda: partial_of(new).exists() and partial_of(new).read_text() == "half")
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(timeout=PATIENCE_SECONDS) == 128 + signal.SIGTERM
+    assert not list(new.parent.iterdir())
+    assert not processes_of(new)
+
+
+def test_a_file_that_exists_is_not_replaced_unasked(original: Path, new: Path) -> None:
+    new.write_text("precious")
+    done = subprocess.run(
+        command(original, new), env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "--overwrite" in done.stderr
+    assert new.read_text() == "precious"
+
+
+def test_a_failure_leaves_the_file_that_was_there(original: Path, new: Path) -> None:
+    new.write_text("precious")
+    wrong = [part.replace("512", "600") for part in command(original, new, "--overwrite")]
+    done = subprocess.run(wrong, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "does not fit" in done.stderr
+    assert [path.name for path in new.parent.iterdir()] == ["new.h5"]
+    assert new.read_text() == "precious"
+
+
+def test_the_original_cannot_be_the_new_file(original: Path) -> None:
+    before = digest(original)
+    run = command(original, original, "--overwrite")
+    done = subprocess.run(run, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "would be overwritten" in done.stderr
+    assert digest(original) == before

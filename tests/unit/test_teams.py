@@ -1,0 +1,156 @@
+"""Cases of several workers: how one becomes a case a count, what it says in a specification, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import Content, changed, load, mistake
+
+from hyperslab import specification
+from hyperslab.teams import families
+
+REDUCE = {"reduce": {"z": 25}, "processes": [1, 2, 4]}
+PARALLEL: dict[str, Any] = {"parallel": {"datasets": 3, "bytes": 64, "transfer": 32}, "ranks": [1, 2]}
+
+
+def with_case(**case: Any) -> Content:
+    """The base study with a case more."""
+    content = changed("title", "a study")
+    content["cases"]["team"] = case
+    return content
+
+
+def parallel_study(**parallel: Any) -> Content:
+    """A study of 5 datasets of 64 elements of 2 bytes, and one parallel case."""
+    return {
+        "title": "a study",
+        "dataset": {"axes": ["dataset", "element"], "shape": [5, 64], "dtype": "uint16"},
+        "layouts": {"contiguous": None},
+        "cases": {"team": {**PARALLEL, "parallel": {**PARALLEL["parallel"], **parallel}}},
+    }
+
+
+def test_a_count_of_workers_is_a_case_of_its_own(tmp_path: Path) -> None:
+    study = load(tmp_path, with_case(**REDUCE, ranks=[2], title="variance"))
+    assert [name for name in study.cases if "team" in name] == ["team-1p", "team-2p", "team-4p", "team-2r"]
+    titles = [study.cases[name]["title"] for name in ("team-1p", "team-2p", "team-2r")]
+    assert titles == ["variance, 1 process", "variance, 2 processes", "variance, 2 MPI ranks"]
+    assert families(study.cases, "reduce") == {
+        "team": {"processes": {1: "team-1p", 2: "team-2p", 4: "team-4p"}, "ranks": {2: "team-2r"}}
+    }
+
+
+def test_what_decides_a_reduction_is_in_its_specification(tmp_path: Path) -> None:
+    study = load(tmp_path, with_case(**REDUCE, states=["warm"], repeats={"warm": 9}))
+    spec = specification.cell_specification(study, "4x4x64", "team-4p", "r1")
+    assert spec["case"] == {
+        "name": "team-4p", "kind": "reduce", "extent": [20, 30, 25], "states": ["warm"], "planes": "z",
+        "split": "x", "by": "processes", "workers": 4, "family": "team",
+    }  # fmt: skip
+    assert spec["repeats"] == {"warm": 9}
+    other = specification.cell_specification(study, "4x4x64", "slices", "r1")
+    assert not set(other["case"]) & {"planes", "split", "by", "workers", "family", "parallel"}
+
+
+def test_a_reduction_can_be_split_along_another_axis(tmp_path: Path) -> None:
+    study = load(tmp_path, with_case(**REDUCE, split="y"))
+    assert study.cases["team-1p"]["split"] == "y"
+
+
+def test_a_parallel_case_is_one_an_interface_and_count(tmp_path: Path) -> None:
+    study = load(tmp_path, parallel_study())
+    apis = ("hdf5", "mpiio", "posix", "file-per-process")
+    assert set(study.cases) == {f"team-{api}-{ranks}r" for api in apis for ranks in (1, 2)}
+    case = study.cases["team-posix-2r"]
+    # 3 datasets of 64 bytes, which are 32 elements, for each of two ranks.
+    assert case["shape"] == [3, 64]
+    assert study.cases["team-posix-1r"]["shape"] == [3, 32]
+    assert case["states"] == ["write", "cold", "warm"]
+    assert case["parallel"] == {
+        "api": "posix", "datasets": 3, "bytes": 64, "transfer": 32, "block": 32, "interleaved": False,
+        "collective": False, "hints": {},
+    }  # fmt: skip
+    assert case["title"] == "team, POSIX, 2 MPI ranks"
+
+
+MISTAKES: list[tuple[Content, str]] = [
+    (
+        with_case(reduce={"z": 25}),
+        "cases.team: a `reduce` case needs `processes` or `ranks`, such as [1, 2, 4]",
+    ),
+    (with_case(reduce={"z": 25}, processes=[]), "cases.team.processes: "),
+    (with_case(reduce={"z": 25}, processes=[2, 2]), "cases.team: processes: each number at most once"),
+    (
+        with_case(reduce={"z": 25}, processes=[21]),
+        "cases.team.processes: 21 cannot share axis x, which has 20",
+    ),
+    (
+        with_case(reduce={"z": "all"}, processes=[1]),
+        "cases.team.reduce: needs one axis with a number of planes",
+    ),
+    (with_case(reduce={"z": 25, "y": 3}, processes=[1]), "cases.team.reduce: needs one axis with a number"),
+    (
+        with_case(reduce={"w": 25}, processes=[1]),
+        "cases.team.reduce.w: no such axis; the dataset has x, y, z",
+    ),
+    (
+        with_case(reduce={"z": 401}, processes=[1]),
+        "cases.team.reduce.z: extent 401 does not fit: axis z has 400",
+    ),
+    (with_case(**REDUCE, split="z"), "cases.team.split: should be another axis than z: x or y"),
+    (
+        with_case(read={"z": 25}, processes=[2]),
+        "cases.team: processes: only a `reduce` or a `parallel` case has",
+    ),
+    (
+        with_case(**PARALLEL),
+        "cases.team: parallel: needs a dataset of two axes, datasets and the elements of each",
+    ),
+    (with_case(**{**PARALLEL, "processes": [1]}), "cases.team: a `parallel` case needs `ranks`"),
+    (with_case(**PARALLEL, states=["session"]), "cases.team: a `parallel` case is read cold and warm"),
+    (parallel_study(bytes=65), "cases.team.parallel: bytes (65) should be a multiple of transfer (32)"),
+    (parallel_study(transfer=1), "cases.team: parallel.transfer: should be a multiple of 2, one uint16"),
+    (parallel_study(block=16), "cases.team.parallel: only `interleaved: true` has blocks"),
+    (
+        parallel_study(block=24, interleaved=True),
+        "cases.team.parallel: transfer (32) should be a multiple of block",
+    ),
+    (
+        parallel_study(collective=True),
+        "cases.team.parallel: posix has no collective calls; only hdf5 and mpiio",
+    ),
+    (
+        parallel_study(hints={"cb_nodes": "1"}),
+        "cases.team.parallel: posix has no hints; only hdf5 and mpiio have",
+    ),
+    (parallel_study(apis=[]), "cases.team.parallel.apis: "),
+    (parallel_study(apis=["hdf4"]), "cases.team.parallel.apis.0: "),
+    (parallel_study(datasets=6), "cases.team: parallel: 1 ranks need 6 along dataset, which has 5"),
+    (parallel_study(bytes=128), "cases.team: parallel: 2 ranks need 128 along element, which has 64"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), MISTAKES, ids=[said[:60] for _, said in MISTAKES])
+def test_a_mistake_is_one_line(tmp_path: Path, content: Content, said: str) -> None:
+    assert mistake(tmp_path, content).startswith(said)
+
+
+def test_names_of_ranks_are_theirs_alone(tmp_path: Path) -> None:
+    content = with_case(**REDUCE)
+    content["cases"]["other-4r"] = {"read": {"z": 5}}
+    assert mistake(tmp_path, content).startswith("cases.other-4r: names that end in a hyphen, a number and r")
+    del content["cases"]["other-4r"]
+    content["cases"]["team-4p"] = {"read": {"z": 5}}
+    assert mistake(tmp_path, content) == "cases.team: there is another case 'team-4p'"
+
+
+def test_chunks_are_for_parallel_hdf5_alone(tmp_path: Path) -> None:
+    content = parallel_study()
+    content["layouts"]["chunked"] = {"chunks": [1, 16]}
+    assert mistake(tmp_path, content) == (
+        "cases.team.layouts: mpiio has no chunks; name contiguous layouts (layout chunked)"
+    )
+    content["cases"]["team"]["parallel"]["apis"] = ["hdf5"]
+    assert set(load(tmp_path, content).cases["team-hdf5-2r"]["layouts"]) == {"contiguous", "chunked"}

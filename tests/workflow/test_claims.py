@@ -1,0 +1,119 @@
+"""Claims in the workflow: verdicts in the report, and on a page for which nothing is measured."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from clones import REPORT, TINY, Clone, make_clone
+
+VERDICTS = "results/tiny/claims.json"
+PAGE = "results/claims.html"
+CLAIM: dict[str, Any] = {
+    "sentence": "A chunk of 4 x 4 x 64 has 2,048 bytes.", "source": "A document", "section": "One",
+    # The clone may lie on any file system.
+    "testability": "V", "figure": "sizes", "at": {"in_memory": True},
+    "comparisons": [
+        {"says": "chunks", "a": {"layouts": "4x4x64", "case": "slices", "of": "chunks"}, "equals": 16},
+        {"says": "a session's maximum over its median", "b": {"of": "median"}, "at_least": 1,
+         "a": {"layouts": "{m}x{m}x{n}", "case": "slices", "of": "max"}},
+    ],
+}  # fmt: skip
+
+
+def with_claim(**changes: Any) -> dict[str, Any]:
+    """The tiny study with one claim."""
+    return {**copy.deepcopy(TINY), "claims": {"009.1": {**CLAIM, **changes}}}
+
+
+def test_a_claim_is_judged_without_measuring_again(clone: Clone) -> None:
+    clone.write_study("tiny", with_claim())
+    assert clone.planned(REPORT) == {"claims": 1, "report": 1}
+    clone.build(REPORT)
+    content = json.loads((clone.directory / VERDICTS).read_text(encoding="utf-8"))
+    (claim,) = content["claims"]
+    (verdict,) = claim["verdicts"]
+    assert list(content["sites"]) == ["disk"]
+    chunks, ratio = [result for comparison in verdict["comparisons"] for result in comparison["results"]]
+    assert (chunks["verdict"], chunks["value"]) == ("holds", 16)
+    assert ratio["low"] < ratio["value"] < ratio["high"]
+    page = (clone.directory / REPORT).read_text(encoding="utf-8")
+    assert "A chunk of 4 x 4 x 64 has 2,048 bytes." in page
+    assert not clone.planned(REPORT)
+    # Another bound: verdicts and page, and nothing else.
+    comparisons = [{**CLAIM["comparisons"][0], "equals": 17}]
+    clone.write_study("tiny", with_claim(comparisons=comparisons))
+    assert clone.planned(REPORT) == {"claims": 1, "report": 1}
+    clone.build(VERDICTS)
+    content = json.loads((clone.directory / VERDICTS).read_text(encoding="utf-8"))
+    assert content["claims"][0]["verdicts"][0]["verdict"] == "fails"
+
+
+def test_the_page_gathers_what_there_is_and_measures_nothing(clone: Clone) -> None:
+    clone.write_study("tiny", with_claim())
+    clone.write_study("never", with_claim())
+    (clone.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
+    plan = clone.planned(PAGE)
+    assert not any(rule.startswith(("generate", "measure")) for rule in plan), plan
+    assert plan["claims_page"] == plan["claims"] == 1
+    clone.build(PAGE)
+    page = (clone.directory / PAGE).read_text(encoding="utf-8")
+    assert "tiny at disk (" in page
+    assert "the study never has no results" in page
+    assert 'id="figure-tiny-disk-sizes"' in page
+    assert "001.1" in page
+    assert not (clone.directory / "results/never").exists()
+    assert not clone.planned(PAGE)
+    # Whoever names the study itself has its missing cell measured.
+    assert clone.planned(REPORT)["measure_disk"] == 1
+
+
+def test_the_page_needs_neither_results_nor_a_place_for_test_files(tmp_path: Path) -> None:
+    fresh = make_clone(tmp_path / "fresh")
+    assert fresh.planned(PAGE) == {"claims_page": 1}
+    fresh.build(PAGE)
+    page = (fresh.directory / PAGE).read_text(encoding="utf-8")
+    for number in [f"000.{n}" for n in range(1, 28)] + [f"001.{n}" for n in range(1, 10)]:
+        assert f"{number}</a></li>" in page or f"> {number}" in page, number
+    assert not (fresh.directory / "testfiles").exists()
+
+
+@pytest.mark.slow
+def test_both_explanations_of_the_writes_that_are_fast_again(tmp_path: Path) -> None:
+    """The study of the chunk cache with its own claims; extents and caches divided by 16, on any disk."""
+    fresh = make_clone(tmp_path / "fresh")
+    file = fresh.directory / "config" / "studies" / "openmsi-write-cache.yaml"
+    study = yaml.safe_load(file.read_text(encoding="utf-8"))
+    study["dataset"]["shape"] = [32, 32, 1024]
+    for grid in study["grids"]:
+        grid["over"]["n"] = [n // 16 for n in grid["over"]["n"]]
+        grid["settings"]["chunk_cache_bytes"] //= 16
+    here = {"at": {"in_memory": True}}
+    study["claims"] = {name: {**claim, **here} for name, claim in _divided(study["claims"]).items()}
+    fresh.write_study("small", study)
+    fresh.build("results/small/report.html")
+    content = json.loads((fresh.directory / "results/small/claims.json").read_text(encoding="utf-8"))
+    found = {claim["id"]: claim["verdicts"][0]["comparisons"] for claim in content["claims"]}
+    counted = {name: [c["results"][0] for c in compared if c["exact"]] for name, compared in found.items()}
+    # Counts do not depend on the machine: a chunk that the cache cannot hold is written spectrum by spectrum.
+    assert [result["verdict"] for result in counted["000.8-bypass"]] == ["holds"]
+    assert [result["verdict"] for result in counted["000.8-hits"]] == ["fails"]
+    page = (fresh.directory / "results/small/report.html").read_text(encoding="utf-8")
+    assert "explanation: chunks larger than the chunk cache bypass it" in page
+
+
+def _divided(value: Any) -> Any:
+    """Claims about n divided by 16 and a third of the modifications."""
+    if isinstance(value, dict):
+        return {key: _divided(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_divided(entry) for entry in value]
+    if isinstance(value, str):
+        return re.sub(r"x(\d{3,4})-", lambda found: f"x{int(found[1]) // 16}-", value)
+    numbers = {n: n // 16 for n in (512, 1024, 2048, 4096, 8192)} | {24576: 8192, 49152: 16384}
+    return numbers.get(value, value) if isinstance(value, int) else value

@@ -1,0 +1,127 @@
+"""A user's own file gets a layout of their study, or the one recommended, as a target of the workflow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from clones import Clone, make_clone
+
+SHAPE = (8, 8, 500)
+STUDY: dict[str, Any] = {
+    "title": "My own file",
+    # The array that is measured is shorter than the real one.
+    "dataset": {"axes": ["x", "y", "z"], "shape": [8, 8, 256], "dtype": "uint16"},
+    "layouts": {
+        "contiguous": None,
+        "4x4x64": {"chunks": [4, 4, 64], "filters": ["shuffle", {"gzip": 4}]},
+        "spectra": {"chunks": [2, 2, "all"]},
+        "turned": {"chunks": [4, 4, 64], "order": ["z", "x", "y"]},
+    },
+    "cases": {"slices": {"read": {"z": 5}, "states": ["cold"], "layouts": ["contiguous", "4x4x64"]}},
+    "sites": ["disk"],
+    "rounds": 1,
+    "repeats": {"cold": 2},
+    "recommendation": {"confirm_rounds": 0, "size_bound": 2.0},
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("own") / "mine.h5"
+    with h5py.File(path, "w") as file:
+        counts = file.create_dataset("data/counts", data=np.arange(32000, dtype="u2").reshape(SHAPE))
+        file["data/energy"] = np.arange(500.0)
+        file["data/energy"].make_scale("energy")
+        counts.dims[2].attach_scale(file["data/energy"])
+        file["link"] = h5py.SoftLink("/data/counts")
+    return path
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory, own: Path) -> Clone:
+    made = make_clone(tmp_path_factory.mktemp("rewriting") / "clone")
+    made.write_study("own", with_donor(own))
+    return made
+
+
+def with_donor(path: Path, **changed: Any) -> dict[str, Any]:
+    dataset = {**STUDY["dataset"], "donor": {"path": str(path), "dataset": "data/counts"}}
+    return {**STUDY, "dataset": dataset, **changed}
+
+
+def refused(clone: Clone, *arguments: str) -> str:
+    """The one line that a run says instead of running."""
+    done = clone.run(*arguments)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("hyperslab: "))
+    return line
+
+
+def test_a_named_layout_needs_no_measurement(clone: Clone, own: Path) -> None:
+    before = hashlib.sha256(own.read_bytes()).hexdigest()
+    target = "results/own/layout/4x4x64.h5"
+    assert clone.planned(target) == {"rewrite": 1}
+    said = clone.build(target)
+    assert "writing data/counts in chunks [4, 4, 64]" in said and "compared and equal" in said
+    log = (clone.directory / "results/own/logs/layout/4x4x64.log").read_text(encoding="utf-8")
+    assert "compared and equal" in log
+    with h5py.File(clone.directory / target) as file, h5py.File(own) as original:
+        counts = file["data/counts"]
+        assert (counts.chunks, counts.compression, counts.shuffle) == ((4, 4, 64), "gzip", True)
+        assert (counts[...] == original["data/counts"][...]).all()
+        assert counts.dims[2][0] == file["data/energy"] and file["link"] == counts
+    assert hashlib.sha256(own.read_bytes()).hexdigest() == before
+    assert [path.name for path in (clone.directory / "results/own/layout").iterdir()] == ["4x4x64.h5"]
+    assert not clone.planned(target)
+    with h5py.File(own, "r+") as file:
+        file.attrs["edited"] = 1
+    assert clone.planned(target) == {"rewrite": 1}
+
+
+def test_all_of_an_axis_is_all_of_the_real_one(clone: Clone) -> None:
+    clone.build("results/own/layout/spectra.h5")
+    with h5py.File(clone.directory / "results/own/layout/spectra.h5") as file:
+        assert file["data/counts"].chunks == (2, 2, 500)
+
+
+def test_the_recommended_layout_is_measured_for(clone: Clone) -> None:
+    target = "results/own/layout/recommended.h5"
+    assert clone.planned(target)["measure_disk"] == 2
+    clone.build(target)
+    place = clone.directory / "results/own/recommendation.json"
+    recommendation = json.loads(place.read_text(encoding="utf-8"))
+    (disk,) = recommendation["sites"]
+    with h5py.File(clone.directory / target) as file:
+        assert file["data/counts"].chunks == ((4, 4, 64) if disk["pick"] == "4x4x64" else None)
+    # As if another site had been measured, too, with another outcome.
+    recommendation["sites"] = [{**disk, "pick": "contiguous"}, {**disk, "site": "memory", "pick": "4x4x64"}]
+    place.write_text(json.dumps(recommendation), encoding="utf-8")
+    done = clone.run(target)
+    assert done.returncode == 1
+    line = "recommends contiguous at disk, 4x4x64 at memory; choose with --config site=NAME"
+    assert line in done.stdout + done.stderr
+    clone.build("--config", "site=memory", "--", target)
+    with h5py.File(clone.directory / target) as file:
+        assert file["data/counts"].chunks == (4, 4, 64)
+
+
+def test_mistakes_are_one_line_before_anything_is_written(tmp_path: Path, own: Path) -> None:
+    fresh = make_clone(tmp_path / "clone")
+    fresh.write_study("own", with_donor(own))
+    fresh.write_study("none", STUDY)
+    fresh.write_study("absent", with_donor(own.with_name("absent.h5")))
+    for target, said in {
+        "own/layout/turned": "own.yaml: layouts.turned: stores the axes as z, x, y; a rewritten",
+        "own/layout/4x4": "own.yaml: layouts: no layout '4x4'; there are contiguous, 4x4x64,",
+        "none/layout/4x4x64": "none.yaml: dataset.donor: is missing; it names the file to rewrite",
+        "absent/layout/4x4x64": "absent.h5: ",
+    }.items():
+        assert said in refused(fresh, f"results/{target}.h5")
+    assert not (fresh.directory / "results").exists()

@@ -1,0 +1,25 @@
+"""Verdicts on a study's claims into claims.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.claims.evaluate import evaluate, site_facts
+
+
+def main(job: Any) -> None:
+    """Judge every claim at every site that was measured."""
+    context = json.loads(Path(job.input.context).read_text(encoding="utf-8"))
+    found = evaluate(
+        job.wildcards.study,
+        job.params.claims,
+        pd.read_parquet(job.input.measurements),
+        site_facts(context),
+    )
+    Path(job.output[0]).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(snakemake)  # type: ignore[name-defined]  # noqa: F821

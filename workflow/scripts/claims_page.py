@@ -1,0 +1,20 @@
+"""The page of all claims and their verdicts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hyperslab.claims.gather import build
+from hyperslab.report import templates
+from hyperslab.report.render import render
+
+
+def main(job: Any) -> None:
+    """Write the page; a study without results is on it with the reason."""
+    judged = [json.loads(Path(file).read_text(encoding="utf-8")) for file in job.input.get("verdicts", [])]
+    page = build(judged, job.params.waiting, job.input.get("figures", []))
+    Path(job.output[0]).write_text(render(page, templates.CLAIMS), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(snakemake)  # type: ignore[name-defined]  # noqa: F821

@@ -1,0 +1,110 @@
+"""The same change of layout by Hyperslab and by h5repack: are the results equal, and how long does each take?
+
+    compare_with_h5repack.py mine.h5 /counts '{chunks: [4, 4, all], filters: [{gzip: 4}]}'
+
+Needs h5repack and h5diff (Debian: hdf5-tools). Each round runs both, in alternating order. Hyperslab's time
+includes its comparison with the original; h5repack makes none, so h5diff's time is shown beside it. Exit
+status 1 where chunks, filters, stored bytes or values of the results differ; what else differs is printed.
+"""
+
+import argparse
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+# name -> how h5repack writes the filter
+FILTERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "gzip": lambda options: f"GZIP={options.get('level', 4)}",
+    "shuffle": lambda _: "SHUF",
+    "fletcher32": lambda _: "FLET",
+}
+
+
+def repack_command(
+    original: Path, new: Path, dataset: str, chunk: tuple[int, ...] | None, layout: Mapping[str, Any]
+) -> list[str]:
+    """h5repack for one dataset; `chunk` is its resolved shape. KeyError for another filter."""
+    storage = "CONTI" if chunk is None else f"CHUNK={'x'.join(map(str, chunk))}"
+    wanted = [FILTERS[options["name"]](options) for options in layout["filters"]] or ["NONE"]
+    filters = [part for each in wanted for part in ("-f", f"{dataset}:{each}")]
+    return ["h5repack", "-l", f"{dataset}:{storage}", *filters, str(original), str(new)]
+
+
+def rewrite_command(original: Path, new: Path, dataset: str, layout: str) -> list[str]:
+    """Hyperslab for the same change."""
+    called = [sys.executable, "-m", "hyperslab.rewrite", str(original), str(new), "--overwrite"]
+    return [*called, "--dataset", dataset, "--layout", layout]
+
+
+def seconds(command: list[str]) -> float:
+    """How long a command takes; SystemExit with what it said where it fails."""
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{shlex.join(command)}: {done.stdout}{done.stderr}")
+    return time.perf_counter() - started
+
+
+def storage_of(path: Path, dataset: str) -> tuple[Any, ...]:
+    """Chunk shape, filters and stored bytes of a dataset."""
+    import h5py
+
+    from hyperslab.rewriting.storage import storage
+
+    with h5py.File(path, "r") as file:
+        found = storage(file[dataset].id)
+        filters = [(code, parameters) for code, _, parameters in found["filters"]]
+        return found["chunks"], filters, file[dataset].id.get_storage_size()
+
+
+def main() -> None:
+    """Entry point."""
+    from hyperslab.rewrite import read_layout
+    from hyperslab.rewriting.differences import differences
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("original", type=Path)
+    parser.add_argument("dataset", help="the dataset that gets the layout")
+    parser.add_argument("layout", help="as for hyperslab.rewrite")
+    parser.add_argument("--directory", type=Path, help="where to write, default: for temporary files")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+        ours, theirs = Path(directory) / "hyperslab.h5", Path(directory) / "h5repack.h5"
+        rewriting = rewrite_command(options.original, ours, options.dataset, options.layout)
+        seconds(rewriting)
+        chunk = storage_of(ours, options.dataset)[0]
+        layout = read_layout(options.layout)
+        try:
+            repacking = repack_command(options.original, theirs, options.dataset, chunk, layout)
+        except KeyError as error:
+            sys.exit(f"h5repack is not asked for the filter {error}; it has {', '.join(FILTERS)}")
+        times: dict[str, list[float]] = {"hyperslab.rewrite": [], "h5repack": [], "h5diff": []}
+        for number in range(options.rounds):
+            pair = [("hyperslab.rewrite", rewriting), ("h5repack", repacking)]
+            for name, command in pair if number % 2 else reversed(pair):
+                times[name].append(seconds(command))
+            times["h5diff"].append(seconds(["h5diff", str(options.original), str(theirs)]))
+        for name, taken in times.items():
+            spread = f"{min(taken):.2f} to {max(taken):.2f}"
+            print(f"{name:18} {statistics.median(taken):8.2f} s (median of {len(taken)}; {spread})")
+        print(f"sizes: {ours.stat().st_size:,} and {theirs.stat().st_size:,} bytes")
+        same = storage_of(ours, options.dataset) == storage_of(theirs, options.dataset)
+        print(f"chunks, filters and stored bytes of {options.dataset}: {'equal' if same else 'different'}")
+        found = list(differences(ours, theirs))
+        print("\n".join(["in h5repack's file:", *found] if found else ["no other differences"]))
+    sys.exit(not same or any(line.endswith("values differ") for line in found))
+
+
+if __name__ == "__main__":
+    main()

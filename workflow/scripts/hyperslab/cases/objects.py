@@ -1,0 +1,195 @@
+"""Many small datasets: each created and written in turn, and the latest of them read."""
+
+from __future__ import annotations
+
+import math
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import pagecache
+from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.cases.read import _evicted, _filled
+from hyperslab.cases.write import call_columns, fsync, reference_first, remove, timed_reference
+from hyperslab.companions import companions
+from hyperslab.counters import Counters, between
+from hyperslab.formats import library, many
+from hyperslab.pagecache import NotInState
+
+# Objects whose values are held at once.
+HELD_BYTES = 32 * 2**20
+
+Row = dict[str, Any]
+
+
+def _objects(context: Context) -> Iterator[tuple[int, list[npt.NDArray[Any]]]]:
+    """Number of the first object and the values of each, for runs of objects that fit HELD_BYTES."""
+    count, *shape = context.specification["dataset"]["shape"]
+    step = max(1, HELD_BYTES // (math.prod(shape) * context.values.dtype.itemsize))
+    for first in range(0, count, step):
+        block = context.values.block([first] + [0] * len(shape), [min(step, count - first), *shape])
+        yield first, list(block)
+
+
+def _truth(context: Context, number: int) -> npt.NDArray[Any]:
+    shape = context.specification["dataset"]["shape"][1:]
+    found: npt.NDArray[Any] = context.values.block([number] + [0] * len(shape), [1, *shape])[0]
+    return found
+
+
+class _Latest:
+    """Timed reads of the latest object, compared with the truth afterwards."""
+
+    def __init__(self, context: Context) -> None:
+        self._counters = Counters()
+        self._number = context.specification["dataset"]["shape"][0] - 1
+        self._truth = _truth(context, self._number)
+        self._path = context.path
+        self._read: list[npt.NDArray[Any]] = []
+
+    def timed(self, opened: many.ManyDatasets, state: str, repeat: int) -> Row:
+        """Open, read and close the latest dataset of an open file."""
+        before = self._counters.read()
+        started = perf_counter_ns()
+        found = opened.read(self._number)
+        stopped = perf_counter_ns()
+        after = self._counters.read()
+        self._read.append(found)
+        row = {"state": state, "repeat": repeat, "time_s": (stopped - started) / 1e9}
+        return {**row, "asked_bytes": found.nbytes, **between(before, after)}
+
+    def verify(self) -> None:
+        """Raise VerificationError where a read differs from what was written."""
+        for found in self._read:
+            if found.dtype != self._truth.dtype or not np.array_equal(found, self._truth):
+                raise VerificationError(f"{self._path}: object {self._number} differs from what was written")
+
+
+def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, Row]:
+    """Create a file and every object in it, flush, close and fsync; the latest is read before the flush.
+
+    Returns the row of the write and that of the read on the file still open ("session").
+    """
+    calls = array("q")
+    counters = Counters()
+    before = counters.read()
+    started = perf_counter_ns()
+    opened = many.create(context.path, context.specification)
+    created = perf_counter_ns()
+    for first, values in _objects(context):
+        marks = array("q", [perf_counter_ns()])
+        for number, block in enumerate(values, first):
+            opened.add(number, block)
+            marks.append(perf_counter_ns())
+        calls.extend(np.diff(marks).tolist())
+    written = counters.read()
+    session = latest.timed(opened, "session", repeat)
+    held = library.free_list_bytes()
+    resumed = counters.read()
+    before_flush = perf_counter_ns()
+    opened.flush()
+    flushed = perf_counter_ns()
+    opened.close()
+    closed = perf_counter_ns()
+    for name in [Path(context.path), *companions(context.path)]:
+        fsync(name)
+    synced = perf_counter_ns()
+    parts = (between(before, written), between(resumed, counters.read()))
+    spans = {
+        "create_s": created - started,
+        "write_s": sum(calls),
+        "flush_s": flushed - before_flush,
+        "close_s": closed - flushed,
+        "fsync_s": synced - closed,
+    }
+    columns = {name: nanoseconds / 1e9 for name, nanoseconds in spans.items()}
+    row: Row = {"state": "write", "repeat": repeat, "free_list_bytes": held}
+    row |= {"time_s": sum(columns.values()), **columns}
+    counted = {name: sum(part[name] for part in parts) for name in parts[0] if name != "device_bytes"}
+    row |= {**call_columns(calls), **counted, "garbage_collections": opened.collections}
+    return row, session
+
+
+def _writes(context: Context, latest: _Latest) -> list[Row]:
+    """Timed writes of the whole file, each beside a plain write and fsync of the same bytes."""
+    spec, rows = context.specification, []
+    repeats = spec["repeats"]["write"]
+    one = [1, *spec["dataset"]["shape"][1:]]
+    asked = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
+    # First touch of memory and of the file system's own structures belongs to no repeat.
+    timed_reference(context, one)
+    for repeat in range(repeats):
+        reference_s = math.nan
+        for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
+            remove(context.path)
+            if plain:
+                reference_s = timed_reference(context, one)
+            else:
+                written, session = _timed_write(context, latest, repeat)
+        rows.append({**written, "asked_bytes": asked, "reference_s": reference_s})
+        if "session" in spec["case"]["states"]:
+            rows.append(session)
+    return rows
+
+
+def _verify_all(context: Context) -> None:
+    """Read every object back and compare it with the truth."""
+    opened = many.open_many(context.path, context.specification)
+    try:
+        for first, values in _objects(context):
+            for number, block in enumerate(values, first):
+                if not np.array_equal(opened.read(number), block):
+                    raise VerificationError(f"{context.path}: object {number} cannot be read back")
+    finally:
+        opened.close()
+
+
+def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
+    """The latest object of a newly opened file, the file evicted ("cold") or resident ("warm") before."""
+    rows, name = [], "library-cold" if state == "cold" and context.memory_resident else state
+    descriptor = os.open(context.path, os.O_RDONLY)
+    try:
+        for repeat in range(context.specification["repeats"][state]):
+            share = _evicted(context, descriptor) if state == "cold" else _filled(context, descriptor)
+            started = perf_counter_ns()
+            opened = many.open_many(context.path, context.specification)
+            ready = perf_counter_ns()
+            if state == "warm":
+                # Many FUSE file systems drop the cached pages whenever a file is opened.
+                share = _filled(context, descriptor)
+            row = latest.timed(opened, name, repeat)
+            closing = perf_counter_ns()
+            opened.close()
+            closed = perf_counter_ns()
+            row.update(open_s=(ready - started) / 1e9, close_s=(closed - closing) / 1e9)
+            row.update(resident_before=share, resident_after=pagecache.resident_share(descriptor))
+            rows.append(row)
+    finally:
+        os.close(descriptor)
+    return rows
+
+
+def run(context: Context) -> Outcome:
+    """Write N objects, read the latest; raises VerificationError where any object differs."""
+    latest, skipped = _Latest(context), {}
+    try:
+        rows = _writes(context, latest)
+        for state in ("warm", "cold"):
+            if state not in context.specification["case"]["states"]:
+                continue
+            try:
+                rows += _reads(context, latest, state)
+            except NotInState as reason:
+                skipped[state] = str(reason)
+        latest.verify()
+        _verify_all(context)
+        report = many.report(context.path, context.specification)
+    finally:
+        remove(context.path)
+    return Outcome(rows, report, skipped)

@@ -1,0 +1,71 @@
+"""What a comparison can look at: which columns of a repeat, and how a round's repeats become one number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Take = Literal["median", "mean", "max", "min", "first"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The sum of `columns` in each repeat, and what is taken of a round's repeats.
+
+    A time has intervals from rounds. Anything else is `exact`: a count that has the value it has, whose
+    range over the rounds is shown where they differ.
+    """
+
+    columns: tuple[str, ...]
+    take: Take
+    title: str
+    unit: str = "s"
+    writes_only: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is counted rather than timed."""
+        return self.unit != "s"
+
+
+def _write(title: str, *columns: str) -> Quantity:
+    return Quantity(columns, "median", title, writes_only=True)
+
+
+def _count(column: str, unit: str, title: str) -> tuple[str, Quantity]:
+    return column, Quantity((column,), "median", title, unit)
+
+
+# Which span of a write its source timed decides which of them a claim names.
+QUANTITIES: dict[str, Quantity] = {
+    "median": Quantity(("time_s",), "median", "median"),
+    "first_access": Quantity(("time_s",), "first", "first access"),
+    "max": Quantity(("time_s",), "max", "maximum"),
+    "mean": Quantity(("time_s",), "mean", "mean"),
+    "min": Quantity(("time_s",), "min", "minimum"),
+    "durable": _write("create to fsync", "time_s"),
+    "write_calls": _write("write calls", "write_s"),
+    "open_to_close": _write("create to close", "create_s", "write_s", "flush_s", "close_s"),
+    "flush_and_close": _write("flush and close", "flush_s", "close_s"),
+    "create": _write("create", "create_s"),
+    "call_mean": _write("mean of a call", "call_mean_s"),
+    "write_to_close": _write("first write to close", "write_s", "flush_s", "close_s"),
+    **dict([
+        _count("asked_bytes", "bytes", "bytes asked for"),
+        _count("chunks_touched", "", "chunks touched"),
+        _count("chunk_bytes", "bytes", "bytes of the chunks touched"),
+        _count("requested_bytes", "bytes", "bytes requested from the kernel"),
+        _count("requested_reads", "", "reads requested from the kernel"),
+        _count("written_bytes", "bytes", "bytes written to the kernel"),
+        _count("requested_writes", "", "writes requested from the kernel"),
+        _count("free_list_bytes", "bytes", "bytes in the library's free lists"),
+        _count("ratio_raw", "ratio", "compression ratio to the array"),
+        _count("ratio_padded", "ratio", "compression ratio to whole chunks"),
+        _count("file_bytes", "bytes", "file size"),
+        _count("data_bytes", "bytes", "bytes of the array in the file"),
+        _count("padding_bytes", "bytes", "padding"),
+        _count("index_bytes", "bytes", "chunk index"),
+        _count("remainder_bytes", "bytes", "other bytes of the file"),
+        _count("chunks", "", "chunks in the file"),
+    ]),
+}  # fmt: skip

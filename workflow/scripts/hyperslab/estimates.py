@@ -1,0 +1,50 @@
+"""About how long cells take and how much they write: how jobs are cut, and what a dry run says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hyperslab import chunks as arithmetic
+from hyperslab.study import LoadedStudy
+
+# What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
+WRITE_BYTES_PER_S = 200e6
+READ_BYTES_PER_S = 400e6
+SECONDS_A_CHUNK = 50e-6
+SECONDS_A_REPEAT = 0.005
+SECONDS_A_CELL = 2.0
+
+
+def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
+    """About how long one cell takes, writing its file included: arithmetic at assumed rates."""
+    stored, asked = study.layouts[layout], study.cases[case]
+    itemsize, shape = study.dataset.itemsize, asked["shape"]
+    size: int = math.prod(shape) * itemsize
+    if stored["chunks"]:
+        size += arithmetic.padding_bytes(shape, stored["chunks"], itemsize)
+    writing = size / WRITE_BYTES_PER_S
+    repeats: int = sum(asked["repeats"].values())
+    if asked["kind"] != "read":
+        # Each repeat also writes a plain reference, and the last one is read back.
+        return SECONDS_A_CELL + (2 * repeats + 1) * writing + size / READ_BYTES_PER_S
+    extent = asked["extent"]
+    if stored["chunks"]:
+        corners = zip(extent, stored["chunks"], strict=True)
+        touched = math.prod(math.ceil(length / chunk) + 1 for length, chunk in corners)
+        volume = min(size, touched * math.prod(stored["chunks"]) * itemsize)
+    else:
+        touched = math.prod(extent[:-1])
+        volume = min(size, math.prod(extent) * itemsize + touched * 2**16)
+    one: float = SECONDS_A_REPEAT + touched * SECONDS_A_CHUNK + volume / READ_BYTES_PER_S
+    return SECONDS_A_CELL + writing + repeats * one
+
+
+def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:
+    """Bytes that the test files of (layout, case, round) cells hold, before filters."""
+    sizes: Mapping[Any, int] = {
+        (layout, case): math.prod(study.cases[case]["shape"]) * study.dataset.itemsize
+        for layout, case, _ in cells
+    }
+    return sum(sizes[layout, case] for layout, case, _ in cells)

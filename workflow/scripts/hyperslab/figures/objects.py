@@ -1,0 +1,70 @@
+"""Time of one small dataset against how many the file has: writing each, and reading the latest."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hyperslab.figures.scales import logarithmic
+from hyperslab.figures.sheet import absent, finish, start
+from hyperslab.figures.view import STATES, View
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
+
+
+def objects_of(view: View) -> pd.DataFrame:
+    """One row a layout, state and number of objects: `objects` and `time_s`, of a write each object's share.
+
+    A write's share is the durable time of the whole file over its objects (medians over all repeats).
+    """
+    counts = {
+        name: case["shape"][0] for name, case in view.study["cases"].items() if case["kind"] == "objects"
+    }
+    rows = view.measurements[view.measurements["case"].isin(counts)]
+    if rows.empty:
+        return pd.DataFrame(columns=["layout", "state", "objects", "time_s"])
+    objects = rows["case"].map(counts).astype(float)
+    each = rows["time_s"] / objects.where(rows["state"] == "write", 1.0)
+    table = rows.assign(objects=objects, time_s=each)
+    grouped = table.groupby(["layout", "state", "objects"], observed=True)["time_s"]
+    found: pd.DataFrame = grouped.median().reset_index()
+    return found
+
+
+def draw(view: View, case: str = "") -> Figure:
+    """One panel a state, one line a layout."""
+    title = "One small dataset in a file of many"
+    table = objects_of(view)
+    if table.empty:
+        return absent(view, title)
+    states = [state for state in ("write", "session", "warm", view.cold) if state in set(table["state"])]
+    figure = start(view, 3.0 * -(-len(states) // 2) + 0.4)
+    panels = figure.subplots(-(-len(states) // 2), 2, squeeze=False)
+    layouts = view.order(table["layout"])
+    looks = dict(zip(layouts, zip(cycle(view.tints), cycle(MARKERS), strict=False), strict=False))
+    for axes, state in zip(panels.flat, states, strict=False):
+        _panel(axes, table[table["state"] == state], looks, state)
+    for axes in list(panels.flat)[len(states) :]:
+        axes.set_visible(False)
+    handles = [
+        Line2D([], [], color=tint, marker=marker, markersize=5, label=view.label(name))
+        for name, (tint, marker) in looks.items()
+    ]
+    rows = view.measurements[view.measurements["kind"] == "objects"]
+    notes = ["medians over all repeats", "writing: create to fsync of the whole file over its datasets"]
+    return finish(figure, view, title, rows, notes, handles)
+
+
+def _panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str]], state: str) -> None:
+    """The lines of one state."""
+    words = "writing one of them" if state == "write" else f"reading the latest, {STATES[state]}"
+    axes.set_title(words, fontweight="bold")
+    for name, (tint, marker) in looks.items():
+        own = table[table["layout"] == name].sort_values("objects")
+        axes.plot(own["objects"], own["time_s"], color=tint, marker=marker, markersize=5, label=name)
+    logarithmic(axes.xaxis, table["objects"], "datasets in the file", (("", 1.0),))
+    logarithmic(axes.yaxis, table["time_s"], "time of one", inches=2.4)

@@ -1,0 +1,99 @@
+"""Rates of parallel access: one panel an operation, one bar an interface and number of ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from hyperslab.figures.sheet import absent, finish, start
+from hyperslab.figures.view import View
+from hyperslab.teams import API_NAMES
+
+OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
+              "warm": "read, warm"}  # fmt: skip
+
+
+def rates(view: View, family: str, state: str) -> pd.DataFrame:
+    """One row a case and layout: `api`, `workers`, `layout`, and `rate`, `low`, `high` in MB/s (10^6)."""
+    found = []
+    for name, case in view.study["cases"].items():
+        if case["kind"] != "parallel" or case["family"] != family:
+            continue
+        volume = view.repeats(name, state)["asked_bytes"].median()
+        for layout, entry in view.pooled(name, state).iterrows():
+            pooled = [volume / entry[f"pooled_{part}_s"] / 1e6 for part in ("median", "high", "low")]
+            found.append((case["parallel"]["api"], case["workers"], layout, *pooled))
+    return pd.DataFrame(found, columns=["api", "workers", "layout", "rate", "low", "high"])
+
+
+def draw(view: View, case: str) -> Figure:
+    """The rates of one family of cases."""
+    cases = [n for n, c in view.study["cases"].items() if c["kind"] == "parallel" and c["family"] == case]
+    rows = view.measurements[view.measurements["case"].isin(cases)]
+    title = f"{view.title(cases[0]).rsplit(', ', 2)[0]}: rates"
+    if rows.empty:
+        return absent(view, title)
+    states = [state for state in OPERATIONS if (rows["state"] == state).any()]
+    tables = {state: rates(view, case, state) for state in states}
+    apis = [api for api in API_NAMES if any((table["api"] == api).any() for table in tables.values())]
+    layouts = view.order(rows["layout"].unique())
+    looks = {
+        (api, layout): {"color": view.tints[number % 10], "hatch": "" if layout == layouts[0] else "//"}
+        for number, api in enumerate(apis)
+        for layout in layouts
+    }
+    figure = start(view, 3.2)
+    panels = figure.subplots(1, len(states), squeeze=False)[0]
+    for axes, (state, table) in zip(panels, tables.items(), strict=True):
+        _panel(axes, view, table, looks)
+        axes.set_title(OPERATIONS[state], fontweight="bold")
+    panels[0].set_ylabel("rate [MB/s]")
+    cores = int(rows["physical_cores"].median())
+    most = max(table["workers"].max() for table in tables.values())
+    handles = [
+        Patch(
+            facecolor=look["color"], hatch=look["hatch"], edgecolor="white", label=_name(api, layout, layouts)
+        )
+        for (api, layout), look in looks.items()
+        if any(((table["api"] == api) & (table["layout"] == layout)).any() for table in tables.values())
+    ]
+    notes = [
+        view.over_rounds(rows),
+        f"{cores} physical cores" + ("; beyond them nothing is claimed (pale)" if most > cores else ""),
+    ]
+    return finish(figure, view, title, rows, notes, [*handles, _whiskers(view)], star=False)
+
+
+def _name(api: str, layout: str, layouts: list[str]) -> str:
+    return API_NAMES[api] if len(layouts) == 1 or api != "hdf5" else f"{API_NAMES[api]}, {layout}"
+
+
+def _whiskers(view: View) -> Line2D:
+    return Line2D([], [], color=view.style["ink"], marker="|", linestyle="-", label="95 % interval")
+
+
+def _panel(axes: Axes, view: View, table: pd.DataFrame, looks: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """One group of bars a number of ranks; those beyond the physical cores are pale."""
+    cores = view.measurements["physical_cores"].median()
+    numbers = sorted(table["workers"].unique())
+    present = [key for key in looks if ((table["api"] == key[0]) & (table["layout"] == key[1])).any()]
+    width = 0.8 / max(1, len(present))
+    for place, (api, layout) in enumerate(present):
+        bars = table[(table["api"] == api) & (table["layout"] == layout)]
+        x = [numbers.index(workers) - 0.4 + (place + 0.5) * width for workers in bars["workers"]]
+        error = np.abs(bars[["low", "high"]].to_numpy() - bars[["rate"]].to_numpy()).T
+        drawn = axes.bar(
+            x, bars["rate"], 0.92 * width, yerr=np.nan_to_num(error), label=api, zorder=3, edgecolor="white",
+            error_kw={"elinewidth": 1, "ecolor": view.style["ink"], "zorder": 4}, **looks[api, layout],
+        )  # fmt: skip
+        for bar, workers in zip(drawn, bars["workers"], strict=True):
+            bar.set_alpha(view.style["pale"] if workers > cores else 1.0)
+    axes.set_xticks(range(len(numbers)), [f"{number} rank{'s' if number > 1 else ''}" for number in numbers])
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="x", visible=False)

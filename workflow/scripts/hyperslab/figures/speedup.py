@@ -1,0 +1,167 @@
+"""Time and speed-up of a reduction against the number of workers, as in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from hyperslab.figures.scales import linear
+from hyperslab.figures.sheet import absent, finish, start
+from hyperslab.figures.view import STATES, View
+from hyperslab.scaling import speedups
+from hyperslab.teams import families
+
+DASHES: dict[str, Any] = {"processes": "-", "ranks": (0, (4, 2))}
+WORDS = {"processes": "processes", "ranks": "MPI ranks"}
+MARKS = {"processes": "o", "ranks": "s"}
+
+
+def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
+    """Number of workers (index) -> `mean` and `sd` in seconds over all repeats of all rounds."""
+    found = {}
+    for workers, case in sorted(cases.items()):
+        rows = view.repeats(case, state)
+        seconds = rows["time_s"][rows["layout"] == layout]
+        if len(seconds):
+            found[workers] = {"mean": seconds.mean(), "sd": seconds.std(ddof=1) if len(seconds) > 1 else 0.0}
+    return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "sd"])
+
+
+def gains(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
+    """Speed-up by number of workers with its interval (see `hyperslab.scaling`)."""
+    rows = view.summary[(view.summary["layout"] == layout) & (view.summary["state"] == state)]
+    return speedups(rows, cases)
+
+
+def draw(view: View, case: str) -> Figure:
+    """Above mean time, below speed-up; one column a state, one line a layout and kind of workers."""
+    teams = families(view.study["cases"], "reduce")[case]
+    every = [name for counts in teams.values() for name in counts.values()]
+    rows = view.measurements[view.measurements["case"].isin(every)]
+    title = f"{_title(view, case, every)}: time and speed-up"
+    if rows.empty:
+        return absent(view, title)
+    states = [state for state in STATES if (rows["state"] == state).any()]
+    layouts = view.order(rows["layout"].unique())
+    cores = int(rows["physical_cores"].median())
+    most = max(number for counts in teams.values() for number in counts)
+    figure = start(view, 5.4)
+    panels = figure.subplots(2, len(states), sharex=True, sharey="row", squeeze=False)
+    tops = []
+    for column, state in enumerate(states):
+        for number, layout in enumerate(layouts):
+            for by, counts in teams.items():
+                look = _look(view, by, number)
+                tops.append(_time(panels[0, column], times(view, counts, layout, state), look, cores))
+                _gain(panels[1, column], gains(view, counts, layout, state), look, cores)
+        panels[0, column].set_title(STATES[state], fontweight="bold")
+        _ideal(panels[1, column], view, most, cores)
+        for axes in panels[:, column]:
+            _workers(axes, view, sorted({n for counts in teams.values() for n in counts}), cores)
+    for axes in panels[-1]:
+        axes.set_xlabel("workers")
+    limit = 1.08 * max(tops)
+    panels[0, 0].set_ylim(0, limit)
+    linear(panels[0, 0].yaxis, limit, "time")
+    panels[1, 0].set_ylim(bottom=0)
+    panels[1, 0].set_ylabel("speed-up")
+    handles = _legend(view, layouts, teams, most > cores)
+    return finish(figure, view, title, rows, _notes(view, rows, cores, most), handles, star=False)
+
+
+def _title(view: View, family: str, cases: Sequence[str]) -> str:
+    """The title that the family's cases have in common."""
+    return view.title(cases[0]).rpartition(", ")[0] or family
+
+
+def _look(view: View, by: str, number: int) -> dict[str, Any]:
+    colour = view.tints[number % len(view.tints)]
+    return {"color": colour, "linestyle": DASHES[by], "marker": MARKS[by], "markersize": 5}
+
+
+def _points(axes: Axes, x: Any, y: Any, error: Any, look: dict[str, Any], cores: int) -> None:
+    """A line with error bars; what lies above the physical cores is hollow."""
+    axes.plot(x, y, **{**look, "marker": ""}, linewidth=1.4, zorder=3)
+    bare = {**look, "linestyle": ""}
+    axes.errorbar(x, y, yerr=error, **{**bare, "marker": ""}, elinewidth=1, capsize=3, zorder=3)
+    inside = np.asarray(x) <= cores
+    for part, face in ((inside, look["color"]), (~inside, "white")):
+        axes.plot(np.asarray(x)[part], np.asarray(y)[part], **bare, markerfacecolor=face, zorder=4)
+
+
+def _time(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> float:
+    """Mean and deviation; returns the highest point drawn."""
+    if table.empty:
+        return 0.0
+    _points(axes, table.index.to_numpy(), table["mean"].to_numpy(), table["sd"].to_numpy(), look, cores)
+    return float((table["mean"] + table["sd"]).max())
+
+
+def _gain(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> None:
+    if table.empty:
+        return
+    ratio = table["ratio"].to_numpy(dtype=float)
+    bounds = table.reindex(columns=["low", "high"]).to_numpy(dtype=float)
+    # Without an interval there is no bar.
+    error = np.nan_to_num(np.abs(bounds - ratio[:, None])).T
+    _points(axes, table["workers"].to_numpy(), ratio, error, look, cores)
+
+
+def _ideal(axes: Axes, view: View, most: int, cores: int) -> None:
+    """The line of n-fold speed, up to the physical cores."""
+    last = min(most, cores)
+    axes.plot(
+        [1, last], [1, last], color=view.style["ink"], linewidth=1, linestyle=":", label="ideal", zorder=2
+    )
+
+
+def _workers(axes: Axes, view: View, numbers: Sequence[int], cores: int) -> None:
+    """A tick at each number of workers, and what lies above the physical cores shaded."""
+    axes.xaxis.set_major_locator(FixedLocator(list(numbers)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    right = max(numbers) + 0.5
+    axes.set_xlim(0.5, right)
+    if right > cores + 0.5:
+        axes.axvspan(
+            cores + 0.5, right, color=view.style["ink"], alpha=0.07, linewidth=0, zorder=0, label="beyond"
+        )
+
+
+def _legend(
+    view: View, layouts: Sequence[str], teams: dict[str, dict[int, str]], beyond: bool
+) -> list[Line2D | Patch]:
+    ink = view.style["ink"]
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], **{**_look(view, "processes", number), "marker": ""}, label=view.label(layout))
+        for number, layout in enumerate(layouts)
+    ]
+    if len(teams) > 1 or "ranks" in teams:
+        handles += [
+            Line2D([], [], color=ink, linestyle=DASHES[by], marker=MARKS[by], label=WORDS[by]) for by in teams
+        ]
+    handles.append(Line2D([], [], color=ink, linewidth=1, linestyle=":", label="ideal"))
+    if beyond:
+        handles.append(Patch(color=ink, alpha=0.07, linewidth=0, label="more workers than physical cores"))
+    return handles
+
+
+def _notes(view: View, rows: pd.DataFrame, cores: int, most: int) -> list[str]:
+    rounds = rows["round"].nunique()
+    counted = rows.groupby(["case", "layout", "state", "round"], observed=True).size().max()
+    interval = "speed-up: ratio of round medians with its 95 % interval, adjusted over the numbers of workers"
+    return [
+        f"time: mean ± standard deviation of {counted} repeats in each of {rounds} rounds"
+        if rounds > 1
+        else f"time: mean ± standard deviation of {counted} repeats",
+        interval if rounds > 2 else "speed-up: ratio of round medians; no interval under 3 rounds",
+        f"{cores} physical cores" + ("; beyond them nothing is claimed" if most > cores else ""),
+    ]

@@ -1,0 +1,117 @@
+"""On which mount a path lies, what kind of file system that is, and which block devices are below it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FUSE = ("fuse", "fuseblk")
+# Types whose data lie on other machines; of FUSE, the part of the type behind "fuse.".
+NETWORK = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "panfs",
+    "pvfs2", "smb3", "smbfs", "virtiofs",
+    "ceph-fuse", "davfs", "juicefs", "mfs", "moosefs", "rclone", "s3fs", "sshfs",
+})  # fmt: skip
+MEMORY = ("tmpfs", "ramfs")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of the table of mounts: `options` are those of the mount, then those of the file system."""
+
+    point: str
+    type: str
+    source: str
+    options: str
+
+    @property
+    def fuse(self) -> bool:
+        """Whether a program outside the kernel serves it."""
+        return self.type in FUSE or self.type.startswith("fuse.")
+
+    @property
+    def network(self) -> bool:
+        """Whether its data lie on servers, possibly other machines."""
+        return self.type.removeprefix("fuse.") in NETWORK
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its files are nothing but pages of memory, which cannot be evicted."""
+        return self.type in MEMORY
+
+
+def _plain(field: str) -> str:
+    """A field of the table of mounts, in which blanks and backslashes stand as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field)
+
+
+def mount_of(path: str | Path) -> Mount:
+    """The mount on which `path` lies; its type is "unknown" where the kernel has no table of mounts."""
+    resolved = str(Path(path).resolve())
+    found = Mount("", "unknown", "unknown", "")
+    with suppress(OSError):
+        # Names of any bytes, as in the paths that Python gives.
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+        for fields in (line.split(" ") for line in lines):
+            point = _plain(fields[4])
+            inside = resolved == point or resolved.startswith(point.rstrip("/") + "/")
+            # The deepest mount point that contains the path wins, the later of two on one point.
+            if inside and len(point) >= len(found.point):
+                kind, source, options = fields[fields.index("-") + 1 :][:3]
+                found = Mount(point, kind, _plain(source), f"{fields[5]},{_plain(options)}")
+    return found
+
+
+def _btrfs(device: str) -> Path | None:
+    """The kernel's directory of the btrfs on a block device such as loop0."""
+    return next((entry.parents[1] for entry in Path("/sys/fs/btrfs").glob(f"*/devices/{device}")), None)
+
+
+def _block_device(path: str | Path, mount: Mount) -> Path | None:
+    """The kernel's directory of the block device below `path`; None where there is none."""
+    number = 0
+    with suppress(OSError):
+        found = os.stat(mount.source)
+        number = found.st_rdev if stat.S_ISBLK(found.st_mode) else 0
+    # Not the file's own device where that is one of the file system (btrfs), or of none at all.
+    number = number or os.stat(path).st_dev
+    directory = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    return directory.resolve() if os.major(number) and directory.exists() else None
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    """A block device, the disk that it is a part of, and what it is put together from."""
+    yield directory
+    if (directory / "partition").exists():
+        yield directory.parent
+    for part in (directory / "slaves").glob("*"):
+        yield from _below(part.resolve())
+
+
+def block_devices(path: str | Path) -> list[str]:
+    """ "major:minor" of every block device on which a file at `path` may lie; none for FUSE and networks."""
+    mount = mount_of(path)
+    first = None if mount.fuse else _block_device(path, mount)
+    if first is None:
+        return []
+    several = _btrfs(first.name) if mount.type == "btrfs" else None
+    members = [entry.resolve() for entry in (several / "devices").iterdir()] if several else [first]
+    found = [(device / "dev").read_text().strip() for member in members for device in _below(member)]
+    return list(dict.fromkeys(found))
+
+
+def read_ahead_bytes(path: str | Path) -> int | None:
+    """How far the kernel reads ahead on the file system of `path`; None where it does not say."""
+    device = os.stat(path).st_dev
+    directory = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
+    mount = mount_of(path)
+    if mount.type == "btrfs" and (block := _block_device(path, mount)) and (known := _btrfs(block.name)):
+        directory = known / "bdi"
+    with suppress(OSError, ValueError):
+        return int((directory / "read_ahead_kb").read_text()) * 1024
+    return None

@@ -1,0 +1,1 @@
+"""MPI ranks: what starts them (launch), and what they run in an environment of their own (program)."""

@@ -1,0 +1,243 @@
+"""Timed parallel writes and reads. Stopwatch: `_timed`, the slowest rank from a barrier to its own end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from hyperslab import pagecache
+from hyperslab.cases import Context, VerificationError
+from hyperslab.cases.write import reference_first
+from hyperslab.counters import Counters, between
+from hyperslab.mpi.apis import APIS, Api, Buffers
+from hyperslab.mpi.pattern import Pattern
+from hyperslab.mpi.ranks import Caches, Ranks, report
+from hyperslab.residency import COLD_AT_MOST, WARM_AT_LEAST
+
+Row = dict[str, Any]
+# As for reductions: what opening alone brings into the page cache.
+OPENING_BYTES = 2**18
+PHASES = ("create", "write", "flush", "close", "fsync")
+WRITTEN = ("written_bytes", "requested_writes")
+READ = ("requested_bytes", "requested_reads", "device_bytes")
+
+
+class NotInState(Exception):
+    """The page cache could not be brought into the state that was asked for; raised on all ranks alike."""
+
+
+class Cell:
+    """One rank's part of a cell; every method is collective."""
+
+    def __init__(self, ranks: Ranks, context: Context) -> None:
+        spec = context.specification
+        self._ranks, self._context = ranks, context
+        self._pattern = Pattern.of(spec["case"], ranks.rank)
+        self._api: Api = APIS[spec["case"]["parallel"]["api"]](ranks.comm, self._pattern, spec, context.path)
+        self._plain = f"{context.path}.part-plain"
+        self._counters = Counters()
+        self._buffers: Buffers = [self._mine(number) for number in range(self._pattern.datasets)]
+
+    def _whole(self, number: int) -> Any:
+        """The truth of a dataset."""
+        elements = self._pattern.dataset_bytes // self._context.values.dtype.itemsize
+        return self._context.values.block((number, 0), (1, elements)).reshape(-1)
+
+    def _mine(self, number: int) -> Any:
+        return self._pattern.mine(self._whole(number))
+
+    def _timed(self, operation: Callable[[], None]) -> float:
+        """Seconds of the slowest rank, each from the release of all."""
+        self._ranks.comm.Barrier()
+        started = perf_counter_ns()
+        operation()
+        stopped = perf_counter_ns()
+        return self._ranks.greatest((stopped - started) / 1e9)
+
+    def _fsync(self, path: str, mine: bool) -> None:
+        if not mine:
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def _remove(self, path: str, mine: bool) -> None:
+        """Remove a file and let its file system finish with it."""
+        if mine:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        self._ranks.comm.Barrier()
+        if self._ranks.first:
+            pagecache.sync_file_system(os.path.dirname(path))
+        self._ranks.comm.Barrier()
+
+    @property
+    def _keeper(self) -> bool:
+        """Whether this rank removes the file."""
+        return self._api.own_file or self._ranks.rank == 0
+
+    @property
+    def _syncer(self) -> bool:
+        """Whether this rank writes its node's dirty pages of the file."""
+        return self._api.own_file or self._ranks.first
+
+    # Writing
+
+    def _reference(self) -> float:
+        """Seconds in which all ranks write the same bytes plainly, each its own in one piece, and fsync."""
+        self._remove(self._plain, self._ranks.rank == 0)
+        size = self._pattern.datasets * self._pattern.bytes
+
+        def write() -> None:
+            descriptor = os.open(self._plain, os.O_WRONLY | os.O_CREAT, 0o644)
+            offset = self._ranks.rank * size
+            for buffer in self._buffers:
+                view = buffer.data.cast("B")
+                while view:
+                    count = os.pwrite(descriptor, view, offset)
+                    view, offset = view[count:], offset + count
+            os.close(descriptor)
+
+        seconds = self._timed(write) + self._timed(lambda: self._fsync(self._plain, self._ranks.first))
+        self._remove(self._plain, self._ranks.rank == 0)
+        return seconds
+
+    def _written(self) -> Row:
+        """One timed write of a new file; each phase is a column of its own, between barriers."""
+        self._remove(self._api.path, self._keeper)
+        before = self._counters.read()
+        steps: dict[str, Callable[[], None]] = {
+            "create": self._api.create,
+            "write": lambda: self._api.write(self._buffers),
+            "flush": self._api.flush,
+            "close": self._api.close,
+            "fsync": lambda: self._fsync(self._api.path, self._syncer),
+        }
+        columns = {f"{name}_s": self._timed(steps[name]) for name in PHASES}
+        counted = between(before, self._counters.read())
+        totals = {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
+        return {**columns, "time_s": sum(columns.values()), **totals}
+
+    def writes(self, repeats: int) -> list[Row]:
+        """Timed writes; the first of two equal-size writes is discarded, every one is read back in full."""
+        self._reference()
+        rows = []
+        for repeat in range(repeats):
+            row: Row = {"state": "write", "repeat": repeat, **self._common()}
+            for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
+                if plain:
+                    row["reference_s"] = self._reference()
+                else:
+                    row |= self._written()
+                    self._verify_file()
+            rows.append(row)
+        return rows
+
+    def _common(self) -> Row:
+        return {"asked_bytes": self._pattern.total_bytes, "processes": self._ranks.size}
+
+    def _verify_file(self) -> None:
+        """Read back what was written: the datasets shared out among the ranks, or each rank its own file."""
+        own = self._api.own_file
+        first, step = (0, 1) if own else (self._ranks.rank, self._ranks.size)
+        for number in range(first, self._pattern.datasets, step):
+            truth = self._buffers[number] if own else self._whole(number)
+            if not np.array_equal(self._api.stored(number), truth):
+                raise VerificationError(f"{self._api.path}: dataset {number} differs from what was written")
+        self._ranks.comm.Barrier()
+
+    # Reading
+
+    def reads(self, state: str, repeats: int) -> list[Row]:
+        """Timed reads of the file that was written last; raises NotInState."""
+        resident = self._context.memory_resident
+        caches = Caches(self._ranks, self._api.path, resident, self._syncer)
+        found: Buffers = [np.empty_like(buffer) for buffer in self._buffers]
+        rows = []
+        try:
+            if state == "warm" and (share := caches.fill()) < WARM_AT_LEAST:
+                raise NotInState(f"only {share:.1%} of the file fits in the page cache")
+            for repeat in range(repeats):
+                rows.append(self._read(caches, state, repeat, found))
+        finally:
+            caches.close()
+        return rows
+
+    def _read(self, caches: Caches, state: str, repeat: int, found: Buffers) -> Row:
+        memory, file_bytes = self._context.memory_resident, self.file_bytes()
+        if state == "cold" and (share := caches.evict()) > COLD_AT_MOST and not memory:
+            raise NotInState(f"{share:.1%} of the file stayed in the page cache")
+        open_s = self._timed(self._api.open)
+        # Many FUSE file systems drop the cached pages whenever a file is opened.
+        share = caches.fill() if state == "warm" else caches.resident()
+        if state == "cold" and share > max(COLD_AT_MOST, OPENING_BYTES / file_bytes) and not memory:
+            self._api.close()
+            raise NotInState(f"{share:.1%} of the file was in the page cache once the ranks had opened it")
+        before = self._counters.read()
+        time_s = self._timed(lambda: self._api.read(found))
+        counted = between(before, self._counters.read())
+        row = {
+            "state": "library-cold" if state == "cold" and memory else state,
+            "repeat": repeat,
+            "time_s": time_s,
+            "open_s": open_s,
+            "close_s": self._timed(self._api.close),
+            "resident_before": share,
+            "resident_after": caches.resident(),
+            **self._common(),
+            **{name: int(self._ranks.total(counted[name])) for name in READ},
+        }
+        for number, (one, truth) in enumerate(zip(found, self._buffers, strict=True)):
+            if not np.array_equal(one, truth):
+                raise VerificationError(
+                    f"{self._api.path}: read {repeat} of state {state} differs from what was written in "
+                    f"dataset {number}"
+                )
+            # What is left of this read must not pass for the next.
+            one.fill(0)
+        return row
+
+    # What is there
+
+    def file_bytes(self) -> int:
+        """Bytes of the file, or of all files."""
+        size = os.stat(self._api.path).st_size if self._keeper else 0
+        return int(self._ranks.total(size))
+
+    def described(self) -> dict[str, Any]:
+        """The report of the file: sizes in bytes, and settings as they are in force."""
+        size, total = self.file_bytes(), self._pattern.total_bytes
+        chunks = self._context.specification["layout"]["chunks"]
+        in_force = self._api.in_force()
+        return {
+            "file_bytes": size,
+            "data_bytes": total,
+            "remainder_bytes": size - total if not chunks else None,
+            "settings": {**in_force, "dtype": str(self._context.values.dtype)},
+        }
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        self._remove(self._api.path, self._keeper)
+
+
+def run(ranks: Ranks, context: Context) -> dict[str, Any]:
+    """What was measured; the same on all ranks."""
+    spec = context.specification
+    cell = Cell(ranks, context)
+    rows, skipped = cell.writes(spec["repeats"]["write"]), {}
+    for state in ("warm", "cold"):
+        if state not in spec["case"]["states"]:
+            continue
+        try:
+            rows += cell.reads(state, spec["repeats"][state])
+        except NotInState as reason:
+            skipped[state] = str(reason)
+    described = cell.described()
+    cell.remove()
+    return report(ranks, {"rows": rows, "skipped": skipped, "file": described})

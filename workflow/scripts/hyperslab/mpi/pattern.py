@@ -1,0 +1,67 @@
+"""Which bytes of a dataset each rank holds, in which calls they move; h5perf's terms, pure arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One rank's share of every dataset; all sizes in bytes.
+
+    A rank's bytes of a dataset lie in blocks of `block`, of which all ranks have one in turn (contiguous: one
+    block holds all). In memory they follow each other. One call moves `transfer` of them.
+    """
+
+    rank: int
+    ranks: int
+    datasets: int
+    bytes: int
+    transfer: int
+    block: int
+
+    @classmethod
+    def of(cls, case: dict[str, Any], rank: int) -> Pattern:
+        """The share of a rank in a case of a specification."""
+        asked = case["parallel"]
+        block = asked["block"] if asked["interleaved"] else asked["bytes"]
+        sizes = asked["datasets"], asked["bytes"], asked["transfer"]
+        return cls(rank, case["workers"], *sizes, block)
+
+    @property
+    def dataset_bytes(self) -> int:
+        """Bytes of one dataset, of all ranks."""
+        return self.ranks * self.bytes
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all datasets, of all ranks."""
+        return self.datasets * self.dataset_bytes
+
+    @property
+    def calls(self) -> int:
+        """Calls that move a rank's share of one dataset."""
+        return self.bytes // self.transfer
+
+    def segments(self, call: int) -> list[tuple[int, int]]:
+        """(offset in the dataset, length) of the pieces that one call moves."""
+        first, found = call * self.transfer, []
+        step = min(self.transfer, self.block)
+        for position in range(first, first + self.transfer, step):
+            block, inside = divmod(position, self.block)
+            found.append(((block * self.ranks + self.rank) * self.block + inside, step))
+        return found
+
+    def hyperslab(self, call: int) -> tuple[int, int, int, int]:
+        """(start, stride, count, block) of the same in HDF5's terms."""
+        pieces = self.segments(call)
+        return pieces[0][0], self.ranks * self.block, len(pieces), pieces[0][1]
+
+    def mine(self, dataset: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """This rank's elements of a whole dataset (one axis), in the order in which they lie in memory."""
+        block = self.block // dataset.itemsize
+        return np.ascontiguousarray(dataset.reshape(-1, self.ranks, block)[:, self.rank].reshape(-1))

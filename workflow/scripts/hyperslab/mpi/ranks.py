@@ -1,0 +1,128 @@
+"""What all ranks of a cell have in common: their communicator, one rank a node, and how they give up."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import h5py
+import numpy as np
+from h5py import h5p
+from mpi4py import MPI
+
+from hyperslab.residency import NodeCache
+
+Put = Callable[[h5p.PropFAID], None]
+
+
+class Ranks:
+    """The ranks of one cell; `first` is one rank on each node, which looks after that node's page cache."""
+
+    def __init__(self, wanted: int) -> None:
+        self.comm = MPI.COMM_WORLD
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        if self.size != wanted:
+            raise ChildProcessError(
+                f"started as {self.size} rank(s) instead of {wanted}: the launcher must be that of the MPI "
+                f"which mpi4py was built with ({MPI.Get_library_version().splitlines()[0].strip()})"
+            )
+        self.first = self.comm.Split_type(MPI.COMM_TYPE_SHARED).Get_rank() == 0
+
+    def greatest(self, value: float) -> float:
+        """The largest of every rank's value, on all ranks."""
+        return float(self.comm.allreduce(value, op=MPI.MAX))
+
+    def least(self, value: float) -> float:
+        """The smallest of every rank's value, on all ranks."""
+        return float(self.comm.allreduce(value, op=MPI.MIN))
+
+    def total(self, value: float) -> float:
+        """The sum of every rank's value, on all ranks."""
+        return float(self.comm.allreduce(value, op=MPI.SUM))
+
+    def nodes(self) -> int:
+        """On how many nodes they run."""
+        return int(self.total(1 if self.first else 0))
+
+    def memory_bytes(self) -> int:
+        """The largest memory of each rank, summed."""
+        return int(self.total(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+
+
+class Caches:
+    """The page caches of all nodes, for one file or one a rank; every method is collective.
+
+    `mine`: this rank looks after a file, its node's copy of the shared one or its own.
+    """
+
+    def __init__(self, ranks: Ranks, path: str, memory_resident: bool, mine: bool) -> None:
+        self._ranks = ranks
+        self._cache = NodeCache(path, memory_resident) if mine else None
+
+    def evict(self) -> float:
+        """Empty them; the largest share of the file that stayed."""
+        return self._ranks.greatest(self._cache.evict() if self._cache else 0.0)
+
+    def fill(self) -> float:
+        """Bring the file in; the smallest share that is there."""
+        return self._ranks.least(self._cache.fill() if self._cache else 1.0)
+
+    def resident(self) -> float:
+        """The largest share of the file that one holds."""
+        return self._ranks.greatest(self._cache.resident() if self._cache else 0.0)
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._cache:
+            self._cache.close()
+
+
+def through_mpi_io(comm: MPI.Comm, hints: dict[str, str]) -> Put:
+    """What makes a file access property list one of the driver mpio, with hints to MPI-IO."""
+
+    def put(access: h5p.PropFAID) -> None:
+        access.set_fapl_mpio(comm, info_of(hints))
+
+    return put
+
+
+def info_of(hints: dict[str, str]) -> MPI.Info:
+    """Hints to MPI-IO as MPI takes them."""
+    info = MPI.Info.Create()
+    for name, value in hints.items():
+        info.Set(name, value)
+    return info
+
+
+def versions() -> dict[str, str]:
+    """Versions of what ranks run on, which may be others than the measuring process has."""
+    return {
+        "ranks_h5py": h5py.__version__,
+        "ranks_hdf5": h5py.version.hdf5_version,
+        "ranks_numpy": np.__version__,
+        "ranks_mpi": " ".join(MPI.Get_library_version().splitlines()[0].split()),
+        "ranks_mpi4py": str(sys.modules["mpi4py"].__version__),
+    }
+
+
+def give_up(error: BaseException) -> NoReturn:
+    """Say why in one line and end all ranks, wherever they wait."""
+    comm = MPI.COMM_WORLD
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    # One write, or lines of ranks that fail together would mingle.
+    os.write(2, f"rank {comm.Get_rank()} of {comm.Get_size()}: {words}\n".encode())
+    comm.Abort(1)
+    raise SystemExit(1)
+
+
+def report(ranks: Ranks, result: dict[str, Any]) -> dict[str, Any]:
+    """A result with what every program of ranks tells of itself; collective."""
+    return {
+        **result,
+        "memory_bytes": ranks.memory_bytes(),
+        "nodes": ranks.nodes(),
+        "versions": versions(),
+    }

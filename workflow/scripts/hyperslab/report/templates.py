@@ -1,0 +1,11 @@
+"""Where the templates of pages lie; rules name them as inputs, so that a changed one makes its page again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parents[3] / "report"
+REPORT = _FOLDER / "report.html.j2"
+CLAIMS = _FOLDER / "claims.html.j2"
+# What both include.
+SHARED = (_FOLDER / "parts.html.j2", _FOLDER / "style.css")

@@ -1,0 +1,207 @@
+"""Rewrite an HDF5 file so that one dataset gets another layout and everything else stays as it is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hyperslab.errors import ConfigurationError, validate
+from hyperslab.rewriting import RewriteError, choice
+from hyperslab.rewriting.progress import Progress, megabytes
+from hyperslab.rewriting.supervise import made_whole
+from hyperslab.schema import Layout, Settings
+
+MIB = 2**20
+MOST_LINES = 20
+TEACHING = """\
+examples:
+  python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts \\
+      --layout '{chunks: [16, 16, all], filters: [shuffle, {gzip: 4}]}'
+  python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts --layout '{}'      contiguous
+  python -m hyperslab.rewrite --verify mine.h5 new.h5 --dataset /counts
+
+A layout is written as in a study: an extent or `all` for each axis, or `auto`; filters in their order. All
+else in the file is kept: other datasets with their own layouts, attributes, links of every kind, dimension
+scales, references, datatypes, fill values, orders of creation, the user block. Links, virtual datasets and
+external storage keep the names of other files as they are, and those files stay where they are.
+
+The new file is made as NEW.partial, synchronised, compared with the original value by value, and only then
+moved to its place. The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL
+a NEW.partial remains, which the next run overwrites.
+"""
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def read_layout(text: str) -> dict[str, Any]:
+    """A layout as a study would say it; raises ConfigurationError for a mistake."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError("--layout", "", f"not valid YAML: {_one_line(error)}") from None
+    layout = validate(Layout, content, Path("--layout"))
+    settings = validate(Settings, layout.settings, Path("--layout"), "settings").model_dump(exclude_none=True)
+    if layout.order:
+        raise ConfigurationError("--layout", "order", "a rewritten dataset keeps its axes in their order")
+    return choice.asked(layout, settings)
+
+
+def _choose(options: argparse.Namespace) -> dict[str, Any]:
+    """The layout that the command line asks for; raises RewriteError or ConfigurationError."""
+    if options.layout is not None:
+        return read_layout(options.layout)
+    layouts: Mapping[str, Any] = json.loads(options.layouts)
+    if options.recommendation:
+        text = options.recommendation.read_text(encoding="utf-8")
+        name = choice.picked(json.loads(text), options.site or None, options.recommendation)
+    else:
+        (name,) = layouts
+    chosen = layouts.get(name)
+    if not isinstance(chosen, dict):
+        raise RewriteError(f"layout {name} {chosen or 'is not one of the study any more'}")
+    return {**chosen, "name": name}
+
+
+def rewrite(
+    original: Path, partial: Path, dataset: str, layout: Mapping[str, Any], budget: int, progress: Progress
+) -> None:
+    """Write `partial`, the file `original` with `dataset` in another layout, and compare the two.
+
+    `layout` has `chunks` (extents, "all", or "auto"; None for contiguous), `filters` and `settings`, as
+    rewriting.choice makes it. `budget` bounds the memory for values, in bytes. Raises RewriteError for
+    what cannot be rewritten and for any difference, OSError and RuntimeError for what HDF5 refuses.
+    """
+    from hyperslab.rewriting.copying import Copy
+    from hyperslab.rewriting.differences import differences
+
+    # The lock that is held on the partial file is not HDF5's, which may be told to insist on its own.
+    os.environ.pop("HDF5_USE_FILE_LOCKING", None)
+    before = os.stat(original)
+    Copy(original, partial, dataset, layout, budget, progress).make()
+    _copy_user_block(original, partial)
+    descriptor = os.open(partial, os.O_RDWR)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    found = list(_first(differences(original, partial, (dataset,), budget, progress)))
+    after = os.stat(original)
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise RewriteError("was changed while it was read; run this again when nothing writes it")
+    if found:
+        raise RewriteError(f"the new file is not the same: {'; '.join(found)}")
+    sizes = before.st_size, os.stat(partial).st_size
+    progress.say(f"compared and equal; {megabytes(sizes[0])} became {megabytes(sizes[1])}")
+
+
+def _copy_user_block(original: Path, partial: Path) -> None:
+    """The bytes before HDF5's own, for which HDF5 only leaves room."""
+    import h5py
+
+    with h5py.File(original, "r") as file:
+        size = file.userblock_size
+    if size:
+        with original.open("rb") as source, partial.open("r+b") as new:
+            new.write(source.read(size))
+
+
+def _first(lines: Iterable[str]) -> Iterable[str]:
+    for number, line in enumerate(lines):
+        if number == MOST_LINES:
+            yield "and more"
+            return
+        yield line
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Print the differences; 1 where there are any."""
+    from hyperslab.rewriting.differences import differences
+
+    relaid = [options.dataset] if options.dataset else []
+    found = False
+    for line in differences(options.original, options.new, relaid, options.budget * MIB, Progress()):
+        found = True
+        print(line)
+    if not found:
+        print(f"{options.original} and {options.new} hold the same")
+    return int(found)
+
+
+def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
+    layout = _choose(options)
+    if not options.original.exists():
+        raise RewriteError(f"{options.original}: there is no such file")
+    if options.new.exists() and options.new.samefile(options.original):
+        raise RewriteError(f"{options.original}: would be overwritten; name another file to write")
+    if options.new.exists() and not options.overwrite:
+        raise RewriteError(f"{options.new} exists; name another file, or give --overwrite")
+
+    def work(partial: Path) -> None:
+        try:
+            rewrite(options.original, partial, options.dataset, layout, options.budget * MIB, progress)
+        except (RewriteError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
+            progress.say(f"{options.original}: {_one_line(error)}")
+            raise
+
+    if "name" in layout:
+        progress.say(f"{options.new}: layout {layout['name']}")
+    return made_whole(options.new, work)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hyperslab.rewrite",
+        description=__doc__,
+        epilog=TEACHING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("original", type=Path, help="the file to rewrite; it is not modified")
+    parser.add_argument("new", type=Path, help="the file to write")
+    parser.add_argument("--dataset", help="the dataset that gets the layout, such as /group/values")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--layout", metavar="YAML", help="the layout, as a study says it")
+    which.add_argument("--layouts", metavar="JSON", help="layouts by name, as the workflow passes them")
+    which.add_argument("--verify", action="store_true", help="write nothing, compare the two files")
+    parser.add_argument(
+        "--recommendation", nargs="?", type=Path, metavar="JSON", help="which of --layouts is recommended"
+    )
+    parser.add_argument("--site", nargs="?", help="the site whose recommendation counts")
+    parser.add_argument(
+        "--budget", type=int, default=256, metavar="MIB", help="memory for values, in MiB (default: 256)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file to write if it exists")
+    parser.add_argument("--log", type=Path, help="a file that gets everything that is said, too")
+    return parser
+
+
+def main() -> None:
+    """Entry point."""
+    parser = _parser()
+    options = parser.parse_args()
+    if not options.verify and (options.layout is None) == (options.layouts is None):
+        parser.error("--layout says which layout to write (or --verify compares)")
+    if not options.verify and options.dataset is None:
+        parser.error("--dataset says which dataset gets the layout")
+    if options.budget < 1:
+        parser.error("--budget needs at least 1 MiB")
+    with ExitStack() as stack:
+        log = stack.enter_context(options.log.open("w", encoding="utf-8")) if options.log else None
+        progress = Progress(log)
+        try:
+            status = _verify(options) if options.verify else _rewrite(options, progress)
+        except (ConfigurationError, RewriteError, OSError, RuntimeError) as error:
+            progress.say(_one_line(error))
+            status = 1
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Which layout a user's file gets: one of the study's by name, or the one recommended for a site."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hyperslab import specification
+from hyperslab.donor_paths import NotThere, located
+from hyperslab.errors import ConfigurationError
+from hyperslab.filters import FILTERS
+from hyperslab.rewriting import RewriteError
+from hyperslab.schema import Layout
+from hyperslab.study import LoadedStudy
+
+RECOMMENDED = "recommended"
+TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")
+# Settings that shape a file; the others hold only while one is open.
+SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "fill_time")
+SUFFIXES = (".h5", ".hdf5", ".nc", ".nc4")
+
+
+def asked(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
+
+    Raises RewriteError, without the layout's name, for a layout that a user's file cannot get.
+    """
+    if layout.format != "hdf5":
+        raise RewriteError(f"is stored as {layout.format}; a rewritten file is HDF5")
+    if layout.release:
+        raise RewriteError(f"is written by HDF5 {layout.release}; a file is rewritten by the HDF5 in use")
+    filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
+    for options in filters:
+        if FILTERS[options["name"]].lossy(options):
+            raise RewriteError(f"{options['name']} may change values; a rewritten dataset keeps every bit")
+    return {
+        "chunks": layout.chunks,
+        "filters": filters,
+        "compact": layout.storage == "compact",
+        "settings": {key: settings[key] for key in SHAPING if key in settings},
+    }
+
+
+def _of_study(study: LoadedStudy, name: str) -> dict[str, Any]:
+    """`asked` for a layout of a study: its "all" is all of the real dataset, not of a scaled array."""
+    resolved, axes = study.layouts[name], study.dataset.axes
+    if resolved["order"] != axes:
+        stored = ", ".join(resolved["order"])
+        raise RewriteError(
+            f"stores the axes as {stored}; a rewritten dataset keeps its own, {', '.join(axes)}"
+        )
+    layout = study.study.layouts.get(name) or Layout()
+    if name in study.grid_values:
+        values = study.grid_values[name]
+        grid = next(grid for grid in study.study.grids if grid.name.format(**values) == name)
+        chunks = [values.get(str(extent), extent) for extent in grid.chunks]
+        layout = Layout.model_validate({"chunks": chunks, "filters": resolved["filters"]})
+    return asked(layout, resolved["settings"])
+
+
+def own_dataset(study: LoadedStudy) -> tuple[str, str]:
+    """(file, dataset) that the study's donor names; raises ConfigurationError without one in HDF5."""
+    donor = study.dataset.donor
+    if donor is None:
+        message = "is missing; it names the file to rewrite, as {path: FILE, dataset: NAME}"
+        raise ConfigurationError(study.file, "dataset.donor", message)
+    try:
+        file, dataset = located(donor.model_dump())
+    except NotThere as reason:
+        raise ConfigurationError(study.file, "dataset.donor", str(reason)) from None
+    if file.suffix.lower() not in SUFFIXES or dataset is None:
+        message = f"only a dataset of an HDF5 file can be rewritten, not {donor.path}"
+        raise ConfigurationError(study.file, "dataset.donor", message)
+    return str(file), dataset
+
+
+def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
+    """The layouts among which a rewrite to `name` chooses: name -> layout, or why it cannot be had.
+
+    Raises ConfigurationError for a name that the study does not have, or whose layout cannot be had.
+    """
+    if name not in study.layouts and name != RECOMMENDED:
+        known = ", ".join((*study.layouts, RECOMMENDED))
+        raise ConfigurationError(study.file, "layouts", f"no layout {name!r}; there are {known}")
+    found: dict[str, Any] = {}
+    for each in [name] if name in study.layouts else study.layouts:
+        try:
+            found[each] = _of_study(study, each)
+        except RewriteError as error:
+            if each == name:
+                raise ConfigurationError(study.file, f"layouts.{name}", str(error)) from None
+            found[each] = str(error)
+    return found
+
+
+def text(study: LoadedStudy, name: str) -> str:
+    """`offered` as canonical JSON, for the command line."""
+    return specification.text(offered(study, name))
+
+
+def recommendation_file(study: LoadedStudy, name: str) -> list[str]:
+    """The recommendation that a rewrite to `name` waits for, or nothing."""
+    return [] if name in study.layouts else [f"results/{study.name}/recommendation.json"]
+
+
+def targets(arguments: Iterable[str]) -> list[tuple[str, str]]:
+    """(study, layout) of every rewritten file among the targets of a run."""
+    return [(found[1], found[2]) for argument in arguments if (found := TARGET.fullmatch(argument))]
+
+
+def measures(study: LoadedStudy, arguments: Iterable[str]) -> bool:
+    """Whether a run with these targets may measure for a study: not for files in named layouts alone."""
+    mine = [argument for argument in arguments if argument.startswith(f"results/{study.name}/")]
+    named = [found[2] in study.layouts for argument in mine if (found := TARGET.fullmatch(argument))]
+    return not (mine and len(named) == len(mine) and all(named))
+
+
+def check(study: LoadedStudy, name: str) -> None:
+    """Refuse a rewrite that cannot be made, before anything runs; raises ConfigurationError."""
+    layouts, (path, dataset) = offered(study, name), own_dataset(study)
+    from hyperslab.rewriting.opening import check_dataset
+
+    wanted = layouts[name] if name in study.layouts else None
+    try:
+        check_dataset(Path(path), dataset, wanted)
+    except (RewriteError, OSError) as error:
+        place = "dataset.donor" if wanted is None else f"layouts.{name}"
+        raise ConfigurationError(study.file, place, f"{path}: {error}") from None
+
+
+def picked(recommendation: Mapping[str, Any], site: str | None, file: str | Path) -> str:
+    """The layout recommended for a site, or for all of them where they agree; raises RewriteError."""
+    sites: Sequence[Mapping[str, Any]] = recommendation["sites"]
+    found = {entry["site"]: entry for entry in sites if site in (None, entry["site"])}
+    if not found:
+        known = ", ".join(entry["site"] for entry in sites) or "none"
+        raise RewriteError(
+            f"{file}: has nothing on site {site}; it has {known}" if site else f"{file}: is empty"
+        )
+    for name, entry in found.items():
+        if entry["pick"] is None:
+            raise RewriteError(f"{file}: recommends nothing at {name}: {entry['reason']}")
+    if len({entry["pick"] for entry in found.values()}) > 1:
+        said = ", ".join(f"{entry['pick']} at {name}" for name, entry in found.items())
+        raise RewriteError(f"{file}: recommends {said}; choose with --config site=NAME")
+    return str(next(iter(found.values()))["pick"])

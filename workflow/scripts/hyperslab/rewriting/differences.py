@@ -1,0 +1,244 @@
+"""Whether two files hold the same: one line for every difference in objects, links, attributes or values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
+
+from hyperslab.rewriting import calls, target
+from hyperslab.rewriting.comparing import same_elements, same_values
+from hyperslab.rewriting.elements import attribute_elements, count
+from hyperslab.rewriting.memory import UnknownReference
+from hyperslab.rewriting.opening import access_for_reading, dataset_at
+from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.references import Correspondence
+from hyperslab.rewriting.storage import elsewhere, kept_properties, same_fill_value, storage
+from hyperslab.rewriting.survey import (
+    KINDS,
+    LINK_KINDS,
+    Link,
+    address_of,
+    attributes_of,
+    below,
+    committed_address,
+    shown,
+    survey,
+)
+
+BUDGET = 256 * 2**20
+
+
+def differences(
+    original: Path,
+    new: Path,
+    relaid: Collection[str] = (),
+    budget: int = BUDGET,
+    progress: Progress | None = None,
+) -> Iterator[str]:
+    """One line for each difference between two HDF5 files; none where they hold the same.
+
+    Compared are the user block, links (names, order, kind, target), objects and which links share one, types,
+    extents, fill values, attributes and every value, bit for bit; references by what they lead to. How
+    datasets are stored is compared too, except for those named in `relaid`. `budget` bounds the memory, in
+    bytes. Raises OSError for a file that cannot be read.
+    """
+    files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(path, new)) for path in (original, new)]
+    try:
+        sizes = [file.get_create_plist().get_userblock() for file in files]
+        blocks = [_beginning(path, size) for path, size in zip((original, new), sizes, strict=True)]
+        if blocks[0] != blocks[1]:
+            yield f"the user block differs ({sizes[0]} and {sizes[1]} bytes)"
+        yield from _Comparison(files[0], files[1], relaid, budget, progress).run()
+    finally:
+        for file in files:
+            file.close()
+
+
+def _access(path: Path, new: Path) -> Any:
+    access = access_for_reading()
+    if path == new:
+        # Whoever writes it holds a lock of another kind on it.
+        access.set_file_locking(False, True)
+    return access
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+class _Comparison:
+    """Two open files, walked side by side."""
+
+    def __init__(
+        self,
+        ours: h5f.FileID,
+        theirs: h5f.FileID,
+        relaid: Collection[str],
+        budget: int,
+        progress: Progress | None,
+    ) -> None:
+        self._ours, self._theirs = ours, theirs
+        self._nodes, self._others = survey(ours), survey(theirs)
+        self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
+        self._budget, self._progress = budget, progress
+        # Address -> address of corresponding objects, and the pairs of paths at which they were met.
+        self._there: dict[int, int] = {}
+        self._met: set[int] = set()
+        self._pairs: list[tuple[bytes, int]] = []
+        self._references = Correspondence(self._nodes, ours, theirs, self._there)
+
+    def run(self) -> Iterator[str]:
+        """All differences: first those of links, then those of each pair of objects."""
+        self._meet(b"/", next(iter(self._nodes)), next(iter(self._others)))
+        # Grows while groups are compared.
+        for path, kind in self._pairs:
+            if kind == h5o.TYPE_GROUP:
+                yield from self._links(path)
+        for path, kind in self._pairs:
+            first, second = h5o.open(self._ours, path), h5o.open(self._theirs, path)
+            yield from self._attributes(path, first, second)
+            if calls.comment_of(first) != calls.comment_of(second):
+                yield f"{shown(path)}: the comment differs"
+            if kind == h5o.TYPE_DATASET:
+                yield from self._dataset(path, first, second)
+            elif kind == h5o.TYPE_NAMED_DATATYPE and not first.copy().equal(second.copy()):
+                yield f"{shown(path)}: the datatype differs"
+            elif kind == h5o.TYPE_GROUP:
+                yield from self._group(path, first, second)
+
+    def _meet(self, path: bytes, ours: int, theirs: int) -> tuple[str, ...]:
+        """Note that two objects stand at the same path."""
+        if ours in self._there or theirs in self._met:
+            if self._there.get(ours) == theirs:
+                return ()
+            return (f"{shown(path)}: is not shared by the same hard links",)
+        first, second = self._nodes[ours], self._others[theirs]
+        if first.kind != second.kind:
+            return (f"{shown(path)}: a {KINDS[first.kind]} became a {KINDS[second.kind]}",)
+        self._there[ours] = theirs
+        self._met.add(theirs)
+        self._pairs.append((path, first.kind))
+        return ()
+
+    # Groups and links
+
+    def _links(self, path: bytes) -> Iterator[str]:
+        ours, theirs = (
+            {link.name: link for link in nodes[h5o.get_info(file, path).addr].links}
+            for nodes, file in ((self._nodes, self._ours), (self._others, self._theirs))
+        )
+        for name in sorted(ours.keys() - theirs.keys()):
+            yield f"{shown(below(path, name))}: is missing"
+        for name in sorted(theirs.keys() - ours.keys()):
+            yield f"{shown(below(path, name))}: is new"
+        if ours.keys() == theirs.keys() and list(ours) != list(theirs):
+            yield f"{shown(path)}: the order of its links differs"
+        for name in ours:
+            if name in theirs:
+                yield from self._link(below(path, name), ours[name], theirs[name])
+
+    def _link(self, path: bytes, ours: Link, theirs: Link) -> Iterator[str]:
+        if ours.kind != theirs.kind:
+            yield f"{shown(path)}: a {LINK_KINDS[ours.kind]} became a {LINK_KINDS[theirs.kind]}"
+        elif ours.kind == h5l.TYPE_HARD:
+            yield from self._meet(path, ours.address, theirs.address)
+        elif ours.value != theirs.value:
+            yield f"{shown(path)}: the {LINK_KINDS[ours.kind]} leads elsewhere"
+        if ours.encoding != theirs.encoding:
+            yield f"{shown(path)}: the character set of the name differs"
+
+    def _group(self, path: bytes, ours: h5g.GroupID, theirs: h5g.GroupID) -> Iterator[str]:
+        first, second = ours.get_create_plist(), theirs.get_create_plist()
+        for words, get in (
+            ("order of links", "get_link_creation_order"),
+            ("order of attributes", "get_attr_creation_order"),
+        ):
+            if getattr(first, get)() != getattr(second, get)():
+                yield f"{shown(path)}: whether it keeps the {words} differs"
+
+    # Types and extents
+
+    def _same_type(self, ours: h5t.TypeID, theirs: h5t.TypeID) -> bool:
+        if not ours.copy().equal(theirs.copy()):
+            return False
+        first, second = committed_address(ours), committed_address(theirs)
+        if first is not None and first not in self._nodes:
+            # No link names it, so that it cannot be told from its copy.
+            return True
+        return (None if first is None else self._there.get(first)) == second
+
+    def _shape_differences(self, where: str, ours: Any, theirs: Any) -> Iterator[str]:
+        if not self._same_type(ours.get_type(), theirs.get_type()):
+            yield f"{where}: the datatype differs"
+        if _extent(ours.get_space()) != _extent(theirs.get_space()):
+            yield f"{where}: the extent differs"
+
+    # Attributes
+
+    def _attributes(self, path: bytes, ours: Any, theirs: Any) -> Iterator[str]:
+        first, second = dict(attributes_of(ours)), dict(attributes_of(theirs))
+        for name in sorted(first.keys() - second.keys()):
+            yield f"{shown(path)}: attribute {shown(name)!r} is missing"
+        for name in sorted(second.keys() - first.keys()):
+            yield f"{shown(path)}: attribute {shown(name)!r} is new"
+        if first.keys() == second.keys() and list(first) != list(second):
+            yield f"{shown(path)}: the order of its attributes differs"
+        for name in first:
+            if name in second:
+                where = f"{shown(path)}: attribute {shown(name)!r}"
+                if first[name] != second[name]:
+                    yield f"{where}: the character set of the name differs"
+                yield from self._attribute(where, h5a.open(ours, name), h5a.open(theirs, name))
+
+    def _attribute(self, where: str, ours: h5a.AttrID, theirs: h5a.AttrID) -> Iterator[str]:
+        found = list(self._shape_differences(where, ours, theirs))
+        yield from found
+        if found or not count(ours.get_space()):
+            return
+        try:
+            with attribute_elements(ours) as first, attribute_elements(theirs) as second:
+                if not same_elements(ours.get_type(), first, second, self._references):
+                    yield f"{where}: the value differs"
+        except UnknownReference as error:
+            yield f"{where}: has {error}, which cannot be compared"
+
+    # Datasets
+
+    def _dataset(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
+        where = shown(path)
+        found = list(self._shape_differences(where, ours, theirs))
+        yield from found
+        relaid = address_of(ours) in self._relaid
+        for describe in (kept_properties,) if relaid else (kept_properties, storage):
+            first, second = describe(ours), describe(theirs)
+            yield from (f"{where}: differs in {words}" for words in first if first[words] != second[words])
+        if found:
+            return
+        try:
+            yield from self._value_differences(path, ours, theirs)
+        except UnknownReference as error:
+            yield f"{where}: has {error}, which cannot be compared"
+
+    def _value_differences(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
+        where = shown(path)
+        if not same_fill_value(ours, theirs, self._references):
+            yield f"{where}: the fill value differs"
+        # Where other files hold the values, their names are all that this file says.
+        if any(elsewhere(ours).values()) or not count(ours.get_space()):
+            return
+        ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
+        if not same_values(where, ours, theirs, self._references, self._budget, self._progress):
+            yield f"{where}: values differ"
+
+
+def _extent(space: h5s.SpaceID) -> tuple[Any, ...]:
+    """Class, extents and largest extents of a dataspace."""
+    kind = space.get_simple_extent_type()
+    if kind != h5s.SIMPLE:
+        return (kind,)
+    return kind, space.get_simple_extent_dims(), space.get_simple_extent_dims(True)

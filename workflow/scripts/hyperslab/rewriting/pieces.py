@@ -1,0 +1,105 @@
+"""Which boxes to read and write so that memory is bounded and chunks are decoded as rarely as possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hyperslab.chunks import chunks_per_axis
+from hyperslab.selections import Box
+
+# HDF5 keeps some hundred bytes for every chunk that one call touches.
+MOST_CHUNKS = 32768
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Boxes of equal `extent` (cut at the edge) that cover an array.
+
+    `decoded` is how often the average chunk of the source is touched: 1 where no box cuts one.
+    """
+
+    extent: tuple[int, ...]
+    decoded: float
+
+    def boxes(self, shape: Sequence[int]) -> Iterator[Box]:
+        """The boxes, in row-major order; none for an array without elements."""
+        if 0 in shape:
+            return
+        counts = chunks_per_axis(shape, self.extent)
+        for position in range(math.prod(counts)):
+            origin: list[int] = []
+            for axis in reversed(range(len(shape))):
+                position, coordinate = divmod(position, counts[axis])
+                origin.insert(0, coordinate * self.extent[axis])
+            ends = (min(o + e, n) for o, e, n in zip(origin, self.extent, shape, strict=True))
+            yield Box(tuple(origin), tuple(end - o for end, o in zip(ends, origin, strict=True)))
+
+
+def _meetings(box: int, chunk: int, extent: int) -> int:
+    """How many pairs of a box and a chunk overlap along an axis: both kinds of borders cut it into pieces."""
+    common = math.lcm(box, chunk)
+    return -(-extent // box) + -(-extent // chunk) - -(-extent // common)
+
+
+def decoded(extent: Sequence[int], chunk: Sequence[int], shape: Sequence[int]) -> float:
+    """How often boxes of `extent` touch the average chunk of an array of `shape`."""
+    met = math.prod(_meetings(e, c, n) for e, c, n in zip(extent, chunk, shape, strict=True))
+    return met / math.prod(chunks_per_axis(shape, chunk))
+
+
+def _candidates(unit: int, chunk: int, extent: int) -> list[int]:
+    """Multiples of `unit` worth trying along an axis: doublings, what fits the source's chunks, all of it."""
+    most = -(-extent // unit)
+    steps = {1, most}
+    for step in (1, math.lcm(unit, chunk) // unit):
+        while step < most:
+            steps.add(step)
+            step *= 2
+    return [step * unit for step in sorted(steps)]
+
+
+def plan(
+    shape: Sequence[int],
+    unit: Sequence[int] | None,
+    chunk: Sequence[int] | None,
+    itemsize: int,
+    limit: int,
+) -> Pieces:
+    """Boxes of whole `unit`s (chunks to write) of at most `limit` bytes, kind to the chunks of the source.
+
+    `unit` and `chunk` are None for storage without chunks. A single unit may exceed the limit: it cannot be
+    written in parts. Grows, from one unit, the axis that lets the boxes cut the fewest chunks of the source;
+    of equal ones the last, for long runs in a file.
+    """
+    axes = range(len(shape))
+    counted = [storage for storage in (unit, chunk) if storage is not None]
+    unit, chunk = unit or [1] * len(shape), chunk or [1] * len(shape)
+    extent = list(unit)
+    if 0 in shape or not shape:
+        return Pieces(tuple(extent), 1.0)
+    choices = [_candidates(unit[axis], chunk[axis], shape[axis]) for axis in axes]
+
+    def fits(candidate: Sequence[int]) -> bool:
+        cut = [min(e, n) for e, n in zip(candidate, shape, strict=True)]
+        # A box that begins inside a chunk may touch one more along an axis.
+        touched = [math.prod(-(-e // c) + 1 for e, c in zip(cut, by, strict=True)) for by in counted]
+        return math.prod(cut) * itemsize <= limit and max(touched, default=0) <= MOST_CHUNKS
+
+    while True:
+        found = []
+        for axis in axes:
+            # The most that memory allows, too.
+            others = math.prod(
+                min(e, n) for a, (e, n) in enumerate(zip(extent, shape, strict=True)) if a != axis
+            )
+            most = limit // (itemsize * others) // unit[axis] * unit[axis]
+            for size in [*choices[axis], *([most] if most < choices[axis][-1] else [])]:
+                candidate = [*extent[:axis], size, *extent[axis + 1 :]]
+                if size > extent[axis] and fits(candidate):
+                    found.append((decoded(candidate, chunk, shape), -axis, -size, candidate))
+        best = min(found, default=None)
+        if best is None or best[0] > decoded(extent, chunk, shape):
+            return Pieces(tuple(extent), decoded(extent, chunk, shape))
+        extent = best[3]

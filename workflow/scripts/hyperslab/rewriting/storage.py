@@ -1,0 +1,129 @@
+"""How a dataset is stored, in words; and whether two datasets store equal chunks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from h5py import h5d, h5s, h5t
+
+from hyperslab.chunks import chunks_per_axis
+from hyperslab.rewriting import calls
+from hyperslab.rewriting.memory import Form, References, form_of, owns_memory, same
+from hyperslab.selections import Box
+
+# A map of the chunks that exist takes a byte a chunk.
+MOST_MAPPED = 2**26
+LAYOUTS = {
+    h5d.COMPACT: "compact",
+    h5d.CONTIGUOUS: "contiguous",
+    h5d.CHUNKED: "chunked",
+    h5d.VIRTUAL: "virtual",
+}
+
+
+def _filters(creation: Any) -> list[tuple[int, int, tuple[int, ...]]]:
+    found = (creation.get_filter(position) for position in range(creation.get_nfilters()))
+    return [(code, flags, tuple(parameters)) for code, flags, parameters, _ in found]
+
+
+def _virtual(creation: Any) -> list[tuple[Any, ...]]:
+    return [
+        (
+            creation.get_virtual_filename(position),
+            creation.get_virtual_dsetname(position),
+            creation.get_virtual_srcspace(position).encode(),
+            creation.get_virtual_vspace(position).encode(),
+        )
+        for position in range(creation.get_virtual_count())
+    ]
+
+
+def chunk_of(dataset: h5d.DatasetID) -> tuple[int, ...] | None:
+    """The chunk shape of a dataset, None without chunks."""
+    creation = dataset.get_create_plist()
+    return tuple(creation.get_chunk()) if creation.get_layout() == h5d.CHUNKED else None
+
+
+class StoredChunks:
+    """Where a dataset has values in the file; elsewhere it has its fill value."""
+
+    def __init__(self, dataset: h5d.DatasetID) -> None:
+        self._nothing = dataset.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED
+        chunk = chunk_of(dataset)
+        self._map: npt.NDArray[np.bool_] | None = None
+        if chunk is None:
+            return
+        self._chunk = chunk
+        counts = chunks_per_axis(dataset.shape, chunk)
+        # Without a map every chunk counts as stored.
+        if not self._nothing and math.prod(counts) <= MOST_MAPPED:
+            self._map = np.zeros(counts, bool)
+            dataset.chunk_iter(self._mark)
+
+    def _mark(self, stored: Any) -> None:
+        assert self._map is not None
+        self._map[tuple(o // c for o, c in zip(stored.chunk_offset, self._chunk, strict=True))] = True
+
+    def _within(self, box: Box) -> npt.NDArray[np.bool_]:
+        if self._nothing or self._map is None:
+            return np.array([not self._nothing])
+        axes = zip(box.origin, box.extent, self._chunk, strict=True)
+        return self._map[tuple(slice(o // c, -(-(o + e) // c)) for o, e, c in axes)]
+
+    def any(self, box: Box) -> bool:
+        """Whether some chunk that the box touches is stored."""
+        return bool(self._within(box).any())
+
+    def all(self, box: Box) -> bool:
+        """Whether every chunk that the box touches is stored."""
+        return bool(self._within(box).all())
+
+
+def storage(dataset: h5d.DatasetID) -> dict[str, Any]:
+    """What decides where and how values are stored: a layout's part of a dataset."""
+    creation = dataset.get_create_plist()
+    kind = creation.get_layout()
+    return {
+        "layout": LAYOUTS[kind],
+        "chunks": chunk_of(dataset),
+        "filters": _filters(creation),
+        "allocation time": creation.get_alloc_time(),
+        "fill time": creation.get_fill_time(),
+    }
+
+
+def elsewhere(dataset: h5d.DatasetID) -> dict[str, Any]:
+    """Other files that hold the values of a dataset: external storage and sources of a virtual dataset."""
+    creation = dataset.get_create_plist()
+    external = [creation.get_external(position) for position in range(creation.get_external_count())]
+    is_virtual = creation.get_layout() == h5d.VIRTUAL
+    return {"external files": external, "virtual sources": _virtual(creation) if is_virtual else []}
+
+
+def kept_properties(dataset: h5d.DatasetID) -> dict[str, Any]:
+    """What no layout changes."""
+    creation = dataset.get_create_plist()
+    return {
+        "tracking of times": creation.get_obj_track_times(),
+        "order of attributes": creation.get_attr_creation_order(),
+        "whether a fill value is defined": creation.fill_value_defined(),
+        **elsewhere(dataset),
+    }
+
+
+def same_fill_value(ours: h5d.DatasetID, theirs: h5d.DatasetID, references: References) -> bool:
+    """Whether two datasets of equal type have equal fill values."""
+    pair = [dataset.get_create_plist() for dataset in (ours, theirs)]
+    if any(creation.fill_value_defined() != h5d.FILL_VALUE_USER_DEFINED for creation in pair):
+        return True
+    memory: h5t.TypeID = ours.get_type().copy()
+    form: Form = form_of(memory)
+    first, second = (calls.fill_value(creation, memory) for creation in pair)
+    equal = same(form, first.ctypes.data, second.ctypes.data, references)
+    if owns_memory(form):
+        for buffer in (first, second):
+            calls.reclaim(memory, h5s.create(h5s.SCALAR), buffer)
+    return equal

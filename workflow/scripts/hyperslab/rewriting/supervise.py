@@ -1,0 +1,128 @@
+"""Making a file so that there is either all of it or nothing: beside its place, then moved there.
+
+The work is done by a child process. HDF5 heeds no signal while it copies a dataset, however large; the
+parent does, ends the child and removes what it left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from hyperslab.rewriting import RewriteError
+
+SUFFIX = ".partial"
+# prctl(2): the signal that a process gets when its parent dies.
+PR_SET_PDEATHSIG = 1
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def partial_of(path: Path) -> Path:
+    """Where a file is made before it takes its place: beside it, on the same file system."""
+    return path.with_name(path.name + SUFFIX)
+
+
+def made_whole(path: Path, work: Callable[[Path], None]) -> int:
+    """Run `work(partial)` in a child process and move what it made to `path`; returns an exit status.
+
+    `work` raises for a failure, having said why. On failure or a signal the partial file is removed, and
+    `path` stays as it was. What a killed run left is overwritten. Raises RewriteError where another run
+    makes the same file, OSError where the directory cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = partial_of(path)
+    held = _taken(partial)
+    child = 0
+
+    def stop(number: int, _: object) -> None:
+        if child:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+        partial.unlink(missing_ok=True)
+        os._exit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    # A signal between fork and the note of the child's number would leave it alone.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _be_child(parent, work, partial)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        _, ended = os.waitpid(child, 0)
+        child = 0
+        status = os.waitstatus_to_exitcode(ended)
+        if status < 0:
+            sys.stderr.write(f"hyperslab.rewrite: {path}: was ended by {signal.Signals(-status).name}\n")
+        if status == 0:
+            os.fsync(held)
+            os.replace(partial, path)
+            _sync_directory(path.parent)
+        return 1 if status < 0 else status
+    finally:
+        partial.unlink(missing_ok=True)
+        os.close(held)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _taken(partial: Path) -> int:
+    """Make or take over a partial file that nobody else is writing; returns its descriptor, locked."""
+    while True:
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RewriteError(f"{partial}: another run is writing it") from None
+        except OSError:
+            # This file system knows no locks.
+            return descriptor
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(partial)):
+                return descriptor
+        # The run that held it has just moved or removed it.
+        os.close(descriptor)
+
+
+def _be_child(parent: int, work: Callable[[Path], None], partial: Path) -> NoReturn:
+    """The child's whole life; it ends without running what belongs to the parent."""
+    status = 1
+    try:
+        # A terminal's Ctrl-C reaches both; the parent decides.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            work(partial)
+            status = 0
+    except BaseException:  # noqa: BLE001
+        # At once: what is still open would complain about the same failure when it is destroyed.
+        _leave(1)
+    _leave(status)
+
+
+def _leave(status: int) -> NoReturn:
+    with suppress(BaseException):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a renaming last; some file systems cannot."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    with suppress(OSError):
+        os.fsync(descriptor)
+    os.close(descriptor)

@@ -1,0 +1,165 @@
+"""The dataset that gets another layout: made empty, then filled box by box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from h5py import h5d, h5g, h5p, h5s, h5z
+
+from hyperslab.chunks import automatic_chunk
+from hyperslab.filters import NUMBERS, refusal
+from hyperslab.formats import Unavailable, filters
+from hyperslab.formats.settings import KNOBS, Lists
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.elements import is_plain, read_plain, write_plain
+from hyperslab.rewriting.pieces import Pieces, plan
+from hyperslab.rewriting.storage import StoredChunks, chunk_of
+from hyperslab.selections import Box
+
+# A chunk of this many bytes or more is beyond HDF5 (file format, "Chunk Size": 32 bits).
+CHUNK_LIMIT = 2**32
+# Compact data lie in a message of the object header, which has 16 bits for its size and a few for itself.
+COMPACT_LIMIT = 65520
+# H5Z_FILTER_ALL.
+ALL_FILTERS = 0
+
+
+def resolved_chunks(
+    asked: Sequence[int | str] | str | None, shape: Sequence[int], most: Sequence[int | None], itemsize: int
+) -> tuple[int, ...] | None:
+    """The chunk shape that a layout asks for, on an array of `shape` that may grow to `most`.
+
+    `asked` has an extent or "all" for each axis, or is "auto" or None (contiguous). Raises RewriteError,
+    without a file's name, where HDF5 would refuse.
+    """
+    if asked is None:
+        if any(limit != extent for limit, extent in zip(most, shape, strict=True)):
+            raise RewriteError("can grow, which a contiguous layout cannot; choose a layout with chunks")
+        return None
+    if not shape:
+        raise RewriteError("is a single value, which has no chunks")
+    now = [max(extent, 1) for extent in shape]
+    if isinstance(asked, str):
+        return tuple(automatic_chunk(now, itemsize))
+    if len(asked) != len(shape):
+        raise RewriteError(f"has {len(shape)} axes {tuple(shape)}, the chunk {list(asked)} has {len(asked)}")
+    chunk = tuple(extent if part == "all" else int(part) for part, extent in zip(asked, now, strict=True))
+    if any(limit is not None and size > limit for size, limit in zip(chunk, most, strict=True)):
+        raise RewriteError(f"has shape {tuple(shape)}, which the chunk {list(chunk)} does not fit")
+    if math.prod(chunk) * itemsize >= CHUNK_LIMIT:
+        raise RewriteError(f"the chunk {list(chunk)} has 4 GiB or more; an HDF5 chunk must be smaller")
+    return chunk
+
+
+def extents(dataset: h5d.DatasetID) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """Shape and largest shape of a dataset; None stands for unlimited."""
+    space = dataset.get_space()
+    most = (None if n == h5s.UNLIMITED else int(n) for n in space.get_simple_extent_dims(True))
+    return tuple(map(int, space.get_simple_extent_dims())), tuple(most)
+
+
+def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The chunk shape of `layout` on a dataset; RewriteError, without names, where it cannot be rewritten."""
+    creation, datatype = dataset.get_create_plist(), dataset.get_type()
+    if dataset.get_space().get_simple_extent_type() == h5s.NULL:
+        raise RewriteError("has no extent (a null dataspace), so that there is nothing to lay out")
+    if not is_plain(datatype):
+        raise RewriteError("has elements of variable length or references, which lie outside of its chunks")
+    if creation.get_layout() == h5d.VIRTUAL:
+        raise RewriteError("is a virtual dataset, whose values lie in other datasets: rewrite those")
+    if creation.get_external_count():
+        raise RewriteError(
+            "has its values in other files (external storage), which HDF5 allows without chunks only"
+        )
+    for position in range(creation.get_nfilters()):
+        code, _, _, name = creation.get_filter(position)
+        if not h5z.filter_avail(code):
+            known = f" ({name.decode(errors='replace')})" if name else ""
+            raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
+    chunk = resolved_chunks(layout["chunks"], *extents(dataset), datatype.get_size())
+    if chunk is None and layout["filters"]:
+        raise RewriteError("cannot have filters without chunks")
+    if layout["compact"] and math.prod(dataset.shape) * datatype.get_size() > COMPACT_LIMIT:
+        raise RewriteError("is too large for compact storage, which has less than 64 KiB")
+    try:
+        dtype = datatype.dtype.newbyteorder("=").name
+    except TypeError:
+        # A type that NumPy does not have; HDF5 decides.
+        return chunk
+    if dtype in NUMBERS and (wrong := refusal(layout["filters"], dtype, chunk or ())):
+        raise RewriteError(f"cannot have this filter: {wrong}")
+    return chunk
+
+
+def create(
+    source: h5d.DatasetID,
+    datatype: Any,
+    chunk: Sequence[int] | None,
+    layout: Mapping[str, Any],
+    lists: Lists,
+    place: tuple[h5g.GroupID, bytes, h5p.PropLCID],
+) -> None:
+    """Make the dataset with its new layout, all else (fill value, extents, order of attributes) as it was."""
+    creation = source.get_create_plist()
+    if creation.get_nfilters():
+        creation.remove_filter(ALL_FILTERS)
+    if layout["compact"]:
+        creation.set_layout(h5d.COMPACT)
+        creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    elif chunk is None:
+        creation.set_layout(h5d.CONTIGUOUS)
+        creation.set_alloc_time(h5d.ALLOC_TIME_LATE)
+    else:
+        creation.set_chunk(tuple(chunk))
+        creation.set_alloc_time(h5d.ALLOC_TIME_INCR)
+        try:
+            filters.prepare(layout["filters"])
+        except Unavailable as error:
+            raise RewriteError(str(error)) from None
+        filters.apply(creation, layout["filters"])
+    mine = Lists(lists.file_creation, lists.file_access, creation, lists.access, lists.transfer)
+    for setting in ("alloc_time", "fill_time"):
+        if setting in layout["settings"]:
+            KNOBS[setting].put(mine, layout["settings"][setting], "")
+    group, name, linking = place
+    h5d.create(group, name, datatype, source.get_space(), creation, linking).close()
+
+
+def opened(file: Any, path: bytes, budget: int) -> h5d.DatasetID:
+    """A dataset, with a chunk cache that holds two of its chunks but at most an eighth of the budget.
+
+    A chunk that fits is read and written whole instead of row by row.
+    """
+    dataset = h5d.open(file, path)
+    creation = dataset.get_create_plist()
+    if creation.get_layout() != h5d.CHUNKED:
+        return dataset
+    chunk = math.prod(creation.get_chunk()) * dataset.get_type().get_size()
+    access = h5p.create(h5p.DATASET_ACCESS)
+    access.set_chunk_cache(521, min(2 * chunk, budget // 8), 1.0)
+    return h5d.open(file, path, access)
+
+
+def pieces_for(source: h5d.DatasetID, new: h5d.DatasetID, budget: int) -> Pieces:
+    """The boxes in which to copy: whole chunks of the new dataset, half of the budget each."""
+    shape, itemsize = new.shape, new.get_type().get_size()
+    return plan(shape, chunk_of(new), chunk_of(source), itemsize, budget // 2)
+
+
+def copy_values(
+    source: h5d.DatasetID, new: h5d.DatasetID, pieces: Pieces, advance: Callable[[int], None]
+) -> None:
+    """Copy every element box by box; where no chunk of the source exists, none is made."""
+    stored, unit, itemsize = StoredChunks(source), chunk_of(new), new.get_type().get_size()
+    for box in pieces.boxes(new.shape):
+        if stored.all(box):
+            write_plain(new, box, read_plain(source, box))
+        elif stored.any(box):
+            block = read_plain(source, box)
+            for part in Pieces(unit or box.extent, 1.0).boxes(box.extent):
+                place = Box(tuple(a + b for a, b in zip(box.origin, part.origin, strict=True)), part.extent)
+                if stored.any(place):
+                    write_plain(new, place, block[part.slices()])
+        advance(math.prod(box.extent) * itemsize)

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Show the sites of config/sites.yaml (or of your own config/sites.local.yaml) as this machine sees them.
+
+Type, mount options, block size, free space, read-ahead, striping and throttle of each file system, and
+whether it can be measured from here. Nothing is measured, made or written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from hyperslab.errors import ConfigurationError
+from hyperslab.sites import load_sites
+from hyperslab.sites_table import tables
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, help="another file of sites")
+    options = parser.parse_args()
+    config = Path(__file__).parents[2] / "config"
+    own = config / "sites.local.yaml"
+    file = options.file or (own if own.exists() else config / "sites.yaml")
+    try:
+        print(tables(load_sites(file)))
+    except ConfigurationError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
