@@ -146,8 +146,8 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
         wait_for(lambda: suffering.records(site) or process.poll() is not None, f"a record of {site}")
         assert suffering.records(site), "the run ended before anything was measured"
         job = suffering.jobs[site] = batch_job(cluster, site, "faults")
-        if process := FAULTS[site](suffering, job, roots[site]):
-            suffering.caught[site] = process
+        if caught := FAULTS[site](suffering, job, roots[site]):
+            suffering.caught[site] = caught
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYPERSLAB_WRITER", str(hog))

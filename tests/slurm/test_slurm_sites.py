@@ -22,7 +22,7 @@ from faulty import SECONDS, STUDY, catch, half_records, left_behind, snapshot, w
 from cluster import Cluster
 from slurm_clones import NODES, SOON, make_slurm_clone, queue, short_lived_cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+pytestmark = [pytest.mark.slurm, pytest.mark.sites, pytest.mark.slow]
 
 # A study as small as `tiny` under the name that `snakemake` builds by itself.
 QUICK: dict[str, Any] = {

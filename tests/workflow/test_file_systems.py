@@ -24,6 +24,8 @@ from hyperslab import pagecache
 from hyperslab.tables import read_summary
 
 LOOPS = ["ext4", "xfs", "btrfs", "btrfs-zstd", "portal=ext4"]
+# These need packages of their own (bindfs, sshfs, Ceph), which a run of all tests may leave out by the mark.
+pytestmark = pytest.mark.network
 NETWORK = ["bindfs", "sshfs", "cephfs"]
 RATE = 20 * 2**20
 # Two layouts' worth of time on ten file systems would test nothing further.

@@ -28,14 +28,25 @@ def _without_origin(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "repeats": repeats}
 
 
+def _packed(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        # The times of single calls: a list is one text, since a table's cell holds one value.
+        return json.dumps([_packed(key, one) for one in value])
+    return round(value * NANOSECONDS) if key.endswith("_s") else value
+
+
+def _unpacked(key: str, value: Any, whole: bool) -> Any:
+    if isinstance(value, str) and value.startswith("["):
+        return [_unpacked(key, one, isinstance(one, int)) for one in json.loads(value)]
+    if key.endswith("_s"):
+        return int(value) / NANOSECONDS
+    return int(value) if whole else value
+
+
 def _to_columns(repeats: Sequence[Mapping[str, Any]], cell: int) -> Iterator[dict[str, Any]]:
     for repeat in repeats:
         # Every time was read in whole nanoseconds, which pack better than fractions of a second.
-        row = {
-            k: round(v * NANOSECONDS) if k.endswith("_s") else v
-            for k, v in repeat.items()
-            if k not in RECOVERED
-        }
+        row = {k: _packed(k, v) for k, v in repeat.items() if k not in RECOVERED}
         # A key that is absent and one that holds no number are two things.
         yield {"cell": cell, "empty": ",".join(k for k, v in row.items() if v != v), **row}
 
@@ -49,8 +60,7 @@ def _from_columns(row: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str,
         if key in empty:
             repeat[key] = float("nan")
         elif value is not None and value == value and value is not pd.NA:
-            whole = int(value) if kinds[key] == "whole" else value
-            repeat[key] = int(value) / NANOSECONDS if key.endswith("_s") else whole
+            repeat[key] = _unpacked(key, value, kinds[key] == "whole")
     return repeat
 
 
