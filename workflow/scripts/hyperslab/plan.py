@@ -173,8 +173,9 @@ class Plan(Inventory):
             aftermath.cancel_jobs(aftermath.job_name(workflow), self.targeted)
         for name in self.targeted:
             again.sweep(self, again.missing_records(self, self.study(name)))
-        # The confirming rounds run inside another run, which makes the report.
-        if not self.interrupts.seen and CONFIRMING not in self.invocation.targets:
+        # The confirming rounds run inside another run, which makes the report; what makes of what is there
+        # and fails would only fail again.
+        if self.measuring and not self.interrupts.seen and CONFIRMING not in self.invocation.targets:
             aftermath.partial_results(self._asked_for(), self.directory / "Snakefile", self._config)
 
     def _asked_for(self) -> dict[str, str]:

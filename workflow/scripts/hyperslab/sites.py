@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab import chunks as arithmetic
 from hyperslab import roots, striping
@@ -96,7 +96,10 @@ class Site(Strict):
 class Sites(Strict):
     """The whole of config/sites.yaml."""
 
-    platforms: dict[Name, Platform] = {"local": Platform()}
+    # This machine is a platform, described or not.
+    platforms: Annotated[
+        dict[Name, Platform], AfterValidator(lambda given: {"local": Platform(), **given})
+    ] = {"local": Platform()}
     file_systems: dict[Name, FileSystem] = Field(min_length=1)
     sites: dict[Name, Site] = Field(min_length=1)
 
