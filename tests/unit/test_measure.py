@@ -186,6 +186,7 @@ def test_write_cell_on_a_disk(disk_root: Path, tmp_path: Path, strategy: str) ->
     spec = write_cell(file_specification((8, 10, 200), (3, 4, 64)), strategy, 3)
     record = measured(spec, disk_root, tmp_path / "all.r0.json")
     assert [(row["state"], row["repeat"]) for row in record["repeats"]] == [("write", n) for n in range(3)]
+    assert ["discarded_reference_s" in row for row in record["repeats"]] == [True, False, False]
     for row in record["repeats"]:
         parts = [row[f"{part}_s"] for part in ("create", "write", "flush", "close", "fsync")]
         assert all(part > 0 for part in parts)

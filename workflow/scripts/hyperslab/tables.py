@@ -38,7 +38,9 @@ COLUMNS: dict[str, str] = {
     "call_max_s": "longest of these calls, in seconds",
     "flush_s": "seconds to flush the library's buffers (writes)",
     "fsync_s": "seconds of fsync after closing (writes)",
-    "reference_s": "seconds of a plain write and fsync of the same bytes, just before (writes)",
+    "reference_s": "seconds of a plain write and fsync of the same bytes, in turn before and after (writes)",
+    "discarded_reference_s": "seconds of a cell's first plain write, which finds no warm memory and is in no "
+    "ratio (writes)",
     "asked_bytes": "bytes of the selection, or of the array written",
     "chunks_touched": "chunks that the selection touches, by arithmetic",
     "chunks_shared": "chunks among them that more than one worker reads (reductions)",
