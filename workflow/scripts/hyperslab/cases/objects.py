@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab import pagecache
 from hyperslab.cases import Context, Outcome, VerificationError
-from hyperslab.cases.read import _evicted, _filled
 from hyperslab.cases.write import call_columns, fsync, reference_first, remove, timed_reference
 from hyperslab.companions import companions
 from hyperslab.counters import Counters, between
 from hyperslab.formats import library, many
 from hyperslab.pagecache import NotInState
+from hyperslab.residency import NodeCache
 
 # Objects whose values are held at once.
 HELD_BYTES = 32 * 2**20
@@ -153,25 +151,25 @@ def _verify_all(context: Context) -> None:
 def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
     """The latest object of a newly opened file, the file evicted ("cold") or resident ("warm") before."""
     rows, name = [], "library-cold" if state == "cold" and context.memory_resident else state
-    descriptor = os.open(context.path, os.O_RDONLY)
+    cache = NodeCache(context.path, context.memory_resident)
     try:
         for repeat in range(context.specification["repeats"][state]):
-            share = _evicted(context, descriptor) if state == "cold" else _filled(context, descriptor)
+            share = cache.evicted() if state == "cold" else cache.filled()
             started = perf_counter_ns()
             opened = many.open_many(context.path, context.specification)
             ready = perf_counter_ns()
             if state == "warm":
                 # Many FUSE file systems drop the cached pages whenever a file is opened.
-                share = _filled(context, descriptor)
+                share = cache.filled()
             row = latest.timed(opened, name, repeat)
             closing = perf_counter_ns()
             opened.close()
             closed = perf_counter_ns()
             row.update(open_s=(ready - started) / 1e9, close_s=(closed - closing) / 1e9)
-            row.update(resident_before=share, resident_after=pagecache.resident_share(descriptor))
+            row.update(resident_before=share, resident_after=cache.resident())
             rows.append(row)
     finally:
-        os.close(descriptor)
+        cache.close()
     return rows
 
 

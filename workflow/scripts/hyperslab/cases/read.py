@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
@@ -13,20 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab import pagecache
 from hyperslab.cases import Context, Outcome, VerificationError, error_columns
-from hyperslab.companions import companions
 from hyperslab.counters import Counters, between
 from hyperslab.deviation import Deviation
 from hyperslab.filters import lossy
 from hyperslab.formats import OpenArray
-from hyperslab.mounts import mount_of
 from hyperslab.pagecache import NotInState
+from hyperslab.residency import NodeCache
 from hyperslab.selections import Box, Pattern, endless_boxes, generator
-
-# Above this share of resident pages a read is not cold, below that one it is not warm (measurement.md).
-COLD_AT_MOST = 0.01
-WARM_AT_LEAST = 0.99
 
 Row = dict[str, Any]
 
@@ -124,77 +117,39 @@ class _Session:
         return error_columns(self._context, deviation)
 
 
-def _evicted(context: Context, descriptor: int) -> float:
-    """Empty the page cache of the file and return the resident share; raises NotInState where that fails."""
-    _evict_companions(context)
-    if context.memory_resident:
-        return pagecache.resident_share(descriptor)
-    share = pagecache.evict(descriptor, COLD_AT_MOST)
-    if share > COLD_AT_MOST:
-        raise NotInState(f"{share:.1%} of the file stayed in the page cache")
-    return share
-
-
-def _evict_companions(context: Context) -> None:
-    """Empty the page cache of what belongs to the file elsewhere, unless that lies in memory."""
-    for companion in companions(context.path):
-        if mount_of(companion.parent).in_memory:
-            continue
-        descriptor = os.open(companion, os.O_RDONLY)
-        try:
-            if (share := pagecache.evict(descriptor, COLD_AT_MOST)) > COLD_AT_MOST:
-                raise NotInState(f"{share:.1%} of {companion} stayed in the page cache")
-        finally:
-            os.close(descriptor)
-
-
-def _filled(context: Context, descriptor: int) -> float:
-    """Bring the whole file into the page cache; raises NotInState where it does not fit."""
-    if context.memory_resident:
-        # All of it is there but its holes, which never are.
-        return pagecache.resident_share(descriptor)
-    share = pagecache.resident_share(descriptor)
-    if share < WARM_AT_LEAST:
-        pagecache.read_whole(descriptor)
-        share = pagecache.resident_share(descriptor)
-    if share < WARM_AT_LEAST:
-        raise NotInState(f"only {share:.1%} of the file fits in the page cache")
-    return share
-
-
 def _on_one_open_file(
-    context: Context, session: _Session, descriptor: int, state: str, boxes: Iterable[Box]
+    context: Context, session: _Session, cache: NodeCache, state: str, boxes: Iterable[Box]
 ) -> None:
     """All selections in order on one open file, as "session" (first evicted) or "warm" (first filled)."""
-    share = _filled(context, descriptor) if state == "warm" else _evicted(context, descriptor)
+    share = cache.filled() if state == "warm" else cache.evicted()
     opened, open_s = _timed_open(context)
     if state == "warm":
         try:
             # Many FUSE file systems drop the cached pages whenever a file is opened.
-            share = _filled(context, descriptor)
+            share = cache.filled()
         except NotInState:
             opened.close()
             raise
     for repeat, box in enumerate(boxes):
         row = session.timed_selection(opened, box, state, repeat)
         row["resident_before"] = share
-        share = row["resident_after"] = pagecache.resident_share(descriptor)
+        share = row["resident_after"] = cache.resident()
         if repeat == 0:
             row["open_s"] = open_s
     row["close_s"] = _timed_close(opened)
 
 
 def _each_on_a_cold_file(
-    context: Context, session: _Session, descriptor: int, state: str, boxes: Iterable[Box]
+    context: Context, session: _Session, cache: NodeCache, state: str, boxes: Iterable[Box]
 ) -> None:
     """Evict, open, one selection, close: a web service's request."""
     name = "library-cold" if context.memory_resident else state
     for repeat, box in enumerate(boxes):
-        share = _evicted(context, descriptor)
+        share = cache.evicted()
         opened, open_s = _timed_open(context)
         row = session.timed_selection(opened, box, name, repeat)
         row.update(open_s=open_s, close_s=_timed_close(opened), resident_before=share)
-        row["resident_after"] = pagecache.resident_share(descriptor)
+        row["resident_after"] = cache.resident()
 
 
 # In this order the newly written file, still in the page cache, need not be read again to be warm.
@@ -244,9 +199,8 @@ def run(context: Context) -> Outcome:
     spec = context.specification
     extent, shape = spec["case"]["extent"], spec["dataset"]["shape"]
     session, skipped = _Session(context), {}
-    descriptor = os.open(context.path, os.O_RDONLY)
+    cache = NodeCache(context.path, context.memory_resident)
     try:
-        os.fsync(descriptor)
         for state, measure in STATES.items():
             if state not in spec["case"]["states"]:
                 continue
@@ -256,7 +210,7 @@ def run(context: Context) -> Outcome:
                 for box in endless_boxes(shape, extent, spec["repeats"][state], rng)
             )
             try:
-                measure(context, session, descriptor, state, _until_enough(context, session, state, boxes))
+                measure(context, session, cache, state, _until_enough(context, session, state, boxes))
             except NotInState as reason:
                 # Part of a state is not a sample of it.
                 session.rows = [row for row in session.rows if row["state"] != state]
@@ -265,4 +219,4 @@ def run(context: Context) -> Outcome:
         report = {**context.format.report(context.path, spec), **error}
         return Outcome(list(_with_predictions(context, session.rows)), report, skipped)
     finally:
-        os.close(descriptor)
+        cache.close()

@@ -15,22 +15,17 @@ import numpy as np
 from hyperslab import machine, reductions
 from hyperslab.cases import Context, Outcome, VerificationError
 from hyperslab.mpi import launch
+from hyperslab.pagecache import NotInState
 from hyperslab.reductions import Moments
-from hyperslab.residency import COLD_AT_MOST, WARM_AT_LEAST
+from hyperslab.residency import cold, still_cold, warm
 from hyperslab.selections import Box, generator, random_boxes
 from hyperslab.shares import COUNTS, Division, Processes, Team
 from hyperslab.values import Values
 
 Row = dict[str, Any]
-# Opening reads the superblock, headers and what the kernel reads ahead of them: in a small file over 1 %.
-OPENING_BYTES = 2**18
 # Planes whose truth is made at once.
 TRUTH_BYTES = 16 * 2**20
 VARIANCE_TOLERANCE = 1e-9
-
-
-class NotInState(Exception):
-    """The page cache could not be brought into the state that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +125,10 @@ def plane_truth(values: Values, axis: int, boxes: Sequence[Box]) -> Moments:
 
 def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
     """Evict, open everywhere, and check that no data came with it: (resident share, seconds of opening)."""
-    share = repeats.team.evict()
-    if not context.memory_resident and share > COLD_AT_MOST:
-        raise NotInState(f"{share:.1%} of the file stayed in the page cache")
+    cold(repeats.team.evict(), context.memory_resident)
     open_s = repeats.team.command("open")
-    share = repeats.team.resident()
-    allowed = max(COLD_AT_MOST, OPENING_BYTES / max(1, os.stat(context.path).st_size))
-    if not context.memory_resident and share > allowed:
-        raise NotInState(f"{share:.1%} of the file was in the page cache once the workers had opened it")
+    size = os.stat(context.path).st_size
+    share = still_cold(repeats.team.resident(), size, context.memory_resident, "workers")
     return share, open_s
 
 
@@ -154,9 +145,7 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
 def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
     """All reductions in order on files that stay open: "warm" (first filled) or "session" (first evicted)."""
     if state == "warm":
-        share = repeats.team.fill()
-        if share < WARM_AT_LEAST:
-            raise NotInState(f"only {share:.1%} of the file fits in the page cache")
+        warm(repeats.team.fill(), context.memory_resident)
         open_s = repeats.team.command("open")
         # Many FUSE file systems drop the cached pages whenever a file is opened.
         share = repeats.team.fill()

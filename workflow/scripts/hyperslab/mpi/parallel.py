@@ -17,18 +17,13 @@ from hyperslab.counters import Counters, between
 from hyperslab.mpi.apis import APIS, Api, Buffers
 from hyperslab.mpi.pattern import Pattern
 from hyperslab.mpi.ranks import Caches, Ranks, report
-from hyperslab.residency import COLD_AT_MOST, WARM_AT_LEAST
+from hyperslab.pagecache import NotInState
+from hyperslab.residency import cold, still_cold, warm
 
 Row = dict[str, Any]
-# As for reductions: what opening alone brings into the page cache.
-OPENING_BYTES = 2**18
 PHASES = ("create", "write", "flush", "close", "fsync")
 WRITTEN = ("written_bytes", "requested_writes")
 READ = ("requested_bytes", "requested_reads", "device_bytes")
-
-
-class NotInState(Exception):
-    """The page cache could not be brought into the state that was asked for; raised on all ranks alike."""
 
 
 class Cell:
@@ -160,8 +155,9 @@ class Cell:
         found: Buffers = [np.empty_like(buffer) for buffer in self._buffers]
         rows = []
         try:
-            if state == "warm" and (share := caches.fill()) < WARM_AT_LEAST:
-                raise NotInState(f"only {share:.1%} of the file fits in the page cache")
+            # Shares are those of all ranks, which therefore raise alike.
+            if state == "warm":
+                warm(caches.fill(), resident)
             for repeat in range(repeats):
                 rows.append(self._read(caches, state, repeat, found))
         finally:
@@ -170,14 +166,17 @@ class Cell:
 
     def _read(self, caches: Caches, state: str, repeat: int, found: Buffers) -> Row:
         memory, file_bytes = self._context.memory_resident, self.file_bytes()
-        if state == "cold" and (share := caches.evict()) > COLD_AT_MOST and not memory:
-            raise NotInState(f"{share:.1%} of the file stayed in the page cache")
+        if state == "cold":
+            cold(caches.evict(), memory)
         open_s = self._timed(self._api.open)
         # Many FUSE file systems drop the cached pages whenever a file is opened.
         share = caches.fill() if state == "warm" else caches.resident()
-        if state == "cold" and share > max(COLD_AT_MOST, OPENING_BYTES / file_bytes) and not memory:
-            self._api.close()
-            raise NotInState(f"{share:.1%} of the file was in the page cache once the ranks had opened it")
+        if state == "cold":
+            try:
+                still_cold(share, file_bytes, memory, "ranks")
+            except NotInState:
+                self._api.close()
+                raise
         before = self._counters.read()
         time_s = self._timed(lambda: self._api.read(found))
         counted = between(before, self._counters.read())
