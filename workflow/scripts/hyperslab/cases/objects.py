@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases import Context, Outcome, VerificationError
-from hyperslab.cases.write import call_columns, fsync, reference_first, remove, timed_reference
-from hyperslab.companions import companions
+from hyperslab.cases.write import reference_first, remove, span_columns, timed_end, timed_reference
 from hyperslab.counters import Counters, between
 from hyperslab.formats import library, many
 from hyperslab.pagecache import NotInState
@@ -90,27 +88,12 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     session = latest.timed(opened, "session", repeat)
     held = library.free_list_bytes()
     resumed = counters.read()
-    before_flush = perf_counter_ns()
-    opened.flush()
-    flushed = perf_counter_ns()
-    opened.close()
-    closed = perf_counter_ns()
-    for name in [Path(context.path), *companions(context.path)]:
-        fsync(name)
-    synced = perf_counter_ns()
+    ended = timed_end(opened, context.path)
     parts = (between(before, written), between(resumed, counters.read()))
-    spans = {
-        "create_s": created - started,
-        "write_s": sum(calls),
-        "flush_s": flushed - before_flush,
-        "close_s": closed - flushed,
-        "fsync_s": synced - closed,
-    }
-    columns = {name: nanoseconds / 1e9 for name, nanoseconds in spans.items()}
     row: Row = {"state": "write", "repeat": repeat, "free_list_bytes": held}
-    row |= {"time_s": sum(columns.values()), **columns}
+    row |= span_columns(created - started, calls, ended)
     counted = {name: sum(part[name] for part in parts) for name in parts[0] if name != "device_bytes"}
-    row |= {**call_columns(calls), **counted, "garbage_collections": opened.collections}
+    row |= {**counted, "garbage_collections": opened.collections}
     return row, session
 
 

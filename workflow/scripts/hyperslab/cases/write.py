@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,14 @@ from hyperslab.selections import Box
 VERIFY_BYTES = 64 * 2**20
 # As many times of single calls, at most, are kept in a record.
 EACH_CALL = 256
+
+
+class Closable(Protocol):
+    """An open file of whatever kind."""
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def block_extent(
@@ -88,26 +96,30 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
             marks.append(perf_counter_ns())
         calls.extend(np.diff(marks).tolist())
         del values, views
-    before_flush = perf_counter_ns()
+    ended = timed_end(opened, context.path)
+    counted = between(before, counters.read())
+    kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
+    return {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
+
+
+def timed_end(opened: Closable, path: str) -> dict[str, int]:
+    """Flush, close and fsync a file and what belongs to it: nanoseconds of each."""
+    before = perf_counter_ns()
     opened.flush()
     flushed = perf_counter_ns()
     opened.close()
     closed = perf_counter_ns()
-    for name in [Path(context.path), *companions(context.path)]:
+    for name in [Path(path), *companions(path)]:
         fsync(name)
     synced = perf_counter_ns()
-    counted = between(before, counters.read())
-    columns = {
-        "create_s": created - started,
-        "write_s": sum(calls),
-        "flush_s": flushed - before_flush,
-        "close_s": closed - flushed,
-        "fsync_s": synced - closed,
-    }
-    columns["time_s"] = sum(columns.values())
-    seconds = {name: nanoseconds / 1e9 for name, nanoseconds in columns.items()}
-    kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
-    return {**seconds, **call_columns(calls), **{name: counted[name] for name in kept}}
+    return {"flush": flushed - before, "close": closed - flushed, "fsync": synced - closed}
+
+
+def span_columns(created: int, calls: Sequence[int], ended: dict[str, int]) -> dict[str, Any]:
+    """Columns of a durable write from nanoseconds: each phase in seconds, their sum, and the single calls."""
+    spans = {"create": created, "write": sum(calls), **ended}
+    seconds = {f"{name}_s": nanoseconds / 1e9 for name, nanoseconds in spans.items()}
+    return {"time_s": sum(spans.values()) / 1e9, **seconds, **call_columns(calls)}
 
 
 def call_columns(calls: Sequence[int]) -> dict[str, Any]:
