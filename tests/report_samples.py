@@ -12,6 +12,7 @@ import pandas as pd
 
 from hyperslab.recommend import recommend, size_bound
 from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page
 from hyperslab.scoring import absolute_score, matched_score
 from hyperslab.statistics import summarise
@@ -107,7 +108,7 @@ def inputs(main: pd.DataFrame, confirmation: pd.DataFrame | None, **changes: Any
 
 def page_of(**changes: Any) -> Page:
     """The page of the tiny study, with confirming rounds unless changed."""
-    return build_page(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm")) | changes)
+    return build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm")) | changes))
 
 
 class Tags(HTMLParser):

@@ -18,6 +18,7 @@ from hyperslab import figures
 from hyperslab.figures import FigureData
 from hyperslab.planned_study import PlannedStudy
 from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
 from hyperslab.report.model import Table
 from hyperslab.statistics import summarise
 
@@ -92,7 +93,7 @@ def size_table(**columns: Any) -> Table:
     here = main["layout"] == "4x4x2"
     for name, value in columns.items():
         main.loc[here, name] = value
-    page = build_page(**inputs(main, None))
+    page = build_page(Inputs(**inputs(main, None)))
     return next(block for block in page.sites[0].blocks if block.title == "File size").tables[0]
 
 

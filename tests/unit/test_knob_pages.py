@@ -11,7 +11,7 @@ from report_samples import CONTEXT
 
 from hyperslab import figures
 from hyperslab.figures import FigureData
-from hyperslab.report.data import gather
+from hyperslab.report.data import Inputs, gather
 from hyperslab.report.knobs import objects_table, published_table, requests_table, settings_table
 from hyperslab.report.model import Table
 from hyperslab.statistics import summarise
@@ -126,7 +126,12 @@ def report_data(**changes: Any) -> Any:
     table = rows()
     study = {**STUDY, "layouts": dict.fromkeys(LAYOUTS, {}), **changes.pop("study", {})}
     context = changes.pop("context", [CONTEXT])
-    return gather(study, table, summarise(table), context, {}, {"sites": []}, None, {}, [])
+    return gather(
+        Inputs(
+            study=study, measurements=table, summary=summarise(table), context=context, score={},
+            recommendation={"sites": []}, confirmation=None, figures={}, expected=[],
+        )
+    )  # fmt: skip
 
 
 def cells(table: Any) -> list[list[str]]:

@@ -9,6 +9,7 @@ from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs
 
 from hyperslab.report import format as fmt
 from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
 from hyperslab.statistics import compare, summarise
@@ -26,7 +27,7 @@ def check_of(page: Page, name: str) -> Any:
 
 def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
     given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
-    page = build_page(**given)
+    page = build_page(Inputs(**given))
     (row,) = page.overview.rows
     assert [cell.text for cell in row[:4]] == ["disk", "4x4x2", "4.00x faster", "2.00x faster"]
     assert row[1].note == "chunks of 4x4x2 (x, y, z; 0.0625 KiB), no filters"
@@ -76,7 +77,7 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
     ]
     study = meta()
     study["cases"]["spectra"]["states"] = ["cold", "warm"]
-    page = build_page(**inputs(main[~gone], None, context=context, study=study))
+    page = build_page(Inputs(**inputs(main[~gone], None, context=context, study=study)))
     missing = check_of(page, "Cells missing")
     assert missing.text == "1 of 18 planned cells have no result (disk 1)."
     assert texts(missing.details[0]) == [["disk", "auto", "spectra", "r1"]]
@@ -97,7 +98,7 @@ def test_a_disagreement_with_arithmetic_is_shown() -> None:
     main = measured(MAIN, "main")
     main.loc[main.layout == "auto", "index_predicted_bytes"] = 5
     main.loc[(main.layout == "auto") & (main["round"] == 0), "requested_bytes"] = 21
-    page = build_page(**inputs(main, None))
+    page = build_page(Inputs(**inputs(main, None)))
     check = check_of(page, "Computed and measured")
     assert check.tone == "bad"
     assert "6 of 18 files" in check.text
@@ -107,13 +108,13 @@ def test_a_disagreement_with_arithmetic_is_shown() -> None:
     assert verdicts == {"contiguous": ("yes", ""), "auto": ("no", "differ: index"), "4x4x2": ("yes", "")}
     # The order of insertion of a write case decides its index.
     written = build_page(
-        **inputs(main.assign(kind="write", requested_bytes=20), None, recommendation={}, score={})
+        Inputs(**inputs(main.assign(kind="write", requested_bytes=20), None, recommendation={}, score={}))
     )
     assert check_of(written, "Computed and measured").tone == "good"
 
 
 def test_under_three_rounds_there_is_no_interval() -> None:
-    page = build_page(**inputs(measured(MAIN, "main", rounds=2), None))
+    page = build_page(Inputs(**inputs(measured(MAIN, "main", rounds=2), None)))
     row = page.overview.rows[0]
     assert (row[2].text, row[2].note, row[6].text) == ("8.00x faster", "no interval", "unknown")
     assert any("under 3 rounds" in text for text in page.answers[0].warnings)
@@ -122,7 +123,7 @@ def test_under_three_rounds_there_is_no_interval() -> None:
 def test_a_site_without_results_does_not_break_it() -> None:
     given = inputs(measured(MAIN, "main"), None)
     given["expected"].append(("far", "auto", "slices", "r0"))
-    page = build_page(**given)
+    page = build_page(Inputs(**given))
     assert [row[0].text for row in page.overview.rows] == ["disk", "far"]
     assert page.overview.rows[1][1].text == "no recommendation"
     assert page.sites[1].text == "There are no valid results of this site."
@@ -135,7 +136,7 @@ def test_a_site_without_results_does_not_break_it() -> None:
         "measurements": empty,
         "summary": summarise(empty),
     }
-    html = render(build_page(**{**given, **nothing}))
+    html = render(build_page(Inputs(**{**given, **nothing})))
     assert "19 of 19 planned cells have no result" in html
     assert_self_contained(html)
 
@@ -149,6 +150,6 @@ def test_a_reason_for_no_recommendation_is_given() -> None:
         "ranking": [],
         "left_out": {},
     }
-    page = build_page(**{**given, "recommendation": {"sites": [site]}})
+    page = build_page(Inputs(**{**given, "recommendation": {"sites": [site]}}))
     assert page.overview.rows[0][1].note == "no layout has a small file"
     assert "no layout has a small file." in render(page)

@@ -23,6 +23,7 @@ from report_samples import (
 
 from hyperslab.report import format as fmt
 from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
 from hyperslab.report.meta import study_meta
 from hyperslab.report.method import SUMMARY_COLUMNS
 from hyperslab.report.model import table
@@ -54,7 +55,7 @@ def test_hostile_names_are_escaped_everywhere(tmp_path: Path) -> None:
     figure.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
     absent = tmp_path / "gone.svg"
     given["figures"] = {"disk": [(f"session-{HOSTILE}", HOSTILE, figure), ("sizes", HOSTILE, absent)]}
-    page = build_page(**given)
+    page = build_page(Inputs(**given))
     html = render(page)
     assert_self_contained(html)
     assert "<script" not in html

@@ -15,6 +15,7 @@ from simulated_studies import study
 
 from hyperslab import limits, throttling
 from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
 from hyperslab.scoring import absolute_score
 from hyperslab.statistics import bursts, compare, summarise
 from hyperslab.throttling import Limiter, recorded
@@ -147,7 +148,7 @@ def check_of(each: float, *throttles: Any) -> Any:
     """The report's check of a study whose repeats take `each` seconds at the limit; a context a throttle."""
     table = measured(MAIN, "main").assign(throttled_s=each)
     contexts = [{**CONTEXT, "throttle": throttle} for throttle in throttles]
-    page = build_page(**inputs(table, None, context=contexts))
+    page = build_page(Inputs(**inputs(table, None, context=contexts)))
     return next(check for check in page.checks if check.name == "Throttled sites")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.figures import caption
-from hyperslab.report.build import FigureFile, build_page
+from hyperslab.report.build import build_page
+from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
 from hyperslab.tables import read_summary
 
@@ -33,22 +34,20 @@ def main(job: Any) -> None:
     def read(path: str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
-    page = build_page(
-        job.params.study,
-        pd.read_parquet(inputs.measurements),
-        read_summary(inputs.summary),
-        [entry for file in inputs.context for entry in read(file)],
-        read(inputs.score),
-        read(inputs.recommendation),
-        pd.read_parquet(inputs.confirmation) if inputs.get("confirmation") else None,
-        figures_by_site(list(inputs.get("figures", []))),
-        [
-            *map(tuple, job.params.wanted),
-            *confirming(read(inputs.confirming) if inputs.get("confirming") else {}),
-        ],
-        read(inputs.claims) if inputs.get("claims") else None,
+    again = read(inputs.confirming) if inputs.get("confirming") else {}
+    given = Inputs(
+        study=job.params.study,
+        measurements=pd.read_parquet(inputs.measurements),
+        summary=read_summary(inputs.summary),
+        context=[entry for file in inputs.context for entry in read(file)],
+        score=read(inputs.score),
+        recommendation=read(inputs.recommendation),
+        confirmation=pd.read_parquet(inputs.confirmation) if inputs.get("confirmation") else None,
+        figures=figures_by_site(list(inputs.get("figures", []))),
+        expected=[*map(tuple, job.params.wanted), *confirming(again)],
+        claims=read(inputs.claims) if inputs.get("claims") else None,
     )
-    Path(job.output[0]).write_text(render(page), encoding="utf-8")
+    Path(job.output[0]).write_text(render(build_page(given)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
 
 from hyperslab.claims.page import Place
 from hyperslab.claims.page import rows as claim_rows
@@ -14,17 +11,15 @@ from hyperslab.report import format as fmt
 from hyperslab.report.answer import overview, site_answer
 from hyperslab.report.checks import checks
 from hyperslab.report.context import context_tables
-from hyperslab.report.data import Data, PlannedCell, gather
+from hyperslab.report.data import Data, FigureFile, Inputs, gather
 from hyperslab.report.knobs import objects_table, published_table, requests_table
-from hyperslab.report.meta import Meta, case_title
+from hyperslab.report.meta import case_title
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.teams import parallel_table, speedup_table
 
-# name, caption, file: figures are named "session-<case>", "ramp-<case>", "grid-<case>", or as in BLOCKS.
-FigureFile = tuple[str, str, str | Path]
 PER_CASE = ("session", "ramp", "grid")
 BLOCKS = {
     "sizes": ("File size", size_table),
@@ -42,30 +37,12 @@ BLOCKS = {
 BESIDE = {"sizes": ("ratios",)}
 
 
-def build_page(
-    study: Meta,
-    measurements: pd.DataFrame,
-    summary: pd.DataFrame,
-    context: Sequence[Mapping[str, Any]],
-    score: Mapping[str, Any],
-    recommendation: Mapping[str, Any],
-    confirmation: pd.DataFrame | None,
-    figures: Mapping[str, Sequence[FigureFile]],
-    expected: Iterable[PlannedCell],
-    claims: Mapping[str, Any] | None = None,
-) -> Page:
+def build_page(given: Inputs) -> Page:
     """The page of one study.
 
-    `study` is `study_meta` of it; `measurements` one row a repeat, stale rows included; `summary` the summary
-    of its main rounds; `context`, `score` and `recommendation` the content of the JSON files; `confirmation`
-    the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per site the name,
-    caption and file of each figure, in order; `expected` every planned cell as (site, layout, case, round),
-    rounds written r0 or c0; `claims` the content of claims.json. What is missing is said on the page: no
-    site, figure or cell has to have results.
+    What is missing is said on the page: no site, figure or cell has to have results.
     """
-    data = gather(
-        study, measurements, summary, context, score, recommendation, confirmation, figures, expected
-    )
+    data, study, figures, claims = gather(given), given.study, given.figures, given.claims
     at_a_glance, note = overview(data)
     sites = [
         _site(data, site, f"site-{number}", figures.get(site, ()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,31 @@ from hyperslab.tables import COLUMNS
 PlannedCell = tuple[str, str, str, str]
 CELL = ["site", "layout", "case", "phase", "round"]
 NAMES = [key for key in KEYS if key != "round"]
+
+
+# name, caption, file: figures are named "session-<case>", "ramp-<case>", "grid-<case>", or after a block.
+FigureFile = tuple[str, str, str | Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a page is made from: `study_meta` of the study, its tables, and what its JSON files hold.
+
+    `measurements` are one row a repeat, stale rows included; `summary` is that of the main rounds;
+    `confirmation` the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per
+    site, in order; `expected` every planned cell; `claims` the content of claims.json.
+    """
+
+    study: Meta
+    measurements: pd.DataFrame
+    summary: pd.DataFrame
+    context: Sequence[Mapping[str, Any]]
+    score: Mapping[str, Any]
+    recommendation: Mapping[str, Any]
+    confirmation: pd.DataFrame | None
+    figures: Mapping[str, Sequence[FigureFile]]
+    expected: Sequence[PlannedCell]
+    claims: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,42 +80,35 @@ class Data:
         ]
 
 
-def gather(
-    study: Meta,
-    measurements: pd.DataFrame,
-    summary: pd.DataFrame,
-    context: Sequence[Mapping[str, Any]],
-    score: Mapping[str, Any],
-    recommendation: Mapping[str, Any],
-    confirmation: pd.DataFrame | None,
-    figures: Mapping[str, Any],
-    expected: Iterable[PlannedCell],
-) -> Data:
+def gather(given: Inputs) -> Data:
     """The tables as `Data`; sites in the order in which plan, figures and results name them."""
+    confirmation = given.confirmation
     # A table made before a column was added has none of it.
-    rows = _with_names(measurements.reindex(columns=list(COLUMNS)))
+    rows = _with_names(given.measurements.reindex(columns=list(COLUMNS)))
     rows = rows[rows["phase"] == "main"] if confirmation is not None else rows
     if confirmation is not None and len(confirmation):
         again = _with_names(confirmation)
         rows = pd.concat([rows, again[again["phase"] == "confirm"]], ignore_index=True)
     fresh = rows[~rows["stale"].astype(bool)]
-    cells = [(str(site), str(layout), str(case), str(round_)) for site, layout, case, round_ in expected]
+    cells = [
+        (str(site), str(layout), str(case), str(round_)) for site, layout, case, round_ in given.expected
+    ]
     named = (
         [cell[0] for cell in cells]
-        + list(figures)
+        + list(given.figures)
         + list(rows["site"])
-        + [entry["site"] for entry in context]
+        + [entry["site"] for entry in given.context]
     )
-    summary = _with_names(summary)
+    summary = _with_names(given.summary)
     return Data(
-        study,
+        given.study,
         rows,
         fresh,
         summary[summary["phase"] == "main"],
         summarise(fresh[fresh["phase"] == "confirm"]),
-        context,
-        score,
-        recommendation,
+        given.context,
+        given.score,
+        given.recommendation,
         cells,
         list(dict.fromkeys(str(name) for name in named)),
     )
