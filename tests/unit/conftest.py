@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import hyperslab
 from hyperslab.machine import describe_file_system
 
 # A deadline for each example would fail tests where other jobs take the processor.
@@ -49,3 +50,12 @@ def memory(require: Callable[[str | None], None]) -> Iterator[Path]:
         yield from found
         return
     require("no file system in memory at /dev/shm")
+
+
+@pytest.fixture
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of other users and tests on this node neither wait for these nor hold them up."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))

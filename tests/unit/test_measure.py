@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 from samples import CELL, STATES, file_specification, read_cell, write_cell
 
-import hyperslab
 from hyperslab import PROTOCOL, cases
 from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
@@ -34,20 +33,12 @@ from hyperslab.roots import MARKER
 from hyperslab.specification import text
 from hyperslab.values import open_values
 
+pytestmark = pytest.mark.usefixtures("own_locks")
 Spec = dict[str, Any]
 SECONDS = 60
 
 
 # ---- running the two programs
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs of other users and tests on this node neither wait for these nor hold them up."""
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
 
 
 @contextmanager

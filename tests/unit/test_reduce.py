@@ -18,7 +18,6 @@ import pytest
 from samples import file_specification, values_of
 from test_workers import alive, wait_until
 
-import hyperslab
 from hyperslab import cases, pagecache, reductions
 from hyperslab.cases import Context, Outcome, VerificationError, reduce
 from hyperslab.formats.hdf5 import FORMAT
@@ -30,6 +29,7 @@ from hyperslab.selections import Box
 from hyperslab.shares import Processes, Share
 from hyperslab.specification import text
 
+pytestmark = pytest.mark.usefixtures("own_locks")
 Spec = dict[str, Any]
 SHAPE = (10, 12, 3000)
 GZIP = ({"name": "gzip", "level": 1},)
@@ -247,15 +247,6 @@ def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
 
 
 # ---- in the program that measures
-
-
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs of other users and tests on this node neither wait for these nor hold them up."""
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
 
 
 @pytest.fixture
