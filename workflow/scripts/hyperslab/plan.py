@@ -255,6 +255,10 @@ class Plan(Inventory):
         """The caption of a figure."""
         return figures.caption(figure)
 
+    def group(self, name: str) -> str | None:
+        """The group of jobs that become one on the cluster; none here: planning sums over groups."""
+        return None if self.aggregate_here else name
+
     def shell_prefix(self, scripts: Path, deployed: bool) -> str:
         """What every shell command starts with: strict, with the package and the right interpreter in reach.
 
