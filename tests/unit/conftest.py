@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from samples import prepared
 
 from hyperslab.machine import describe_file_system
 
@@ -49,3 +50,10 @@ def memory(require: Callable[[str | None], None]) -> Iterator[Path]:
         yield from found
         return
     require("no file system in memory at /dev/shm")
+
+
+@pytest.fixture
+def root(memory: Path) -> Iterator[Path]:
+    """A root for test files in memory."""
+    with prepared(memory) as root:
+        yield root

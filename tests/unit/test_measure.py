@@ -13,14 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from samples import CELL, STATES, file_specification, read_cell, write_cell
+from samples import CELL, STATES, file_specification, prepared, read_cell, write_cell
 
 import hyperslab
 from hyperslab import PROTOCOL, cases
@@ -28,7 +28,7 @@ from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.generate import NOTE, generate
 from hyperslab.locks import ROOT_LOCK
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.probes import PROBE_FILE
 from hyperslab.records import read_record, write_record
 from hyperslab.roots import MARKER
 from hyperslab.specification import text
@@ -48,17 +48,6 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
-
-
-@contextmanager
-def prepared(where: Path) -> Iterator[Path]:
-    """A new root below `where` with a probe file, whose blocks need not be there."""
-    with tempfile.TemporaryDirectory(prefix="root-", dir=where) as name:
-        root = Path(name)
-        (root / MARKER).touch()
-        with (root / PROBE_FILE).open("wb") as file:
-            file.truncate(PROBE_BYTES)
-        yield root
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ import hyperslab
 from hyperslab import cases, pagecache, reductions
 from hyperslab.cases import Context, Outcome, VerificationError, reduce
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.records import read_record
 from hyperslab.reductions import Moments
-from hyperslab.roots import MARKER
 from hyperslab.selections import Box
 from hyperslab.shares import Processes, Share
 from hyperslab.specification import text
@@ -256,15 +253,6 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
-
-
-@pytest.fixture
-def root(memory: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="root-", dir=memory) as name:
-        (Path(name) / MARKER).touch()
-        with (Path(name) / PROBE_FILE).open("wb") as file:
-            file.truncate(PROBE_BYTES)
-        yield Path(name)
 
 
 def command(spec: Spec, root: Path, record: Path) -> list[str]:
