@@ -24,7 +24,7 @@ from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.mpi import environment, launch
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
 Spec = dict[str, Any]
 RANKS = 2
 STATES = {"write": 2, "cold": 2, "warm": 1}
