@@ -43,6 +43,8 @@ glusterfs   two bricks, files cut into shards of 4 MiB; adds the address 10.77.0
 cephfs      a monitor, a manager, a metadata server and two OSDs of 1 GiB; new files are striped over both
 
 `up` prints a fragment for config/sites.yaml and keeps it in DIR/sites.yaml. Needs root and /dev/fuse.
+
+Debian's packages
 """
 
 
@@ -155,7 +157,8 @@ def perform(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    line = CommandLine(__file__, __doc__, EXPLANATION)
+    packages = (f"  {kind:<12}{' '.join(needed.values())}\n" for kind, needed in PACKAGES.items())
+    line = CommandLine(__file__, __doc__, EXPLANATION + "".join(packages))
     up = line.action("up", "start and mount file systems")
     up.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     line.action("down", "unmount and remove all that up made (safe to repeat)")
