@@ -39,6 +39,10 @@ shell.prefix(PLAN.shell_prefix(SCRIPTS, deployed=bool(workflow.deployment_settin
 PLAN.settle(workflow)
 
 
+# With --sdm apptainer every rule runs in this image.
+container: config["container"]
+
+
 wildcard_constraints:
     study=r"[^/]+",
     site=r"[^/]+",

@@ -8,6 +8,7 @@ for site in PLAN.submitted:
         input:
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
             environments=lambda wildcards: ancient(PLAN.environments(wildcards.study)),
+            ranks=lambda wildcards: ancient(RANKS_ENVIRONMENT if PLAN.has_ranks(wildcards.study) else []),
         output:
             f"results/{{study}}/batches/{site['name']}/{{batch}}.json",
         log:

@@ -40,3 +40,10 @@ def require() -> Callable[[str | None], None]:
             pytest.skip(reason)
 
     return check
+
+
+@pytest.fixture
+def any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open MPI starts ranks of root, and more of them than there are processors, only where it is told to."""
+    for name in ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"):
+        monkeypatch.setenv(f"OMPI_{name}", "1")

@@ -1,10 +1,15 @@
-"""Small specifications that several tests share."""
+"""Small specifications, and roots for test files, that several tests share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.roots import MARKER
 from hyperslab.values import MixedIndices
 
 AXES = "vwxyz"
@@ -63,3 +68,14 @@ def write_cell(spec: dict[str, Any], strategy: str, repeats: int, block: Any = N
 SHAPE = (20, 24, 800)
 STATES = {"cold": 4, "warm": 5, "session": 6}
 CELL = read_cell(file_specification(SHAPE, (4, 4, 128)), (5, 5, 100), STATES)
+
+
+@contextmanager
+def prepared(where: Path) -> Iterator[Path]:
+    """A new root below `where` with a probe file, whose blocks need not be there."""
+    with tempfile.TemporaryDirectory(prefix="root-", dir=where) as name:
+        root = Path(name)
+        (root / MARKER).touch()
+        with (root / PROBE_FILE).open("wb") as file:
+            file.truncate(PROBE_BYTES)
+        yield root

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from samples import prepared
 
 import hyperslab
 from hyperslab.machine import describe_file_system
@@ -59,3 +60,10 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+
+
+@pytest.fixture
+def root(memory: Path) -> Iterator[Path]:
+    """A root for test files in memory."""
+    with prepared(memory) as root:
+        yield root

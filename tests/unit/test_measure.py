@@ -10,24 +10,23 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from samples import CELL, STATES, file_specification, read_cell, write_cell
+from samples import CELL, STATES, file_specification, prepared, read_cell, write_cell
 
 from hyperslab import PROTOCOL, cases
 from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.generate import NOTE, generate
 from hyperslab.locks import ROOT_LOCK
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.probes import PROBE_FILE
 from hyperslab.records import read_record, write_record
 from hyperslab.roots import MARKER
 from hyperslab.specification import text
@@ -39,17 +38,6 @@ SECONDS = 60
 
 
 # ---- running the two programs
-
-
-@contextmanager
-def prepared(where: Path) -> Iterator[Path]:
-    """A new root below `where` with a probe file, whose blocks need not be there."""
-    with tempfile.TemporaryDirectory(prefix="root-", dir=where) as name:
-        root = Path(name)
-        (root / MARKER).touch()
-        with (root / PROBE_FILE).open("wb") as file:
-            file.truncate(PROBE_BYTES)
-        yield root
 
 
 @pytest.fixture

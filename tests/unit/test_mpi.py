@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,9 @@ from hyperslab import cases, formats
 from hyperslab.cases import Context, Outcome, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.mpi import environment, launch
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
-from hyperslab.roots import MARKER
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
 Spec = dict[str, Any]
 RANKS = 2
 STATES = {"write": 2, "cold": 2, "warm": 1}
@@ -44,6 +42,18 @@ def mpi(require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """`program(lines)`: what ranks run, which first do what these lines say."""
+
+    def replace(lines: str) -> None:
+        path = tmp_path / "ranks.py"
+        path.write_text(f"from hyperslab.mpi import program\n{lines}program.main()\n")
+        monkeypatch.setattr(launch, "PROGRAM", path)
+
+    return replace
 
 
 def by_ranks(spec: Spec, ranks: int = RANKS) -> Spec:
@@ -171,13 +181,11 @@ def test_chunks_with_a_filter_are_written_collectively(memory: Path) -> None:
 
 @pytest.mark.parametrize("api", ["posix", "file-per-process", "mpiio", "hdf5"])
 def test_a_file_that_changes_after_the_write_fails(
-    memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: str
+    memory: Path, program: Callable[[str], None], api: str
 ) -> None:
-    # A program of ranks that damages one byte between close and verification.
-    program = tmp_path / "ranks.py"
-    program.write_text(
-        "from pathlib import Path\n"
-        "from hyperslab.mpi import apis, program\n"
+    # One byte is damaged between close and verification.
+    program(
+        "from hyperslab.mpi import apis\n"
         f"api = apis.APIS[{api!r}]\n"
         "stored = api.stored\n"
         "def damaged(self, number):\n"
@@ -185,9 +193,7 @@ def test_a_file_that_changes_after_the_write_fails(
         "    found[-1] ^= 1\n"
         "    return found\n"
         "api.stored = damaged\n"
-        "program.main()\n"
     )
-    monkeypatch.setattr(launch, "PROGRAM", program)
     with pytest.raises(VerificationError, match="dataset . differs from what was written"):
         outcome_of(parallel_cell(api, False, True), memory)
 
@@ -211,21 +217,15 @@ def test_a_launcher_that_is_not_there_is_named(memory: Path) -> None:
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory, launcher="no-such-launcher -n 2")
 
 
-def test_a_rank_that_fails_ends_all_with_its_own_words(
-    memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = tmp_path / "ranks.py"
-    program.write_text(
+def test_a_rank_that_fails_ends_all_with_its_own_words(memory: Path, program: Callable[[str], None]) -> None:
+    program(
         "from hyperslab import reductions\n"
-        "from hyperslab.mpi import program\n"
         "from mpi4py import MPI\n"
         "def broken(*_):\n"
         "    raise OSError('a disk\\nis gone')\n"
         "if MPI.COMM_WORLD.Get_rank() == 1:\n"
         "    reductions.reduce_pieces = broken\n"
-        "program.main()\n"
     )
-    monkeypatch.setattr(launch, "PROGRAM", program)
     with pytest.raises(ChildProcessError, match="rank 1 of 2: OSError: a disk is gone"):
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
 
@@ -236,15 +236,6 @@ def test_where_ranks_cannot_be_had_the_reason_is_passed_on(
     monkeypatch.setattr(environment, "missing", lambda: "there is no MPI here")
     with pytest.raises(formats.Unavailable, match="there is no MPI here"):
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
-
-
-@pytest.fixture
-def root(memory: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="root-", dir=memory) as name:
-        (Path(name) / MARKER).touch()
-        with (Path(name) / PROBE_FILE).open("wb") as file:
-            file.truncate(PROBE_BYTES)
-        yield Path(name)
 
 
 def descendants(pid: int) -> set[int]:

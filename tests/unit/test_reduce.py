@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,8 @@ from test_workers import alive, wait_until
 from hyperslab import cases, pagecache, reductions
 from hyperslab.cases import Context, Outcome, VerificationError, reduce
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.records import read_record
 from hyperslab.reductions import Moments
-from hyperslab.roots import MARKER
 from hyperslab.selections import Box
 from hyperslab.shares import Processes, Share
 from hyperslab.specification import text
@@ -247,15 +243,6 @@ def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
 
 
 # ---- in the program that measures
-
-
-@pytest.fixture
-def root(memory: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="root-", dir=memory) as name:
-        (Path(name) / MARKER).touch()
-        with (Path(name) / PROBE_FILE).open("wb") as file:
-            file.truncate(PROBE_BYTES)
-        yield Path(name)
 
 
 def command(spec: Spec, root: Path, record: Path) -> list[str]:

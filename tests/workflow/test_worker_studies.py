@@ -118,6 +118,7 @@ def with_ranks(directory: Path) -> Clone:
 
 
 @pytest.mark.mpi
+@pytest.mark.usefixtures("any_launcher")
 def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[[str | None], None]) -> None:
     made = REPOSITORY / ".venv-mpi" / "made"
     said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"

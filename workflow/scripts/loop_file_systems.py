@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from file_system_command import CommandLine, LoopError
+
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 EXPLANATION = """\
 examples
@@ -32,10 +34,6 @@ cgroup (version 1, blkio; or version 2, io); a process that writes its id into c
 opens a file, gets at most so many bytes per second. Needs root. Sizes are bytes or end in K, M, G, T (powers
 of 1024).
 """
-
-
-class LoopError(Exception):
-    """What is wrong, in one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -255,41 +253,29 @@ def missing(*kinds: str) -> str | None:
     return None
 
 
-def arguments() -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, epilog=EXPLANATION, formatter_class=raw)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="up|throttle|down")
-    up = actions.add_parser("up", help="make and mount file systems")
-    up.add_argument("kinds", nargs="+", type=named_kind, metavar="[NAME=]KIND", help=", ".join(KINDS))
-    up.add_argument("--size", type=size, default=size("4G"), help="of each image, sparse (default 4G)")
-    throttle = actions.add_parser("throttle", help="limit one of them by a cgroup")
-    throttle.add_argument("name", help="as given to up")
-    throttle.add_argument("--read", type=size, help="bytes per second (default: no limit)")
-    throttle.add_argument("--write", type=size, help="bytes per second (default: no limit)")
-    down = actions.add_parser("down", help="unmount and remove all that up made (safe to repeat)")
-    for action in (up, throttle, down):
-        action.add_argument("--dir", type=Path, required=True, help="directory that holds everything")
-    return parser.parse_args()
+def perform(options: argparse.Namespace) -> None:
+    """Do what was asked for; raises LoopError."""
+    loops = Loops(options.dir)
+    if options.action == "up":
+        loops.up(options.kinds, options.size)
+        print(loops.sites(), end="")
+    elif options.action == "throttle":
+        print(loops.throttle(options.name, options.read, options.write))
+    else:
+        loops.down(list(loops.mounted))
 
 
 def main() -> int:
-    options = arguments()
-    try:
-        problem = missing()
-        if problem:
-            raise LoopError(problem)
-        loops = Loops(options.dir.resolve())
-        if options.action == "up":
-            loops.up(options.kinds, options.size)
-            print(loops.sites(), end="")
-        elif options.action == "throttle":
-            print(loops.throttle(options.name, options.read, options.write))
-        else:
-            loops.down(list(loops.mounted))
-    except (LoopError, OSError) as error:
-        print(f"loop_file_systems.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+    line = CommandLine(__file__, __doc__, EXPLANATION)
+    up = line.action("up", "make and mount file systems")
+    up.add_argument("kinds", nargs="+", type=named_kind, metavar="[NAME=]KIND", help=", ".join(KINDS))
+    up.add_argument("--size", type=size, default=size("4G"), help="of each image, sparse (default 4G)")
+    throttle = line.action("throttle", "limit one of them by a cgroup")
+    throttle.add_argument("name", help="as given to up")
+    throttle.add_argument("--read", type=size, help="bytes per second (default: no limit)")
+    throttle.add_argument("--write", type=size, help="bytes per second (default: no limit)")
+    line.action("down", "unmount and remove all that up made (safe to repeat)")
+    return line.run(missing, perform)
 
 
 if __name__ == "__main__":

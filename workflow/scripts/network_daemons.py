@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from file_system_command import LoopError
 from hyperslab.mounts import mount_of
-from loop_file_systems import LoopError, run
+from loop_file_systems import run
 
 # Debian's package of each command that a kind needs.
 PACKAGES: dict[str, dict[str, str]] = {

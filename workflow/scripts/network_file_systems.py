@@ -17,7 +17,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from loop_file_systems import LoopError, run
+from file_system_command import CommandLine, LoopError
+from loop_file_systems import run
 from network_daemons import (
     GLUSTER_ADDRESS,
     KINDS,
@@ -42,6 +43,8 @@ glusterfs   two bricks, files cut into shards of 4 MiB; adds the address 10.77.0
 cephfs      a monitor, a manager, a metadata server and two OSDs of 1 GiB; new files are striped over both
 
 `up` prints a fragment for config/sites.yaml and keeps it in DIR/sites.yaml. Needs root and /dev/fuse.
+
+Debian's packages
 """
 
 
@@ -143,29 +146,23 @@ def missing(*kinds: str) -> str | None:
     return None
 
 
+def perform(options: argparse.Namespace) -> None:
+    """Do what was asked for; raises LoopError."""
+    network = Network(options.dir)
+    if options.action == "up":
+        network.up(options.kinds)
+        print(network.sites(), end="")
+    else:
+        network.down(list(network.made))
+
+
 def main() -> int:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, epilog=EXPLANATION, formatter_class=raw)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="up|down")
-    up = actions.add_parser("up", help="start and mount file systems")
+    packages = (f"  {kind:<12}{' '.join(needed.values())}\n" for kind, needed in PACKAGES.items())
+    line = CommandLine(__file__, __doc__, EXPLANATION + "".join(packages))
+    up = line.action("up", "start and mount file systems")
     up.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    down = actions.add_parser("down", help="unmount and remove all that up made (safe to repeat)")
-    for action in (up, down):
-        action.add_argument("--dir", type=Path, required=True, help="directory that holds everything")
-    options = parser.parse_args()
-    try:
-        if problem := missing():
-            raise LoopError(problem)
-        network = Network(options.dir.resolve())
-        if options.action == "up":
-            network.up(options.kinds)
-            print(network.sites(), end="")
-        else:
-            network.down(list(network.made))
-    except (LoopError, OSError) as error:
-        print(f"network_file_systems.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+    line.action("down", "unmount and remove all that up made (safe to repeat)")
+    return line.run(missing, perform)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab import chunks as arithmetic
+from hyperslab.case_kinds import MAKE_THEIR_FILE
 from hyperslab.study import LoadedStudy
 
 # What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
@@ -14,6 +15,7 @@ WRITE_BYTES_PER_S = 200e6
 READ_BYTES_PER_S = 400e6
 SECONDS_A_CHUNK = 50e-6
 SECONDS_A_REPEAT = 0.005
+SECONDS_A_VALUE = 6e-9
 SECONDS_A_CELL = 2.0
 
 
@@ -26,7 +28,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         size += arithmetic.padding_bytes(shape, stored["chunks"], itemsize)
     writing = size / WRITE_BYTES_PER_S
     repeats: int = sum(asked["repeats"].values())
-    if asked["kind"] != "read":
+    if asked["kind"] in MAKE_THEIR_FILE:
         # Each repeat also writes a plain reference, and the last one is read back.
         return SECONDS_A_CELL + (2 * repeats + 1) * writing + size / READ_BYTES_PER_S
     extent = asked["extent"]
@@ -38,7 +40,12 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         touched = math.prod(extent[:-1])
         volume = min(size, math.prod(extent) * itemsize + touched * 2**16)
     one: float = SECONDS_A_REPEAT + touched * SECONDS_A_CHUNK + volume / READ_BYTES_PER_S
-    return SECONDS_A_CELL + writing + repeats * one
+    if asked["kind"] != "reduce":
+        return SECONDS_A_CELL + writing + repeats * one
+    one += math.prod(extent) * SECONDS_A_VALUE
+    # The truth of every plane is made once.
+    truth: float = math.prod(shape) * SECONDS_A_VALUE
+    return SECONDS_A_CELL + writing + truth + repeats * one
 
 
 def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:

@@ -310,6 +310,10 @@ class Plan(Inventory):
         """Those of all releases that a study names: a batch's node may have no way to a package index."""
         return needs.environments(self.study(study).layouts.values())
 
+    def has_ranks(self, study: str) -> bool:
+        """Whether a study has cases of MPI ranks."""
+        return any(case.get("by") == "ranks" for case in self.study(study).cases.values())
+
     def ranks(self, wildcards: Any) -> int:
         """MPI ranks of a case of ranks."""
         return int(self.study(wildcards.study).cases[wildcards.case]["workers"])

@@ -54,6 +54,7 @@ COLUMNS: dict[str, str] = {
     "requested_writes": "write calls of the library (syscw)",
     "processes": "worker processes or MPI ranks that did the operation together; empty for a single process",
     "physical_cores": "physical cores within their reach",
+    "in_force": "what HDF5 says its last call was, and hints to MPI-IO as read back (parallel cases)",
     "resident_before": "share of the file in the page cache before the operation, 0 to 1",
     "resident_after": "share of the file in the page cache after the operation, 0 to 1",
     "free_list_bytes": "bytes that the library's free lists held after the operation (objects)",
@@ -108,7 +109,7 @@ FILE_COLUMNS = (
 )  # fmt: skip
 TEXT = {
     "study", "site", "layout", "case", "kind", "phase", "state", "chunk_shape", "filters", "writer", "node",
-    "writer_node", "boot_id",
+    "writer_node", "boot_id", "in_force",
 }  # fmt: skip
 WHOLE = {"round", "repeat"}
 # Settings of a file that the context names; each as the file says it.

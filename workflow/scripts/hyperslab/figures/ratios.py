@@ -15,8 +15,7 @@ COLUMNS = ["ratio_raw", "ratio_padded", "error_max"]
 
 def ratios(view: View) -> pd.DataFrame:
     """Layouts x `COLUMNS`, of the files with the whole array: median ratios, and the largest error of any."""
-    whole = {name for name, case in view.study["cases"].items() if case["shape"] == view.study["shape"]}
-    rows = view.measurements[view.measurements["case"].isin(whole)]
+    rows = view.of_whole_arrays()
     rows = rows[rows["ratio_raw"].notna()]
     table: pd.DataFrame = rows.groupby("layout", observed=True).agg(
         {"ratio_raw": "median", "ratio_padded": "median", "error_max": "max"}

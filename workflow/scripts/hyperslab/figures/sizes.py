@@ -29,8 +29,7 @@ def files(view: View) -> pd.DataFrame:
     The index of a file that a write case made is not computed (NaN): it depends on the order in which the
     strategy inserts chunks.
     """
-    whole = {name for name, case in view.study["cases"].items() if case["shape"] == view.study["shape"]}
-    rows = view.measurements[view.measurements["case"].isin(whole)]
+    rows = view.of_whole_arrays()
     written = ~rows["kind"].isin(GENERATED)
     rows = rows.assign(index_predicted_bytes=rows["index_predicted_bytes"].mask(written), second=written)
     rows = rows.sort_values("second", kind="stable")

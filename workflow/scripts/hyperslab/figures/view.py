@@ -91,6 +91,11 @@ class View:
         rows = self.measurements
         return rows[(rows["case"] == case) & (rows["state"] == state)]
 
+    def of_whole_arrays(self) -> pd.DataFrame:
+        """The repeats whose test file holds the whole array."""
+        whole = {name for name, case in self.study["cases"].items() if case["shape"] == self.study["shape"]}
+        return self.measurements[self.measurements["case"].isin(whole)]
+
     def over_rounds(self, rows: pd.DataFrame) -> str:
         """How medians are pooled over the rounds in `rows`."""
         rounds = rows["round"].nunique()

@@ -95,8 +95,9 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
             asked = here["asked_bytes"].median()
             ranks = Cell(str(case["workers"]), "beyond the physical cores" if case["workers"] > cores else "")
             calls = here["write_s"].median()
+            access = Cell(_access(case), next(iter(here["in_force"]), ""))
             body.append([
-                _access(case), API_NAMES[case["parallel"]["api"]], ranks, layout, fmt.megabytes(asked),
+                access, API_NAMES[case["parallel"]["api"]], ranks, layout, fmt.megabytes(asked),
                 _rate(own, name, "write", asked), Cell(_per_second(asked, calls)),
                 *(_rate(own, name, state, asked) for state in states),
                 *(_mpiio(own, cases, name, state) for state in ("write", *states[:1])),
