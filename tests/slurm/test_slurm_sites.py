@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import yaml
 from clones import TINY, Clone, make_clone
-from faulty import SECONDS, STUDY, catch, half_records, left_behind, snapshot, wait_for
+from faulty import STUDY, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
 from slurm_clones import NODES, SOON, make_slurm_clone, queue, short_lived_cluster
@@ -208,21 +208,22 @@ def test_batches_side_by_side_and_disks_of_nodes(cluster: Cluster, tmp_path: Pat
     assert planned.count("in 2 Slurm jobs of at most 30 min") == 2
     assert "in 1 Slurm job of at most 30 min" in planned
 
-    process = clone.start(tmp_path / "printed.log", *SOON, *targets)
-    # While one batch stands still in the middle of a measurement, the other goes on.
-    caught = catch("measure", shared)
-    waits = Path(f"/proc/{caught.pid}/environ").read_bytes().split(b"SLURMD_NODENAME=")[1].split(b"\0")[0]
     cells = clone.directory / "results/spread/cells/wide"
 
     def node_of(record: Path) -> str:
         return str(json.loads(record.read_text(encoding="utf-8"))["machine"]["node"])
 
-    def other_goes_on() -> bool:
-        return any(node_of(record) != waits.decode() for record in cells.glob("*/*.json"))
+    def goes_on_without(node: str) -> bool:
+        return any(node_of(record) != node for record in cells.glob("*/*.json"))
 
-    wait_for(other_goes_on, "a record of the other batch", pause=0.2)
-    caught.send(signal.SIGCONT)
-    assert process.wait(SECONDS) == 0, (tmp_path / "printed.log").read_text(encoding="utf-8")[-4000:]
+    with clone.running(*SOON, *targets) as process:
+        # While one batch stands still in the middle of a measurement, the other goes on.
+        caught = catch("measure", shared)
+        environment = Path(f"/proc/{caught.pid}/environ").read_bytes()
+        waits = environment.split(b"SLURMD_NODENAME=")[1].split(b"\0")[0].decode()
+        wait_for(lambda: goes_on_without(waits), "a record of the other batch", pause=0.2)
+        caught.send(signal.SIGCONT)
+    assert process.returncode == 0, clone.log(*targets).read_text(encoding="utf-8")[-4000:]
 
     table = measurements(clone, "spread")
     nodes = table.groupby("site")["node"].agg(set)
@@ -256,12 +257,11 @@ def test_two_runs_at_once_do_not_disturb_each_other(cluster: Cluster, tmp_path: 
     )
     clone.write_study("one", {**STUDY, "sites": ["a", "c"]})
     clone.write_study("two", {**STUDY, "sites": ["b", "c"]})
-    runs = {
-        study: clone.start(tmp_path / f"{study}.log", *SOON, f"results/{study}/summary.csv")
-        for study in ("one", "two")
-    }
-    for study, process in runs.items():
-        assert process.wait(SECONDS) == 0, (tmp_path / f"{study}.log").read_text(encoding="utf-8")[-4000:]
+    commands = [(*SOON, f"results/{study}/summary.csv") for study in ("one", "two")]
+    with clone.running(*commands[0]) as first, clone.running(*commands[1]) as second:
+        pass
+    for process, command in zip((first, second), commands, strict=True):
+        assert process.returncode == 0, clone.log(*command).read_text(encoding="utf-8")[-4000:]
 
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for path in (clone.directory / "results").glob("*/cells/*/*/*.json"):
