@@ -19,7 +19,7 @@ rule figure:
     log:
         "results/{study}/logs/figures/{site}/{figure}.log",
     group:
-        "report"
+        PLAN.group("report")
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
@@ -43,7 +43,7 @@ rule report:
     log:
         "results/{study}/logs/report.log",
     group:
-        "report"
+        PLAN.group("report")
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"

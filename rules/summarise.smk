@@ -12,7 +12,7 @@ rule summarise:
     log:
         "results/{study}/logs/summarise.log",
     group:
-        "tables"
+        PLAN.group("tables")
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
@@ -32,7 +32,7 @@ rule score:
     log:
         "results/{study}/logs/score.log",
     group:
-        "tables"
+        PLAN.group("tables")
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
@@ -51,7 +51,7 @@ rule recommend:
     log:
         "results/{study}/logs/recommend.log",
     group:
-        "tables"
+        PLAN.group("tables")
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"

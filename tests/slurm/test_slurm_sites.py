@@ -34,6 +34,7 @@ QUICK: dict[str, Any] = {
 CELLS = 12
 REPORT = "results/quick/report.html"
 SUMMARY = "results/quick/summary.csv"
+SUBMITTED = "has been submitted with SLURM jobid"
 # What must be the same wherever a cell is measured.
 COUNTED = [
     "asked_bytes", "chunks_touched", "chunk_bytes", "requested_predicted_bytes", "file_bytes", "data_bytes",
@@ -95,6 +96,8 @@ def test_a_study_goes_through_the_cluster_to_its_report(
 ) -> None:
     clone, printed = measured
     assert (clone.directory / REPORT).exists()
+    # The batch: tables, figures and report are made on the submit host.
+    assert printed.count(SUBMITTED) == 1
     assert "site disk is left out (this is the login node; --config local=true measures on it)" in printed
     assert re.search(rf"hyperslab: \d+ of {CELLS} records present", printed)
     table = measurements(clone)
@@ -174,7 +177,7 @@ def test_a_deleted_and_a_named_cell_are_measured_again_alone_and_tables_are_a_jo
     assert changed == {f"quick/cells/node/{cell}.json" for cell in ("auto/slices.r1", "4x4x64/write.r2")}
     assert now.keys() == before.keys()
     # The batch and the tables.
-    assert printed.count("has been submitted with SLURM jobid") == 2
+    assert printed.count(SUBMITTED) == 2
 
 
 # ---- several nodes

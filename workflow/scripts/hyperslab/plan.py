@@ -251,6 +251,10 @@ class Plan(Inventory):
             inputs["context"].append(f"{here}/confirmation-context.json")
         return inputs
 
+    def group(self, name: str) -> str | None:
+        """The group of rules whose jobs Slurm gets as one; none here, for no grouped rule is a local one."""
+        return None if self.aggregate_here else name
+
     def caption(self, figure: str) -> str:
         """The caption of a figure."""
         return figures.caption(figure)
