@@ -73,7 +73,8 @@ class Clone:
         """
         with self.log(*arguments).open("w", encoding="utf-8") as printed:
             process = subprocess.Popen(
-                self.command(*arguments),
+                # Whoever runs the tests in the background may have them ignore Ctrl-C.
+                ["env", "--default-signal=INT", *self.command(*arguments)],
                 cwd=self.directory,
                 env={**os.environ, "NO_COLOR": "1"},
                 stdout=printed,
