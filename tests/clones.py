@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = ("Snakefile", "rules", "config", "workflow", "envs", "profiles")
+# Far more than a run of a tiny study takes on a machine at rest.
+LONGEST_SECONDS = 900.0
 
 TINY: dict[str, Any] = {
     "title": "A tiny study",
@@ -48,7 +53,7 @@ class Clone:
         """`snakemake --profile … …`."""
         return [sys.executable, "-m", "snakemake", "--profile", self.profile, *arguments]
 
-    def run(self, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = LONGEST_SECONDS) -> subprocess.CompletedProcess[str]:
         """Snakemake in the clone, until it ends."""
         return subprocess.run(
             self.command(*arguments),
@@ -60,11 +65,16 @@ class Clone:
             check=False,
         )
 
-    def start(self, log: Path, *arguments: str) -> subprocess.Popen[str]:
-        """Snakemake in the clone, in a process group of its own, not waited for; it prints to `log`."""
-        with log.open("w", encoding="utf-8") as printed:
-            return subprocess.Popen(
-                self.command(*arguments),
+    @contextlib.contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Snakemake in the clone, in a process group of its own; when the with block ends, it has ended.
+
+        It prints to `log(*arguments)`.
+        """
+        with self.log(*arguments).open("w", encoding="utf-8") as printed:
+            process = subprocess.Popen(
+                # Whoever runs the tests in the background may have them ignore Ctrl-C.
+                ["env", "--default-signal=INT", *self.command(*arguments)],
                 cwd=self.directory,
                 env={**os.environ, "NO_COLOR": "1"},
                 stdout=printed,
@@ -72,6 +82,17 @@ class Clone:
                 text=True,
                 start_new_session=True,
             )
+        try:
+            yield process
+            process.wait(LONGEST_SECONDS)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def log(self, *arguments: str) -> Path:
+        """Where `running` keeps what is printed, a file for each last target."""
+        return self.directory / f"{arguments[-1].replace('/', '-')}.log"
 
     def build(self, *arguments: str) -> str:
         """As `run`, and it must succeed; returns everything it printed."""

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Far more than anything here takes on a machine at rest: what does not come by then will not come.
-SECONDS = 900.0
+from clones import LONGEST_SECONDS, Clone
 
 # Everything is read at once, so that no wrong bit can pass; a filter makes writing last.
 STUDY: dict[str, Any] = {
@@ -27,7 +27,9 @@ STUDY: dict[str, Any] = {
 }
 
 
-def wait_for(met: Callable[[], object], what: str, seconds: float = SECONDS, pause: float = 0.02) -> None:
+def wait_for(
+    met: Callable[[], object], what: str, seconds: float = LONGEST_SECONDS, pause: float = 0.02
+) -> None:
     """Return as soon as `met` is true; TimeoutError, which names `what`, if it is not within `seconds`."""
     end = time.monotonic() + seconds
     while not met():
@@ -76,7 +78,7 @@ def cell_processes(program: str, root: Path) -> list[CellProcess]:
     return found
 
 
-def catch(program: str, root: Path, seconds: float = SECONDS) -> CellProcess:
+def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellProcess:
     """Stop (SIGSTOP) the first such process that has its test file open; it stays so until signalled."""
     caught: list[CellProcess] = []
 
@@ -116,10 +118,80 @@ def half_records(results: Path) -> list[str]:
     return [str(path) for path in results.rglob(".*.json.*")]
 
 
+@dataclass
+class Suffered:
+    """A study during and after a run in which something happens to its sites."""
+
+    clone: Clone
+    name: str
+    roots: dict[str, Path]
+    status: int = 0
+    printed: str = ""
+    caught: dict[str, CellProcess] = field(default_factory=dict)
+    after: Snapshot = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def results(self) -> Path:
+        return self.clone.directory / "results"
+
+    def cells(self, site: str) -> Path:
+        return self.results / self.name / "cells" / site
+
+    def records(self, site: str) -> list[Path]:
+        return list(self.cells(site).glob("*/*.json"))
+
+    def suffer(self, faults: Mapping[str, Callable[[], CellProcess | None]], *arguments: str) -> None:
+        """Run, and cause each site's fault as soon as the site has its first record.
+
+        A fault returns the process that it caught, if any.
+        """
+
+        def befall(site: str) -> CellProcess | None:
+            wait_for(lambda: self.records(site) or process.poll() is not None, f"a record of {site}")
+            assert self.records(site), "the run ended before anything was measured"
+            return faults[site]()
+
+        with self.clone.running(*arguments) as process, ThreadPoolExecutor(len(faults)) as pool:
+            futures = {site: pool.submit(befall, site) for site in faults}
+            self.caught = {site: caught for site, f in futures.items() if (caught := f.result())}
+        self.status = process.returncode
+        self.printed = self.clone.log(*arguments).read_text(encoding="utf-8")
+        self.after = snapshot(self.results)
+        self.left = left_behind(*self.roots.values()) + half_records(self.results)
+
+    def complaints(self, site: str) -> list[str]:
+        """What the logs of a site's cells say: nothing, unless a cell failed."""
+        logs = (self.results / self.name / "logs" / site).rglob("*.log")
+        return [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+# A busy process merely takes turns with others, which a probe of 1.5 ms can miss; this one interrupts it.
+INTERRUPTIONS = """
+import os, sys, time
+os.sched_setaffinity(0, [int(sys.argv[1])])
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+while True:
+    end = time.monotonic() + 0.001
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.0005)
+"""
+
+
+def no_load_possible() -> str | None:
+    """Why `load` cannot be had here, in one line; None where it can."""
+    asked = [sys.executable, "-c", "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"]
+    if subprocess.run(asked, capture_output=True).returncode:
+        return "load that interrupts others needs the right to real-time priorities (root)"
+    return None
+
+
 @contextlib.contextmanager
-def load(processes: int) -> Iterator[None]:
-    """So many processes that compute without pause, for the length of a with block."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+def load() -> Iterator[None]:
+    """Two thirds of the time of every core that we may use are gone, for the length of a with block."""
+    cores = os.sched_getaffinity(0)
+    started = [subprocess.Popen([sys.executable, "-c", INTERRUPTIONS, str(core)]) for core in cores]
     try:
         yield
     finally:

@@ -11,13 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from clones import Clone
-from faulty import SECONDS, STUDY, CellProcess, Snapshot, catch, half_records, left_behind, snapshot, wait_for
+from clones import LONGEST_SECONDS
+from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
 from slurm_clones import NODES, SOON, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
@@ -40,26 +42,18 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-@dataclass
-class Run:
+@dataclass(kw_only=True)
+class Run(Suffered):
     """The study on its cluster, after the run in which everything happened."""
 
     cluster: Cluster
-    clone: Clone
-    roots: dict[str, Path]
-    status: int = 0
-    printed: str = ""
     jobs: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
-    caught: dict[str, CellProcess] = field(default_factory=dict)
-    after: Snapshot = field(default_factory=dict)
 
-    @property
-    def results(self) -> Path:
-        return self.clone.directory / "results"
-
-    def records(self, site: str) -> list[Path]:
-        return list((self.results / "faults/cells" / site).glob("*/*.json"))
+    def befall(self, site: str) -> CellProcess | None:
+        """Cause the fault of a site, to the job that measures its batch."""
+        job = self.jobs[site] = batch_job(self.cluster, site, self.name)
+        return FAULTS[site](self, job, self.roots[site])
 
     def marker(self, site: str) -> Path:
         return self.results / "faults/batches" / site / "r0of1.json"
@@ -137,33 +131,15 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
         {site: (site, site) for site in SITES},
     )
     clone.write_study("faults", {**STUDY, "sites": "all"})
-    suffering = Run(cluster, clone, roots)
+    suffering = Run(clone, "faults", roots, cluster=cluster)
     hog = cluster.directory / "hog"
     hog.write_text(HOG, encoding="utf-8")
     hog.chmod(0o755)
-
-    def befall(site: str) -> None:
-        wait_for(lambda: suffering.records(site) or process.poll() is not None, f"a record of {site}")
-        assert suffering.records(site), "the run ended before anything was measured"
-        job = suffering.jobs[site] = batch_job(cluster, site, "faults")
-        if caught := FAULTS[site](suffering, job, roots[site]):
-            suffering.caught[site] = caught
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYPERSLAB_WRITER", str(hog))
-        process = clone.start(top / "printed.log", *SOON, "--retries", "0", "--", TARGET)
-    try:
-        with ThreadPoolExecutor(len(FAULTS)) as pool:
-            for future in [pool.submit(befall, site) for site in FAULTS]:
-                future.result()
-        suffering.status = process.wait(SECONDS)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    suffering.printed = (top / "printed.log").read_text(encoding="utf-8")
+        faults = {site: partial(suffering.befall, site) for site in FAULTS}
+        suffering.suffer(faults, *SOON, "--retries", "0", "--", TARGET)
     suffering.states = {site: job_state(cluster, job) for site, job in suffering.jobs.items()}
-    suffering.after = snapshot(suffering.results)
     return suffering
 
 
@@ -229,29 +205,22 @@ def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
         run.clone.write_study(study, {**STUDY, "sites": [site], "rounds": 1})
     before = snapshot(results)
 
-    def start(study: str) -> subprocess.Popen[str]:
-        log = run.clone.directory / f"{study}.log"
-        return run.clone.start(log, *SOON, "--", f"results/{study}/summary.csv")
+    def started(study: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        return run.clone.running(*SOON, "--", f"results/{study}/summary.csv")
 
     def in_queue(study: str) -> bool:
         return any(f"_{study}_" in comment for comment in queue(cluster))
 
-    processes = {study: start(study) for study in ways}
-    try:
+    with started("interrupted") as interrupted, started("terminated") as terminated:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda site: catch("measure", run.roots[site]), ways.values()))
-        os.killpg(processes["interrupted"].pid, signal.SIGINT)
+        os.killpg(interrupted.pid, signal.SIGINT)
         wait_for(lambda: not in_queue("interrupted"), "the job to be cancelled")
-        assert processes["interrupted"].wait(SECONDS) != 0
+        assert interrupted.wait(LONGEST_SECONDS) != 0
         assert in_queue("terminated")
-        processes["terminated"].send_signal(signal.SIGTERM)
+        terminated.send_signal(signal.SIGTERM)
         wait_for(lambda: not in_queue("terminated"), "the other job to be cancelled")
-        assert processes["terminated"].wait(SECONDS) != 0
-    finally:
-        for process in processes.values():
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    assert terminated.returncode != 0
     assert not queue(cluster)
     assert not left_behind(*run.roots.values()) + half_records(results)
     assert {name: snapshot(results)[name] for name in before} == before

@@ -19,12 +19,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from samples import CELL, STATES, file_specification, prepared, read_cell, write_cell
+from samples import CELL, SHAPE, STATES, file_specification, prepared, read_cell, write_cell
 
 from hyperslab import PROTOCOL, cases
 from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.generate import NOTE, generate
+from hyperslab.generate import NOTE, generate, storage_error
 from hyperslab.locks import ROOT_LOCK
 from hyperslab.probes import PROBE_FILE
 from hyperslab.records import read_record, write_record
@@ -369,6 +369,26 @@ def test_generate_leaves_nothing_where_it_fails(memory_root: Path, monkeypatch: 
     with pytest.raises(OSError, match="No space left"):
         generate(CELL, test_file(memory_root), None)
     assert left_in(memory_root) == []
+
+
+@pytest.mark.parametrize("program", ["generate", "measure"])
+def test_a_file_that_cannot_grow_fails_in_one_line(program: str, memory_root: Path, tmp_path: Path) -> None:
+    """Nor can it be closed then, which h5py reports by another error."""
+    spec = write_cell(
+        file_specification(SHAPE, (4, 4, 128), filters=[{"name": "gzip", "level": 1}]), "chunk", 1
+    )
+    more = ("--record", str(tmp_path / "all.r0.json"), "--site", "here") if program == "measure" else ()
+    done = run(["prlimit", "--fsize=100000", *command(program, spec, memory_root, *more)])
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"hyperslab.{program}: {test_file(memory_root)}: OSError: [Errno 27] ")
+    assert "File too large" in line
+    assert left_in(memory_root) == []
+    assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_other_errors_are_none_of_the_storage() -> None:
+    assert storage_error(RuntimeError("no such filter")) is None
 
 
 # ---- records

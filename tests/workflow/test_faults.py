@@ -14,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,15 @@ import pytest
 import yaml
 from clones import Clone, make_clone
 from faulty import (
-    SECONDS,
     STUDY,
     CellProcess,
-    Snapshot,
+    Suffered,
     catch,
     cell_processes,
     half_records,
     left_behind,
     load,
+    no_load_possible,
     snapshot,
     wait_for,
 )
@@ -61,56 +60,12 @@ def with_sites(clone: Clone, name: str, roots: dict[str, Path], **more: Any) -> 
     clone.write_study(name, {**STUDY, "sites": list(roots), **more})
 
 
-@dataclass
-class Suffered:
-    """A study before, during and after its faults."""
-
-    clone: Clone
-    name: str
-    roots: dict[str, Path]
-    status: int = 0
-    printed: str = ""
-    caught: dict[str, CellProcess] = field(default_factory=dict)
-    after: Snapshot = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
-
-    @property
-    def results(self) -> Path:
-        return self.clone.directory / "results"
-
-    def cells(self, site: str) -> Path:
-        return self.results / self.name / "cells" / site
-
-    def records(self, site: str) -> list[Path]:
-        return list(self.cells(site).glob("*/*.json"))
-
-    def suffer(self, target: str, faults: Mapping[str, Fault]) -> None:
-        """Run until the target, and cause each site's fault as soon as the site has its first record."""
-
-        def befall(site: str) -> CellProcess | None:
-            wait_for(lambda: self.records(site) or process.poll() is not None, f"a record of {site}")
-            assert self.records(site), "the run ended before anything was measured"
-            return faults[site](self.roots[site], self.cells(site))
-
-        log = self.clone.directory / "printed.log"
-        process = self.clone.start(log, target)
-        try:
-            with ThreadPoolExecutor(len(faults)) as pool:
-                futures = {site: pool.submit(befall, site) for site in faults}
-                self.caught = {site: caught for site, f in futures.items() if (caught := f.result())}
-            self.status = process.wait(SECONDS)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        self.printed = log.read_text(encoding="utf-8")
-        self.after = snapshot(self.results)
-        self.left = left_behind(*self.roots.values()) + half_records(self.results)
-
-    def complaints(self, site: str) -> list[str]:
-        """What the logs of a site's cells say: nothing, unless a cell failed."""
-        logs = (self.results / self.name / "logs" / site).rglob("*.log")
-        return [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
+def suffer(suffered: Suffered, target: str, faults: Mapping[str, Fault]) -> None:
+    """Run until the target, with these faults."""
+    suffered.suffer(
+        {site: partial(fault, suffered.roots[site], suffered.cells(site)) for site, fault in faults.items()},
+        target,
+    )
 
 
 # ---- processes that are killed, and a bit that flips
@@ -174,7 +129,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Suffered:
         "plain": {**STUDY["cases"]["all"], "layouts": ["contiguous"], "sites": ["flipped"]},
     }
     with_sites(suffered.clone, "killed", suffered.roots, cases=cases)
-    suffered.suffer("results/killed/summary.csv", faults)
+    suffer(suffered, "results/killed/summary.csv", faults)
     return suffered
 
 
@@ -266,7 +221,7 @@ def failing(
         roots = {"calm": top / "calm", **{name: loops.mount_point(name) for name in FAILING}}
         suffered = Suffered(make_clone(top / "clone"), "failing", roots)
         with_sites(suffered.clone, "failing", roots)
-        suffered.suffer("results/failing/report.html", FAILING)
+        suffer(suffered, "results/failing/report.html", FAILING)
         yield suffered
     finally:
         loops.down(list(FAILING))
@@ -323,18 +278,12 @@ SUMMARY = "results/stopped/summary.csv"
 @contextlib.contextmanager
 def measuring(clone: Clone, root: Path) -> Iterator[tuple[subprocess.Popen[str], CellProcess]]:
     """A run, and a process of it stopped while it measures; when the block ends, the run has ended."""
-    process = clone.start(clone.directory / "printed.log", SUMMARY)
-    try:
+    with clone.running(SUMMARY) as process:
         caught = catch("measure", root)
         try:
             yield process, caught
         finally:
             caught.send(signal.SIGCONT)
-        process.wait(SECONDS)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stopped: Clone) -> None:
@@ -380,23 +329,36 @@ def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stoppe
 # ---- load from outside, and measuring again
 
 
-def test_load_is_shown_by_the_probe_flagged_and_measured_again(tmp_path: Path) -> None:
+LOADED: dict[str, Any] = {
+    "dataset": {**STUDY["dataset"], "shape": [8, 8, 256]},
+    "layouts": {"contiguous": None, "4x4x256": {"chunks": [4, 4, 256]}},
+    "cases": {"all": {"read": {"x": 8}, "states": ["warm"], "repeats": {"warm": 20}}},
+    "rounds": 5,
+}
+
+
+def test_load_is_shown_by_the_probe_flagged_and_measured_again(
+    tmp_path: Path, require: Callable[[str | None], None]
+) -> None:
+    require(no_load_possible())
     clone, target = make_clone(tmp_path / "clone"), "results/loaded/summary.csv"
     results = clone.directory / "results"
-
-    def rounds(number: int) -> None:
-        dataset = {**STUDY["dataset"], "shape": [8, 8, 256]}
-        with_sites(clone, "loaded", {"here": tmp_path / "root"}, dataset=dataset, rounds=number)
+    with_sites(clone, "loaded", {"here": tmp_path / "root"}, **LOADED)
 
     def table() -> pd.DataFrame:
         rows = pd.read_parquet(results / "loaded/measurements.parquet")
         return rows.drop_duplicates(["layout", "round"]).set_index(["layout", "round"])
 
-    rounds(4)
-    clone.build(target)
-    rounds(5)
-    with load(10 * len(os.sched_getaffinity(0))):
-        clone.build(target)
+    # The last of five rounds suffers.
+    with clone.running(target) as process:
+
+        def present(count: int) -> bool:
+            return len(snapshot(results)) >= count or process.poll() is not None
+
+        wait_for(lambda: present(8), "four rounds")
+        with load():
+            wait_for(lambda: present(10), "the fifth round")
+    assert process.returncode == 0, clone.log(target).read_text(encoding="utf-8")[-4000:]
     before, kept = table(), snapshot(results)
     loaded = before.xs(4, level="round", drop_level=False)
     quiet = before.drop(index=loaded.index)
@@ -413,9 +375,8 @@ def test_load_is_shown_by_the_probe_flagged_and_measured_again(tmp_path: Path) -
     assert (again["probe_compute_s"] < loaded["probe_compute_s"]).all()
 
     # One cell by its name, and one whose record is gone.
-    assert clone.planned("--config", "remeasure=here/contiguous/all.r0", "--", target)["measure_here"] == 1
-    (results / "loaded/cells/here/4x4x2048/all.r2.json").unlink()
-    assert clone.planned(target)["measure_here"] == 1
+    (results / "loaded/cells/here/4x4x256/all.r2.json").unlink()
+    assert clone.planned("--config", "remeasure=here/contiguous/all.r0", "--", target)["measure_here"] == 2
 
 
 # ---- memory

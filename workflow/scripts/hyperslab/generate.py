@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -95,6 +96,22 @@ def one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+def storage_error(error: BaseException) -> OSError | None:
+    """What the file system said, where that is behind an error of h5py's; None where it is not.
+
+    A file that could not be written cannot be closed either, which h5py reports as a RuntimeError: it hides
+    the OSError of the write, or comes alone where the library wrote nothing before the close.
+    """
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError):
+            return behind
+        if said := re.search(r"errno = (\d+), error message = '([^']*)'", str(behind)):
+            return OSError(int(said[1]), said[2])
+        behind = behind.__context__
+    return None
+
+
 def main() -> None:
     """Entry point."""
     options = arguments(__doc__ or "").parse_args()
@@ -107,6 +124,10 @@ def main() -> None:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(limits.memory_error(error))}")
     except (OSError, formats.Unavailable) as error:
         sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
+    except RuntimeError as error:
+        if (behind := storage_error(error)) is None:
+            raise
+        sys.exit(f"hyperslab.generate: {options.file}: {one_line(behind)}")
 
 
 if __name__ == "__main__":

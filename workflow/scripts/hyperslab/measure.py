@@ -31,6 +31,7 @@ from hyperslab.generate import (
     peak_memory_bytes,
     remove_test_file,
     stop_cleanly,
+    storage_error,
 )
 from hyperslab.records import partial, write_record
 from hyperslab.throttling import Limiter, recorded
@@ -134,9 +135,11 @@ def main() -> None:
     except (OSError, cases.VerificationError) as error:
         remove_test_file(options.file)
         sys.exit(f"hyperslab.measure: {options.file}: {one_line(error)}")
-    except BaseException:
+    except BaseException as error:
         remove_test_file(options.file)
-        raise
+        if not isinstance(error, RuntimeError) or (behind := storage_error(error)) is None:
+            raise
+        sys.exit(f"hyperslab.measure: {options.file}: {one_line(behind)}")
     with suppress(FileNotFoundError):
         Path(f"{options.file}{NOTE}").unlink()
     remove_companions(options.file)

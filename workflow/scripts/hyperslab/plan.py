@@ -256,7 +256,10 @@ class Plan(Inventory):
         return figures.caption(figure)
 
     def group(self, name: str) -> str | None:
-        """The group of jobs that become one on the cluster; none here: planning sums over groups."""
+        """The group of rules whose jobs Slurm gets as one; none here.
+
+        No grouped rule is a local one, and planning takes three times as long with groups.
+        """
         return None if self.aggregate_here else name
 
     def shell_prefix(self, scripts: Path, deployed: bool) -> str:
