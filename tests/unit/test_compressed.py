@@ -182,8 +182,8 @@ def test_processes_make_the_same_file_each_time(tmp_path: Path, monkeypatch: pyt
     assert first == plain.read_bytes()
     FORMAT.generate(str(short), spec, values_of_fill(spec))
     assert short.read_bytes() == first
-    # Two interpreters with numpy and h5py, and far from the bound.
-    assert 2 * 30 * 2**20 < FORMAT.workers_memory_bytes() < 400 * 2**20
+    # Two interpreters with numpy and h5py, one where the other came too late for work; far from the bound.
+    assert 30 * 2**20 < FORMAT.workers_memory_bytes() < 400 * 2**20
 
 
 def values_of_fill(spec: Spec) -> Any:
