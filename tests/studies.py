@@ -32,7 +32,7 @@ recommendation: {weights: {slices: 2}}
 score:
   criteria:
     - {case: slices, below: 0.1}
-tradeoff: [slices]
+tradeoff: []
 """
 
 

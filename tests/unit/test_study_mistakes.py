@@ -278,6 +278,12 @@ WRONG: list[tuple[str, Any, str]] = [
         {"slices": -1},
         "recommendation.weights.slices: should be greater than or equal to 0",
     ),
+    (
+        "recommendation.weights",
+        {"slices": 0},
+        "recommendation.weights: all are zero: nothing is left to judge by",
+    ),
+    ("tradeoff", ["slices"], "tradeoff: names two read cases, one for each axis of its figure"),
     ("tradeoff", ["slices", "write"], "tradeoff: 'write' is not a read case of this study"),
 ]
 
@@ -287,6 +293,12 @@ def test_mistakes_are_one_line_with_path_and_what_is_allowed(
     tmp_path: Path, path: str, value: Any, expected: str
 ) -> None:
     assert mistake(tmp_path, changed(path, value))[: len(expected)] == expected
+
+
+def test_a_state_that_counts_is_measured(tmp_path: Path) -> None:
+    content = changed("recommendation.states", ["cold", "warm"])
+    content["cases"]["slices"]["states"] = ["cold", "session"]
+    assert mistake(tmp_path, content) == "recommendation.states: no case is measured in state 'warm'"
 
 
 def test_a_study_without_layouts(tmp_path: Path) -> None:

@@ -238,15 +238,28 @@ class LoadedStudy:
                 raise self._fail(
                     path, f"case {criterion.case!r} is not measured in state {criterion.state!r}"
                 )
-        for name in self.study.recommendation.weights:
-            if name not in self.cases:
-                raise self._fail(
-                    "recommendation.weights", f"no case {name!r}; the study has {', '.join(self.cases)}"
-                )
         for case, layouts in self.study.published.items():
             for layout in layouts:
                 if case not in self.cases or layout not in self.cases[case]["layouts"]:
                     raise self._fail(f"published.{case}.{layout}", "no such case of such a layout here")
+        self._check_recommendation()
+        if len(self.study.tradeoff) not in (0, 2):
+            raise self._fail("tradeoff", "names two read cases, one for each axis of its figure")
         for name in self.study.tradeoff:
             if name not in self.cases or self.cases[name]["kind"] != "read":
                 raise self._fail("tradeoff", f"{name!r} is not a read case of this study")
+
+    def _check_recommendation(self) -> None:
+        given, path = self.study.recommendation, "recommendation"
+        for name in given.weights:
+            if name not in self.cases:
+                raise self._fail(
+                    f"{path}.weights", f"no case {name!r}; the study has {', '.join(self.cases)}"
+                )
+        if given.weights and not any(given.weights.values()):
+            raise self._fail(f"{path}.weights", "all are zero: nothing is left to judge by")
+        measured = {state for case in self.cases.values() for state in case["states"]}
+        # The default, cold, may be what no case of a study has.
+        for state in given.states if "states" in given.model_fields_set else ():
+            if state not in measured:
+                raise self._fail(f"{path}.states", f"no case is measured in state {state!r}")
