@@ -23,7 +23,7 @@ report: .venv/made-in
 	@echo "The report: results/$(basename $(notdir $(PACK)))/report.html"
 
 test: lint .venv/made-for-tests
-	.venv/bin/python -m pytest -n logical --no-loadscope-reorder
+	.venv/bin/python -m pytest -n logical --maxprocesses 4 --no-loadscope-reorder
 
 lint: .venv/made-for-tests
 	.venv/bin/ruff check envs tests workflow
