@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
+import struct
 import sys
+import termios
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import h5py
@@ -16,6 +21,8 @@ from mpi4py import MPI
 from hyperslab.residency import NodeCache
 
 Put = Callable[[h5p.PropFAID], None]
+# How long a rank that gives up waits for its launcher at most.
+TAKEN_SECONDS = 10
 
 
 class Ranks:
@@ -114,8 +121,21 @@ def give_up(error: BaseException) -> NoReturn:
     words = " ".join(f"{type(error).__name__}: {error}".split())
     # One write, or lines of ranks that fail together would mingle.
     os.write(2, f"rank {comm.Get_rank()} of {comm.Get_size()}: {words}\n".encode())
+    _wait_until_taken(2)
     comm.Abort(1)
     raise SystemExit(1)
+
+
+def _wait_until_taken(descriptor: int) -> None:
+    """Wait until the launcher has read what was written to a pipe: mpirun drops the rest when ranks abort."""
+    last = time.monotonic() + TAKEN_SECONDS
+    # What is no pipe may not know how much waits in it.
+    with suppress(OSError):
+        while time.monotonic() < last:
+            (waiting,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+            if not waiting:
+                return
+            time.sleep(0.01)
 
 
 def report(ranks: Ranks, result: dict[str, Any]) -> dict[str, Any]:
