@@ -22,7 +22,7 @@ from clones import LONGEST_SECONDS
 from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
-from slurm_clones import NODES, SOON, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
 
@@ -138,7 +138,7 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYPERSLAB_WRITER", str(hog))
         faults = {site: partial(suffering.befall, site) for site in FAULTS}
-        suffering.suffer(faults, *SOON, "--retries", "0", "--", TARGET)
+        suffering.suffer(faults, "--retries", "0", "--", TARGET)
     suffering.states = {site: job_state(cluster, job) for site, job in suffering.jobs.items()}
     return suffering
 
@@ -184,7 +184,7 @@ def test_too_much_memory_is_said_by_slurm(run: Run) -> None:
 
 
 def test_the_next_run_measures_what_is_missing_and_nothing_else(run: Run) -> None:
-    run.clone.build(*SOON, "--", TARGET)
+    run.clone.build(TARGET)
     now = snapshot(run.results)
     assert len(now) == 4 * len(SITES)
     assert {name: now[name] for name in run.after} == run.after
@@ -206,7 +206,7 @@ def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
     before = snapshot(results)
 
     def started(study: str) -> AbstractContextManager[subprocess.Popen[str]]:
-        return run.clone.running(*SOON, "--", f"results/{study}/summary.csv")
+        return run.clone.running(f"results/{study}/summary.csv")
 
     def in_queue(study: str) -> bool:
         return any(f"_{study}_" in comment for comment in queue(cluster))
@@ -226,5 +226,5 @@ def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
     assert {name: snapshot(results)[name] for name in before} == before
     # Nobody waits for tables after having stopped a run.
     assert not any((results / study / "summary.csv").exists() for study in ways)
-    run.clone.build(*SOON, "--", *(f"results/{study}/summary.csv" for study in ways))
+    run.clone.build(*(f"results/{study}/summary.csv" for study in ways))
     assert len(snapshot(results)) == len(before) + 2 * len(ways)
