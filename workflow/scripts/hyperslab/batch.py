@@ -38,7 +38,7 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
 
 
 def described() -> str:
-    """What Slurm says of this job: the environment is that of a step, and Snakemake takes variables from it."""
+    """What Slurm says of this job; the environment is a step's, and Snakemake takes variables from it."""
     asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
 
