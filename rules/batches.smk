@@ -18,6 +18,8 @@ for site in PLAN.submitted:
         resources:
             **PLAN.batch_resources(site["name"]),
             nodes=lambda wildcards: PLAN.nodes(wildcards.study),
+            # Slurm gives a job no more nodes than tasks.
+            tasks=lambda wildcards: PLAN.nodes(wildcards.study),
         params:
             site=site["name"],
             cells=lambda wildcards, site=site["name"]: PLAN.batch_digest(wildcards, site),

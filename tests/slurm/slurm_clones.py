@@ -13,8 +13,6 @@ from clones import Clone, make_clone
 
 from cluster import Cluster, missing, running_cluster
 
-# The first look at the queue comes when a batch of a tiny study is done on a machine at rest.
-SOON = ("--slurm-init-seconds-before-status-checks", "8", "--seconds-between-status-checks", "1")
 WITHOUT_ACCOUNTING = "slurm-status-command: squeue\n"
 NODES: dict[str, Any] = {"executor": "slurm", "memory_mb": 1000, "minutes": 30}
 

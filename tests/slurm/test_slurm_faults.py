@@ -22,7 +22,7 @@ from clones import LONGEST_SECONDS
 from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
-from slurm_clones import NODES, SOON, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
 
@@ -138,7 +138,7 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYPERSLAB_WRITER", str(hog))
         faults = {site: partial(suffering.befall, site) for site in FAULTS}
-        suffering.suffer(faults, *SOON, "--retries", "0", "--", TARGET)
+        suffering.suffer(faults, "--retries", "0", "--", TARGET)
     suffering.states = {site: job_state(cluster, job) for site, job in suffering.jobs.items()}
     return suffering
 
@@ -183,37 +183,27 @@ def test_too_much_memory_is_said_by_slurm(run: Run) -> None:
     assert "exceeded memory limit" in "".join(log.read_text(encoding="utf-8") for log in logs)
 
 
-def test_the_next_run_measures_what_is_missing_and_nothing_else(run: Run) -> None:
-    run.clone.build(*SOON, "--", TARGET)
-    now = snapshot(run.results)
-    assert len(now) == 4 * len(SITES)
-    assert {name: now[name] for name in run.after} == run.after
-    assert not left_behind(*run.roots.values()) + half_records(run.results)
-    assert not list(run.results.glob("faults/batches/*/.*"))
-    assert not queue(run.cluster)
-    assert not run.clone.planned(TARGET)
+# ---- snakemake itself is stopped, and then asked again for everything
+
+STOPPED = {"interrupted": "calm", "terminated": "node-down"}
+TARGETS = [TARGET, *(f"results/{study}/summary.csv" for study in STOPPED)]
 
 
-# ---- snakemake itself is stopped
-
-
-def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
+@pytest.fixture(scope="module")
+def stopped(run: Run) -> Run:
     """Two runs of two studies at once: Ctrl-C ends one; the other's job goes on until SIGTERM ends that."""
-    results, cluster = run.results, run.cluster
-    ways = {"interrupted": "killed-writing", "terminated": "killed-measuring"}
-    for study, site in ways.items():
+    for study, site in STOPPED.items():
         run.clone.write_study(study, {**STUDY, "sites": [site], "rounds": 1})
-    before = snapshot(results)
 
     def started(study: str) -> AbstractContextManager[subprocess.Popen[str]]:
-        return run.clone.running(*SOON, "--", f"results/{study}/summary.csv")
+        return run.clone.running(f"results/{study}/summary.csv")
 
     def in_queue(study: str) -> bool:
-        return any(f"_{study}_" in comment for comment in queue(cluster))
+        return any(f"_{study}_" in comment for comment in queue(run.cluster))
 
     with started("interrupted") as interrupted, started("terminated") as terminated:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda site: catch("measure", run.roots[site]), ways.values()))
+        with ThreadPoolExecutor(len(STOPPED)) as pool:
+            list(pool.map(lambda site: catch("measure", run.roots[site]), STOPPED.values()))
         os.killpg(interrupted.pid, signal.SIGINT)
         wait_for(lambda: not in_queue("interrupted"), "the job to be cancelled")
         assert interrupted.wait(LONGEST_SECONDS) != 0
@@ -221,10 +211,28 @@ def test_stopping_snakemake_leaves_no_job_and_no_file_behind(run: Run) -> None:
         terminated.send_signal(signal.SIGTERM)
         wait_for(lambda: not in_queue("terminated"), "the other job to be cancelled")
     assert terminated.returncode != 0
-    assert not queue(cluster)
-    assert not left_behind(*run.roots.values()) + half_records(results)
-    assert {name: snapshot(results)[name] for name in before} == before
-    # Nobody waits for tables after having stopped a run.
-    assert not any((results / study / "summary.csv").exists() for study in ways)
-    run.clone.build(*SOON, "--", *(f"results/{study}/summary.csv" for study in ways))
-    assert len(snapshot(results)) == len(before) + 2 * len(ways)
+    return run
+
+
+def test_stopping_snakemake_leaves_no_job_and_no_file_behind(stopped: Run) -> None:
+    results = stopped.results
+    assert not queue(stopped.cluster)
+    for study, site in STOPPED.items():
+        assert not left_behind(stopped.roots[site]) + half_records(results / study)
+        # Nobody waits for tables after having stopped a run.
+        assert not (results / study / "summary.csv").exists()
+    now = snapshot(results)
+    assert {name: now[name] for name in stopped.after} == stopped.after
+    assert len(now) < len(stopped.after) + 2 * len(STOPPED)
+
+
+def test_the_next_run_measures_what_is_missing_and_nothing_else(stopped: Run) -> None:
+    results = stopped.results
+    stopped.clone.build(*TARGETS)
+    now = snapshot(results)
+    assert len(now) == 4 * len(SITES) + 2 * len(STOPPED)
+    assert {name: now[name] for name in stopped.after} == stopped.after
+    assert not left_behind(*stopped.roots.values()) + half_records(results)
+    assert not list(results.glob("*/batches/*/.*"))
+    assert not queue(stopped.cluster)
+    assert not stopped.clone.planned(*TARGETS)

@@ -20,7 +20,7 @@ from clones import TINY, Clone, make_clone
 from faulty import STUDY, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
-from slurm_clones import NODES, SOON, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.sites, pytest.mark.slow]
 
@@ -184,7 +184,7 @@ def test_a_deleted_and_a_named_cell_are_measured_again_alone_and_tables_are_a_jo
     before = snapshot(results)
     (results / "quick/cells/node/auto/slices.r1.json").unlink()
     again = ("--config", "remeasure=node/4x4x64/write.r2", "aggregate=cluster", "--", SUMMARY)
-    printed = clone.build(*SOON, *again)
+    printed = clone.build(*again)
     now = snapshot(results)
     changed = {name for name in now if now[name] != before[name]}
     assert changed == {f"quick/cells/node/{cell}.json" for cell in ("auto/slices.r1", "4x4x64/write.r2")}
@@ -232,7 +232,7 @@ def test_batches_side_by_side_and_disks_of_nodes(cluster: Cluster, tmp_path: Pat
     def goes_on_without(node: str) -> bool:
         return any(node_of(record) != node for record in cells.glob("*/*.json"))
 
-    with clone.running(*SOON, *targets) as process:
+    with clone.running(*targets) as process:
         # While one batch stands still in the middle of a measurement, the other goes on.
         caught = catch("measure", shared)
         environment = Path(f"/proc/{caught.pid}/environ").read_bytes()
@@ -273,11 +273,11 @@ def test_two_runs_at_once_do_not_disturb_each_other(cluster: Cluster, tmp_path: 
     )
     clone.write_study("one", {**STUDY, "sites": ["a", "c"]})
     clone.write_study("two", {**STUDY, "sites": ["b", "c"]})
-    commands = [(*SOON, f"results/{study}/summary.csv") for study in ("one", "two")]
-    with clone.running(*commands[0]) as first, clone.running(*commands[1]) as second:
+    targets = [f"results/{study}/summary.csv" for study in ("one", "two")]
+    with clone.running(targets[0]) as first, clone.running(targets[1]) as second:
         pass
-    for process, command in zip((first, second), commands, strict=True):
-        assert process.returncode == 0, clone.log(*command).read_text(encoding="utf-8")[-4000:]
+    for process, target in zip((first, second), targets, strict=True):
+        assert process.returncode == 0, clone.log(target).read_text(encoding="utf-8")[-4000:]
 
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for path in (clone.directory / "results").glob("*/cells/*/*/*.json"):

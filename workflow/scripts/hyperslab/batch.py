@@ -37,10 +37,17 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
     ]  # fmt: skip
 
 
+def described() -> str:
+    """What Slurm says of this job; the environment is a step's, and Snakemake takes variables from it."""
+    asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+
+
 def other_node() -> str:
     """The first node of this job that is not this one; raises SystemExit where there is none."""
+    found = re.search(r"\bNodeList=(\S+)", described())
     listed = subprocess.run(
-        ["scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")],
+        ["scontrol", "show", "hostnames", found[1] if found else ""],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     others = [name for name in listed.stdout.split() if name != node_name()]
@@ -50,10 +57,8 @@ def other_node() -> str:
 
 
 def restarts() -> str:
-    """How often Slurm has started this job again; Snakemake takes the variable that says so from its jobs."""
-    asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"\bRestarts=(\d+)", said)
+    """How often Slurm has started this job again."""
+    found = re.search(r"\bRestarts=(\d+)", described())
     return found[1] if found else "0"
 
 

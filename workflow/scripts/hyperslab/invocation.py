@@ -22,13 +22,15 @@ class Invocation:
     dry_run: bool = False
     # False in the processes that Snakemake starts for single jobs.
     main: bool = True
+    # True in those of a cluster's job, where the executor no longer says so.
+    in_job: bool = False
     # Options with which a run inside this one submits its jobs as this one does.
     executing: tuple[str, ...] = ()
 
     @property
     def local(self) -> bool:
         """Whether jobs run on the machine on which Snakemake was started."""
-        return self.executor == "local"
+        return self.executor == "local" and not self.in_job
 
 
 def _executing(executor: str, found: Namespace) -> Iterator[str]:
@@ -59,10 +61,12 @@ def read(arguments: Sequence[str]) -> Invocation:
         # Not a call of the command line (a test, a notebook).
         return Invocation()
     executor = found.executor or "local"
+    mode = str(getattr(found.mode, "name", found.mode)).upper()
     return Invocation(
         targets=tuple(map(str, found.targets or ())),
         executor=executor,
         dry_run=bool(found.dryrun),
-        main=str(getattr(found.mode, "name", found.mode)).upper() == "DEFAULT",
+        main=mode == "DEFAULT",
+        in_job=mode == "REMOTE",
         executing=() if executor == "local" else tuple(_executing(executor, found)),
     )

@@ -52,7 +52,7 @@ def left_out(
         return dict.fromkeys(sites, "measure=false")
     if batched:
         return {name: "measured elsewhere" for name in sites if name != batched}
-    if not invocation.main:
+    if not invocation.main and not invocation.in_job:
         return {}
     if invocation.local:
         return {
@@ -67,7 +67,9 @@ def left_out(
             if not local:
                 reasons[name] = "this is the login node; --config local=true measures on it"
         elif known is None:
-            reasons[name] = "no Slurm answers here (sinfo)"
+            # Inside a job it has answered before: the tables there are made of what the run outside reaches.
+            if invocation.main:
+                reasons[name] = "no Slurm answers here (sinfo)"
         elif site["partition"] and site["partition"] not in known:
             there = ", ".join(sorted(known))
             reasons[name] = f"this cluster has no partition {site['partition']!r}, only {there}"
