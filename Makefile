@@ -7,6 +7,8 @@
 
 PROFILE = profiles/local
 UV ?= uv
+# Processes that share the tests.
+WORKERS ?= logical
 
 # A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start.
 MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv/bin/python -c '' 2>/dev/null || echo .venv/moved)
@@ -23,7 +25,7 @@ report: .venv/made-in
 	@echo "The report: results/$(basename $(notdir $(PACK)))/report.html"
 
 test: lint .venv/made-for-tests
-	.venv/bin/python -m pytest -n logical --maxprocesses 4 --no-loadscope-reorder
+	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
 
 lint: .venv/made-for-tests
 	.venv/bin/ruff check envs tests workflow

@@ -337,6 +337,7 @@ LOADED: dict[str, Any] = {
 }
 
 
+@pytest.mark.quiet
 def test_load_is_shown_by_the_probe_flagged_and_measured_again(
     tmp_path: Path, require: Callable[[str | None], None]
 ) -> None:
