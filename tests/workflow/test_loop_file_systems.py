@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import loop_file_systems
-from file_system_command import LoopError
+from file_system_command import FileSystemError
 from hyperslab.sites import load_sites
 
 SCRIPT = Path(loop_file_systems.__file__)
@@ -96,7 +96,7 @@ def test_throttle_limits_only_who_joins_the_group(
 ) -> None:
     try:
         loop_file_systems.io_hierarchy()
-    except LoopError as error:
+    except FileSystemError as error:
         require(str(error))
     assert script("up", directory, "--size", "300M", "portal=ext4").returncode == 0
     throttle = script("throttle", directory, "portal", "--read", "10M", "--write", "10M")
@@ -182,7 +182,7 @@ def test_refusals_are_one_line(words: list[str], wanted: str, directory: Path) -
 
 def test_a_missing_mkfs_names_the_package(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda command: None)
-    with pytest.raises(LoopError, match="apt-get install xfsprogs"):
+    with pytest.raises(FileSystemError, match="apt-get install xfsprogs"):
         loop_file_systems.Loops(directory).up([("xfs", "xfs")], 2**30)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert loop_file_systems.missing() == "mounting needs root"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-class LoopError(Exception):
+class FileSystemError(Exception):
     """What is wrong, in one line for the user."""
 
 
@@ -35,10 +35,10 @@ class CommandLine:
         options = self._parser.parse_args()
         try:
             if problem := missing():
-                raise LoopError(problem)
+                raise FileSystemError(problem)
             options.dir = options.dir.resolve()
             perform(options)
-        except (LoopError, OSError) as error:
+        except (FileSystemError, OSError) as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             return 1
         return 0

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from file_system_command import CommandLine, LoopError
+from file_system_command import CommandLine, FileSystemError
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 EXPLANATION = """\
@@ -67,7 +67,7 @@ class Mounted:
 def run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise LoopError(f"{command[0]}: {' '.join(done.stderr.split()) or f'status {done.returncode}'}")
+        raise FileSystemError(f"{command[0]}: {' '.join(done.stderr.split()) or f'status {done.returncode}'}")
     return done.stdout.strip()
 
 
@@ -151,19 +151,21 @@ class Loops:
         names = [name for name, _ in wanted]
         for name, kind in wanted:
             if name in self.mounted or names.count(name) > 1:
-                raise LoopError(f"{name} is there already: give another name, as in other={kind}")
+                raise FileSystemError(f"{name} is there already: give another name, as in other={kind}")
             for path in (self.image(name), self.mount_point(name)):
                 if os.path.lexists(path):
-                    raise LoopError(f"{path} exists and was not made here: choose another --dir or name")
+                    raise FileSystemError(
+                        f"{path} exists and was not made here: choose another --dir or name"
+                    )
             problem = missing(kind)
             if problem:
-                raise LoopError(problem)
+                raise FileSystemError(problem)
             if bytes_each < KINDS[kind].smallest:
-                raise LoopError(f"{kind} needs --size {KINDS[kind].smallest // 2**20}M or more")
+                raise FileSystemError(f"{kind} needs --size {KINDS[kind].smallest // 2**20}M or more")
         existing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
         free = shutil.disk_usage(existing).free
         if bytes_each * len(wanted) > free:
-            raise LoopError(f"{bytes_each * len(wanted):,} bytes asked, {free:,} free at {existing}")
+            raise FileSystemError(f"{bytes_each * len(wanted):,} bytes asked, {free:,} free at {existing}")
 
     def make(self, name: str, kind: Kind, bytes_each: int) -> None:
         image, mount_point = self.image(name), self.mount_point(name)
@@ -173,14 +175,18 @@ class Loops:
         mount_point.mkdir()
         device = run("losetup", "--find", "--show", "--direct-io=on", str(image))
         if run("losetup", "--noheadings", "--output", "DIO", device) != "1":
-            raise LoopError(f"{device} refuses direct I/O: {self.directory} lies on a file system without it")
+            raise FileSystemError(
+                f"{device} refuses direct I/O: {self.directory} lies on a file system without it"
+            )
         run("mount", "-o", kind.options, device, str(mount_point))
 
     def throttle(self, name: str, read: int | None, write: int | None) -> str:
         """Limit reads and writes of `name` (bytes per second, None for no limit); the path of the cgroup."""
         devices = self.devices(name) if name in self.mounted else []
         if not devices:
-            raise LoopError(f"{name} is not mounted here; there are: {', '.join(self.mounted) or 'none'}")
+            raise FileSystemError(
+                f"{name} is not mounted here; there are: {', '.join(self.mounted) or 'none'}"
+            )
         number = os.stat(devices[0]).st_rdev
         device = f"{os.major(number)}:{os.minor(number)}"
         hierarchy, version = io_hierarchy()
@@ -229,7 +235,7 @@ def mount_points(devices: list[str]) -> Iterator[str]:
 
 
 def io_hierarchy() -> tuple[Path, int]:
-    """Where the block-I/O controller is mounted, and the version of its cgroups; LoopError where nowhere."""
+    """Mount point of the block-I/O controller and the version of its cgroups; raises FileSystemError."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         mount, _, system = line.partition(" - ")
         kind, _, options = system.split(maxsplit=2)
@@ -238,7 +244,7 @@ def io_hierarchy() -> tuple[Path, int]:
             return top, 1
         if kind == "cgroup2" and "io" in (top / "cgroup.controllers").read_text().split():
             return top, 2
-    raise LoopError("no cgroup controller of block I/O is mounted here: nothing can be throttled")
+    raise FileSystemError("no cgroup controller of block I/O is mounted here: nothing can be throttled")
 
 
 def missing(*kinds: str) -> str | None:
@@ -254,7 +260,7 @@ def missing(*kinds: str) -> str | None:
 
 
 def perform(options: argparse.Namespace) -> None:
-    """Do what was asked for; raises LoopError."""
+    """Do what was asked for; raises FileSystemError."""
     loops = Loops(options.dir)
     if options.action == "up":
         loops.up(options.kinds, options.size)

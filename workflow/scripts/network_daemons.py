@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from file_system_command import LoopError
+from file_system_command import FileSystemError
 from hyperslab.mounts import mount_of
 from loop_file_systems import run
 
@@ -54,11 +54,11 @@ def started_at(process: int) -> int | None:
 
 
 def wait_until(done: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Look until `done`; LoopError after `seconds`."""
+    """Look until `done`; FileSystemError after `seconds`."""
     last = time.monotonic() + seconds
     while not done():
         if time.monotonic() > last:
-            raise LoopError(f"{what}: not within {seconds:g} s")
+            raise FileSystemError(f"{what}: not within {seconds:g} s")
         time.sleep(0.1)
 
 
@@ -94,13 +94,13 @@ class Place:
         return mount_of(self.mount_point).point == str(self.mount_point)
 
     def mount(self, *command: str, channel: int | None = None) -> None:
-        """Start the client and wait for its mount; LoopError where it ends instead, or takes too long."""
+        """Start the client and wait for its mount; FileSystemError where it ends or takes too long."""
         client = self.spawn(*command, str(self.mount_point), channel=channel)
 
         def there() -> bool:
             if client.poll() is not None:
                 said = " ".join(self.log(command[0]).read_text(errors="replace").split())
-                raise LoopError(f"{command[0]} ended: {said[-500:]}")
+                raise FileSystemError(f"{command[0]} ended: {said[-500:]}")
             return self.mounted()
 
         wait_until(there, f"{self.name} mounted")
@@ -127,7 +127,7 @@ def glusterfs(place: Place) -> None:
     for name in ("state", "run", "brick0", "brick1"):
         (place.data / name).mkdir()
     if GLUSTER_ADDRESS in run("ip", "-oneline", "address", "show"):
-        raise LoopError(f"{GLUSTER_ADDRESS} is in use on this machine already")
+        raise FileSystemError(f"{GLUSTER_ADDRESS} is in use on this machine already")
     place.made.address = True
     place.save()
     run("ip", "address", "add", f"{GLUSTER_ADDRESS}/32", "dev", "lo")
@@ -148,7 +148,7 @@ def glusterfs(place: Place) -> None:
     gluster = ("gluster", "--mode=script", f"--glusterd-sock={control}", f"--log-file={place.data}/cli.log")
 
     def answers() -> bool:
-        with contextlib.suppress(LoopError):
+        with contextlib.suppress(FileSystemError):
             return bool(run(*gluster, "pool", "list"))
         return False
 
@@ -219,5 +219,5 @@ def end(process: int, start: int) -> None:
         if started_at(process) != start:
             return
         os.kill(process, number)
-        with contextlib.suppress(LoopError):
+        with contextlib.suppress(FileSystemError):
             wait_until(lambda: started_at(process) != start, f"process {process} ended", END_SECONDS)

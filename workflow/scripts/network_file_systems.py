@@ -17,7 +17,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from file_system_command import CommandLine, LoopError
+from file_system_command import CommandLine, FileSystemError
 from loop_file_systems import run
 from network_daemons import (
     GLUSTER_ADDRESS,
@@ -84,14 +84,14 @@ class Network:
         """Start and mount file systems; on failure none of them stays."""
         for kind in kinds:
             if kind in self.made or kinds.count(kind) > 1:
-                raise LoopError(f"{kind} is there already")
+                raise FileSystemError(f"{kind} is there already")
             if problem := missing(kind):
-                raise LoopError(problem)
+                raise FileSystemError(problem)
             if kind in PLAIN_PATHS and not re.fullmatch(r"[!-~]+", str(self.directory)):
-                raise LoopError(f"{kind} itself takes no --dir with blanks or letters beyond ASCII")
+                raise FileSystemError(f"{kind} itself takes no --dir with blanks or letters beyond ASCII")
             for path in (self.directory / kind, self.directory / f"{kind}.data"):
                 if os.path.lexists(path):
-                    raise LoopError(f"{path} exists and was not made here: choose another --dir")
+                    raise FileSystemError(f"{path} exists and was not made here: choose another --dir")
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             for kind in kinds:
@@ -115,7 +115,7 @@ class Network:
             for process, start in reversed(place.made.processes):
                 end(process, start)
             if place.made.address:
-                with contextlib.suppress(LoopError):
+                with contextlib.suppress(FileSystemError):
                     run("ip", "address", "del", f"{GLUSTER_ADDRESS}/32", "dev", "lo")
             if place.data.exists():
                 shutil.rmtree(place.data)
@@ -147,7 +147,7 @@ def missing(*kinds: str) -> str | None:
 
 
 def perform(options: argparse.Namespace) -> None:
-    """Do what was asked for; raises LoopError."""
+    """Do what was asked for; raises FileSystemError."""
     network = Network(options.dir)
     if options.action == "up":
         network.up(options.kinds)

@@ -32,6 +32,16 @@ def row_height(view: View, rows: int) -> float:
     return float(view.style["row_many"] if rows > MANY else view.style["row"])
 
 
+def sheet_height(view: View, rows: int) -> float:
+    """Inches of a figure with so many rows, its axis and its title."""
+    return 0.65 + row_height(view, rows) * (rows + 1)
+
+
+def error_note(errors: pd.Series) -> str:
+    """What ± means beside a row; empty where no layout has an error."""
+    return "±: largest error of a lossy layout; others are exact" if errors.notna().any() else ""
+
+
 def layout_rows(axes: Axes, view: View, layouts: Sequence[str]) -> None:
     """One row a layout from the top, named; the names with a role are bold."""
     axes.set_yticks(range(len(layouts)), [view.label(name) for name in layouts])

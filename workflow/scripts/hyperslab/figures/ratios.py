@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, row_height, stack
+from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend_of, sheet_height, stack
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.report.format import significant
@@ -30,7 +30,7 @@ def draw(view: View, case: str = "") -> Figure:
     if table.empty:
         return absent(view, title)
     layouts = list(table.index)
-    figure = start(view, 0.65 + row_height(view, len(layouts)) * (len(layouts) + 1))
+    figure = start(view, sheet_height(view, len(layouts)))
     axes = figure.subplots()
     part = Part("of the array", view.palette[9], 0 * table["ratio_raw"], table["ratio_raw"])
     limit = 1.05 * float(table[["ratio_raw", "ratio_padded"]].max().max())
@@ -43,8 +43,9 @@ def draw(view: View, case: str = "") -> Figure:
     axes.axvline(1, color=view.style["ink"], linewidth=1.3, label="no compression")
     beside(axes, view, "array, chunks", [_text(row) for _, row in table.iterrows()])
     axes.set_xlabel("bytes over bytes stored")
-    lossy = "±: largest error of a lossy layout; others are exact" if table["error_max"].notna().any() else ""
-    return finish(figure, view, title, view.measurements, [lossy], [*legend_of([part]), marks])
+    return finish(
+        figure, view, title, view.measurements, [error_note(table["error_max"])], [*legend_of([part]), marks]
+    )
 
 
 def _text(row: pd.Series) -> str:

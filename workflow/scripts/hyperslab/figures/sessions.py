@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readable_limit, row_height, stack
+from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readable_limit, sheet_height, stack
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import STATES, View
@@ -54,7 +54,7 @@ def draw(view: View, case: str) -> Figure:
     table = statistics(view, case, state)
     if table.empty:
         return absent(view, title)
-    figure = start(view, 0.65 + row_height(view, len(table)) * (len(table) + 1))
+    figure = start(view, sheet_height(view, len(table)))
     axes = figure.subplots()
     limit = readable_limit(view, table["max_s"], table["mean_s"])
     parts = parts_of(view, table)

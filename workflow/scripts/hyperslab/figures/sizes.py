@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, row_height, stack
+from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend_of, sheet_height, stack
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -62,7 +62,7 @@ def draw(view: View, case: str = "") -> Figure:
     if table.empty:
         return absent(view, title)
     layouts = list(table.index)
-    figure = start(view, 0.65 + row_height(view, len(layouts)) * (len(layouts) + 1))
+    figure = start(view, sheet_height(view, len(layouts)))
     left, right = figure.subplots(1, 2, width_ratios=[2.3, 1], sharey=True)
     parts = _parts(view, table)
     limit = 1.03 * float(table["file_bytes"].max())
@@ -82,8 +82,7 @@ def draw(view: View, case: str = "") -> Figure:
     known = int(table["index_predicted_bytes"].notna().sum())
     agree = f"padding and index are as computed for {known} of {len(table)} layouts" if known else ""
     rest = "no ring: the index depends on the order of insertion" if known < len(table) else ""
-    lossy = "±: largest error of a lossy layout; others are exact" if table["error_max"].notna().any() else ""
-    notes = ["MB = 10⁶ bytes", "" if wrong else agree, rest, lossy]
+    notes = ["MB = 10⁶ bytes", "" if wrong else agree, rest, error_note(table["error_max"])]
     return finish(figure, view, title, view.measurements, notes, handles, alarms)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +132,7 @@ class _Comparison:
             {link.name: link for link in nodes[h5o.get_info(file, path).addr].links}
             for nodes, file in ((self._nodes, self._ours), (self._others, self._theirs))
         )
-        for name in sorted(ours.keys() - theirs.keys()):
-            yield f"{shown(below(path, name))}: is missing"
-        for name in sorted(theirs.keys() - ours.keys()):
-            yield f"{shown(below(path, name))}: is new"
-        if ours.keys() == theirs.keys() and list(ours) != list(theirs):
-            yield f"{shown(path)}: the order of its links differs"
+        yield from _unmatched(path, ours, theirs, "links", lambda name: f"{shown(below(path, name))}:")
         for name in ours:
             if name in theirs:
                 yield from self._link(below(path, name), ours[name], theirs[name])
@@ -182,15 +177,14 @@ class _Comparison:
 
     def _attributes(self, path: bytes, ours: Any, theirs: Any) -> Iterator[str]:
         first, second = dict(attributes_of(ours)), dict(attributes_of(theirs))
-        for name in sorted(first.keys() - second.keys()):
-            yield f"{shown(path)}: attribute {shown(name)!r} is missing"
-        for name in sorted(second.keys() - first.keys()):
-            yield f"{shown(path)}: attribute {shown(name)!r} is new"
-        if first.keys() == second.keys() and list(first) != list(second):
-            yield f"{shown(path)}: the order of its attributes differs"
+
+        def called(name: bytes) -> str:
+            return f"{shown(path)}: attribute {shown(name)!r}"
+
+        yield from _unmatched(path, first, second, "attributes", called)
         for name in first:
             if name in second:
-                where = f"{shown(path)}: attribute {shown(name)!r}"
+                where = called(name)
                 if first[name] != second[name]:
                     yield f"{where}: the character set of the name differs"
                 yield from self._attribute(where, h5a.open(ours, name), h5a.open(theirs, name))
@@ -234,6 +228,18 @@ class _Comparison:
         ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
         if not same_values(where, ours, theirs, self._references, self._budget, self._progress):
             yield f"{where}: values differ"
+
+
+def _unmatched(
+    path: bytes, ours: dict[bytes, Any], theirs: dict[bytes, Any], what: str, called: Callable[[bytes], str]
+) -> Iterator[str]:
+    """Names that one side lacks, and another order of the same names."""
+    for name in sorted(ours.keys() - theirs.keys()):
+        yield f"{called(name)} is missing"
+    for name in sorted(theirs.keys() - ours.keys()):
+        yield f"{called(name)} is new"
+    if ours.keys() == theirs.keys() and list(ours) != list(theirs):
+        yield f"{shown(path)}: the order of its {what} differs"
 
 
 def _extent(space: h5s.SpaceID) -> tuple[Any, ...]:
