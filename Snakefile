@@ -61,7 +61,7 @@ rule all:
 
 
 onstart:
-    PLAN.follow()
+    PLAN.follow(workflow)
 
 
 onerror:

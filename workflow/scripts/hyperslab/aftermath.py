@@ -46,9 +46,14 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
+def executor(workflow: Any) -> Any:
+    """What submits the jobs of the run of `workflow`; None before there is anything to submit."""
+    return getattr(workflow.scheduler, "_executor", None)
+
+
 def job_name(workflow: Any) -> str:
     """The name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
-    return str(getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", ""))
+    return str(getattr(executor(workflow), "run_uuid", ""))
 
 
 def cancel_jobs(run: str, studies: Sequence[str]) -> None:

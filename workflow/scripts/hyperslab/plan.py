@@ -16,6 +16,7 @@ from hyperslab.cell_jobs import CellJobs
 from hyperslab.claims.catalogue import TARGET
 from hyperslab.confirm import CONFIRMING, RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
+from hyperslab.looks import Looks
 from hyperslab.planned_study import PHASE, PlannedStudy
 from hyperslab.reach import left_out
 from hyperslab.report import templates
@@ -140,7 +141,7 @@ class Plan(CellJobs):
             return []
         return list(outlook.lines(self, self.targeted, self.invocation.dry_run))
 
-    def follow(self) -> None:
+    def follow(self, workflow: Any) -> None:
         """Note interrupts, outlive file systems, and say how many records batches have made out of sight."""
         if not self.invocation.main:
             return
@@ -157,6 +158,8 @@ class Plan(CellJobs):
                 for record in self.records_of(study, site)
             ]
             outlook.Progress(wanted).start()
+            if self.invocation.executor == "slurm":
+                Looks(aftermath.executor(workflow), "results/*/batches/*/*.json").begin()
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
