@@ -153,3 +153,20 @@ def test_a_reason_for_no_recommendation_is_given() -> None:
     page = build_page(Inputs(**{**given, "recommendation": {"sites": [site]}}))
     assert page.overview.rows[0][1].note == "no layout has a small file"
     assert "no layout has a small file." in render(page)
+
+
+def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
+    rows = measured(MAIN, "main").assign(kind="write", state="write")
+    cases = {
+        "slices": {"kind": "write", "title": "a chunk at a time", "states": ["write"], "shape": [10, 10, 10]}
+    }
+    reason = {"site": "disk", "pick": None, "reason": "not measured here: any read case"}
+    told = {"contiguous": "contiguous", "automatic": None, "sites": [reason]}
+    given = inputs(rows, None, study=meta(cases=cases), recommendation=told, score={})
+    page = build_page(Inputs(**given))
+    assert texts(page.overview) == [["disk", "a chunk at a time", "4x4x2", "contiguous", "contiguous"]]
+    median = given["summary"].query("layout == '4x4x2' and case == 'slices'").pooled_median_s.iloc[0]
+    assert page.overview.rows[0][2].note.startswith(fmt.seconds(median))
+    assert "how 3 layouts compare" in render(page)
+    nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
+    assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"

@@ -8,6 +8,7 @@ from typing import Any
 
 from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
+from hyperslab.report.fastest import fastest_table, reads
 from hyperslab.report.meta import Meta
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.scores import absolute_text, matched_text
@@ -16,10 +17,16 @@ from hyperslab.tables import filters_text
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
 NOTHING = "nothing was measured here that is valid today"
+READS_NOTHING = "this study reads no selections, so it recommends no layout; the table says what was fastest"
 
 
 def overview(data: Data) -> tuple[Table, str]:
-    """One row a site, for reading at a glance, and where its speed-ups come from."""
+    """One row a site, for reading at a glance, and where its speed-ups come from.
+
+    Where nothing is read, and nothing recommended, the fastest layout of each case instead.
+    """
+    if not reads(data):
+        return fastest_table(data), ""
     references = [f"Against {words}" for words, _ in data.references()]
     columns = [
         "Site",
@@ -119,6 +126,8 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
     pick = choice.get("pick")
     if pick is None:
         reason = choice.get("reason") or (NOTHING if not choice else "no reason was recorded")
+        if not reads(data):
+            reason = NOTHING if data.main(site).empty else READS_NOTHING
         return SiteAnswer(site, anchor, None, "", lead=f"{reason}.", ranking=_ranking(choice))
     phase = speed_phase(data, site, pick)
     return SiteAnswer(

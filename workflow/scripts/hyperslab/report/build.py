@@ -12,6 +12,7 @@ from hyperslab.report.answer import overview, site_answer
 from hyperslab.report.checks import checks
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, FigureFile, Inputs, gather
+from hyperslab.report.fastest import reads
 from hyperslab.report.knobs import objects_table, published_table, requests_table
 from hyperslab.report.meta import case_title
 from hyperslab.report.method import METHOD, column_tables
@@ -82,9 +83,10 @@ def _facts(data: Data) -> list[Fact]:
     layouts, cases = fmt.count(len(study["layouts"]), "layout"), fmt.count(len(study["cases"]), "case")
     raw, bound = fmt.megabytes(study["raw_bytes"]), f"{study['size_bound']:g} x the raw data"
     states, rounds = fmt.listing(study["states"]), fmt.count(study["rounds"], "round")
+    question = f"which of {layouts} is fastest, {states}, in a file of at most {bound}"
     facts = [
         Fact("Array", f"{extents}; {study['dtype']}; {raw}; values: {study['fill']}"),
-        Fact("Question", f"which of {layouts} is fastest, {states}, in a file of at most {bound}"),
+        Fact("Question", question if reads(data) else f"how {layouts} compare, case by case"),
         Fact("Measured", f"{cases} in {rounds} at {fmt.listing(data.sites) or 'no site'}"),
     ]  # fmt: skip
     return [*facts, Fact("After", str(study["source"]))] if study.get("source") else facts
