@@ -86,7 +86,7 @@ def test_the_study_small(workplace: Clone, donor: Path, name: str) -> None:
         assert (filtered["ratio_raw"] > 1.5).all()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, "spectrum-image", "spectrum-image-tall"])
 def test_the_whole_study_is_planned(workplace: Clone, donor: Path, name: str) -> None:
     plan = workplace.planned(f"results/{name}/report.html")
     study = PlannedStudy(workplace.directory / "config/studies" / f"{name}.yaml")
