@@ -33,7 +33,8 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
     """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
     import h5py
 
-    from hyperslab.pagecache import resident_share
+    from hyperslab import pagecache
+    from hyperslab.residency import COLD_AT_MOST
     from hyperslab.selections import generator, random_boxes
 
     case, settings, count = spec["case"], spec["layout"]["settings"], spec["repeats"][state]
@@ -45,15 +46,12 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
         "rdcc_w0": settings["chunk_cache_w0"],
     }
 
-    def evict() -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
+    descriptor = os.open(path, os.O_RDONLY)
 
     times = []
     if state == "cold":
         for pick in picks:
-            evict()
+            pagecache.evict(descriptor, COLD_AT_MOST)
             with h5py.File(path, "r", **cache) as file:
                 data = file["data"]
                 started = time.perf_counter()
@@ -61,17 +59,18 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
                 times.append(time.perf_counter() - started)
         return statistics.median(times)
     if state == "session":
-        evict()
-    with open(path, "rb", buffering=0) as raw, h5py.File(path, "r", **cache) as file:
-        while state == "warm" and raw.read(8 * 2**20):
-            pass
+        pagecache.evict(descriptor, COLD_AT_MOST)
+    else:
+        # Not by read(), whose large blocks, once freed, change how the C library serves all later requests.
+        pagecache.read_whole(descriptor)
+    with h5py.File(path, "r", **cache) as file:
         data = file["data"]
         for pick in picks:
             started = time.perf_counter()
             data[pick]
             times.append(time.perf_counter() - started)
             if not tight:
-                resident_share(raw.fileno())
+                pagecache.resident_share(descriptor)
     return statistics.median(times)
 
 
