@@ -23,7 +23,7 @@ from typing import Any
 
 SELF = Path(__file__)
 LIMIT = 1.05
-REPEATS = {"cold": 15, "warm": 25, "session": 25}
+STATES = ("cold", "warm", "session")
 # Blocks go on until the interval reaches no further than this factor from the ratio.
 NARROW = 1.025
 FEWEST_BLOCKS = 12
@@ -109,7 +109,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def main() -> int:
     """Entry point."""
     from hyperslab import formats, specification
-    from hyperslab.study import LoadedStudy
+    from hyperslab.planned_study import PlannedStudy
     from hyperslab.values import open_values
 
     parser = argparse.ArgumentParser(
@@ -121,9 +121,14 @@ def main() -> int:
     parser.add_argument(
         "--blocks", type=int, default=60, help="pairs of runs, at most, for each layout, case and state"
     )
+    parser.add_argument("--cases", nargs="+", help="only these read cases of the study (default all)")
+    parser.add_argument(
+        "--repeats", nargs=3, type=int, default=[15, 25, 25], metavar=("COLD", "WARM", "SESSION"),
+        help="selections of a run in each state (default 15 25 25)",
+    )  # fmt: skip
     parser.add_argument("--tight", action="store_true", help="the bare loop reads without a pause")
     options = parser.parse_args()
-    study = LoadedStudy(Path("config/studies") / f"{options.study}.yaml")
+    study = PlannedStudy(Path("config/studies") / f"{options.study}.yaml")
     options.root.mkdir(parents=True, exist_ok=True)
     worst, plain = 0.0, "tight" if options.tight else "bare"
     print("layout,case,state,ratio,low,high,bare_median_s,blocks")
@@ -132,12 +137,12 @@ def main() -> int:
         try:
             spec = specification.file_specification(study, layout, next(iter(study.cases)))
             formats.load("hdf5").generate(path, spec, open_values(spec["dataset"]))
-            for case in [name for name, described in study.cases.items() if described["kind"] == "read"]:
+            for case in options.cases or study.read_cases():
                 for state in study.cases[case]["states"]:
                     ratios, times = [], []
                     for block in range(options.blocks):
                         cell = specification.cell_specification(study, layout, case, f"r{block}")
-                        cell["repeats"] = REPEATS
+                        cell["repeats"] = dict(zip(STATES, options.repeats, strict=True))
                         order = ("harness", plain) if block % 2 else (plain, "harness")
                         took = {which: run_one(which, cell, path, state) for which in order}
                         ratios.append(took["harness"] / took[plain])
