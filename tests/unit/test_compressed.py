@@ -65,6 +65,9 @@ FAMILIES: list[tuple[list[Options], str]] = [
     ([{"name": "sperr", "rate": 9}], "float32"),
     ([{"name": "sperr", "psnr": 80}], "float32"),
 ]
+# LZF looks matches up in a table on the stack that it does not clear first, so what lay there decides which
+# of several right outputs it gives; the plain writer itself does not make the same file twice.
+REPEATS_NOT = {"lzf"}
 SHAPE, CHUNKS = (9, 10, 300), (4, 3, 64)
 OTHER_CHUNKS = {"htj2k": (1, 5, 64), "sperr": (9, 1, 50)}
 
@@ -136,9 +139,23 @@ def test_the_file_is_the_plain_writers_byte_by_byte(
     spec = spec_of(filters, dtype)
     assert refusal(filters, dtype, spec["layout"]["chunks"]) is None
     short, plain = both_ways(spec, tmp_path)
+    if filters[0]["name"] in REPEATS_NOT:
+        assert_same_chunks(short, plain)
+        return
     assert chunks_of(short) == chunks_of(plain)
     assert FORMAT.report(str(short), spec) == FORMAT.report(str(plain), spec)
     assert short.read_bytes() == plain.read_bytes()
+
+
+def assert_same_chunks(short: Path, plain: Path) -> None:
+    """The same chunks in the same order with the same values, though not always of quite the same size."""
+    (places, _, sizes, masks), (plain_places, _, plain_sizes, plain_masks) = (
+        zip(*chunks_of(path), strict=True) for path in (short, plain)
+    )
+    assert (places, masks) == (plain_places, plain_masks)
+    np.testing.assert_allclose(sizes, plain_sizes, rtol=0.02)
+    with h5py.File(short) as one, h5py.File(plain) as other:
+        np.testing.assert_array_equal(one["data"][...], other["data"][...])
 
 
 def test_no_filter_is_left_out() -> None:
@@ -158,7 +175,7 @@ def test_every_order_and_index(tmp_path: Path, order: str, libver: str) -> None:
 def test_any_shape(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
     chunks = [data.draw(st.integers(1, extent)) for extent in shape]
-    filters = data.draw(st.sampled_from([[{"name": "gzip"}], [{"name": "lzf"}], [{"name": "blosc"}]]))
+    filters = data.draw(st.sampled_from([[{"name": "gzip"}], [{"name": "zstd"}], [{"name": "blosc"}]]))
     spec = file_specification(shape, chunks, filters=filters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compressed, "workers", lambda: 2)

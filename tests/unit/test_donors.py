@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 from pyimzml.ImzMLWriter import ImzMLWriter
 
-from hyperslab import specification
+from hyperslab import donors, specification
 from hyperslab.donor_paths import identity
 from hyperslab.donors import DonorError, check, prepare
 from hyperslab.study import LoadedStudy
@@ -61,6 +63,34 @@ def test_only_what_is_used_is_kept(tmp_path: Path, kind: str) -> None:
     spec = dataset(KINDS[kind](tmp_path), (2, 9, 20))
     prepare(spec, tmp_path / "kept.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES[:2, :, :20])
+
+
+@pytest.mark.parametrize("chunks", [None, (2, 2, 10), (3, 4, 1), (1, 1, 50), (3, 9, 64)])
+def test_a_donor_is_read_in_pieces_of_whole_chunks_that_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: tuple[int, ...] | None
+) -> None:
+    class Recorded:
+        shape, dtype = (3, 9, 64), np.dtype("u4")
+
+        def __init__(self) -> None:
+            self.chunks, self.pieces = chunks, list[tuple[slice, ...]]()
+
+        def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+            self.pieces.append(index)
+            return np.arange(3 * 9 * 64, dtype="u4").reshape(self.shape)[index]
+
+    array = Recorded()
+    monkeypatch.setattr(donors, "TILE_BYTES", limit := 400)
+    monkeypatch.setitem(donors.OPENERS, ".npy", lambda *_: contextlib.nullcontext(array))
+    prepare(dataset(write_npy(tmp_path)), tmp_path / "kept.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), array[:3, :4, :50])
+    pieces = array.pieces[:-1]
+    unit = [min(c, h) for c, h in zip(chunks or (1, 1, 1), SHAPE, strict=True)]
+    starts = [[part.start for part in piece] for piece in pieces]
+    assert all(start % size == 0 for piece in starts for start, size in zip(piece, unit, strict=True))
+    sizes = [4 * math.prod(part.stop - part.start for part in piece) for piece in pieces]
+    assert max(sizes) <= max(limit, 4 * math.prod(unit))
+    assert sum(sizes) == 4 * VALUES.size
 
 
 def test_a_larger_array_repeats_the_donor_and_ends_with_its_last_window(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.donor_paths import NotThere, located
+from hyperslab.formats.tiles import tiles
 
-SLAB_BYTES = 64 * 2**20
+# A few of these (read, converted, compared) are in memory at once.
+TILE_BYTES = 64 * 2**20
 
 
 class DonorError(Exception):
@@ -149,25 +150,19 @@ def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.
 
 
 def prepare(spec: dict[str, Any], output: Path) -> None:
-    """Write the part of the donor that a dataset specification uses to `output`, slab by slab."""
+    """Write the part of the donor that a dataset specification uses to `output`, piece by piece."""
     dtype = np.dtype(spec["dtype"])
     path, dataset = _located(spec["donor"])
     with open_donor(path, dataset) as array:
         _check_shape(path, array, spec)
         held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
         target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
-        for box in _slabs(held, dtype.itemsize, getattr(array, "chunks", None)):
-            target[box] = converted(np.asarray(array[box]), dtype, path)
+        # Whole chunks of the donor, so that none is read twice; a chunk of it may reach beyond what is used.
+        whole = getattr(array, "chunks", None) or [1] * len(held)
+        chunks = [min(extent, used) for extent, used in zip(whole, held, strict=True)]
+        for tile in tiles(held, chunks, array.dtype.itemsize, TILE_BYTES):
+            target[tile.slices()] = converted(np.asarray(array[tile.slices()]), dtype, path)
         target.flush()
-
-
-def _slabs(shape: Sequence[int], itemsize: int, chunks: Sequence[int] | None) -> Iterator[tuple[slice, ...]]:
-    """Pieces along the first axis, in whole chunks of the donor so that none is read twice."""
-    row = math.prod(shape[1:]) * itemsize
-    unit = chunks[0] if chunks else 1
-    step = max(1, SLAB_BYTES // max(row * unit, 1)) * unit
-    for start in range(0, shape[0], step):
-        yield (slice(start, min(start + step, shape[0])), *(slice(0, extent) for extent in shape[1:]))
 
 
 def main() -> None:
