@@ -290,12 +290,13 @@ def test_results_that_the_study_has_no_more_are_stale(tmp_path: Path) -> None:
 
 
 def test_results_of_another_protocol_are_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = hyperslab.PROTOCOLS["read"]
     record = record_of(spec_of(study_of(tmp_path)), tmp_path)
-    monkeypatch.setattr(specification, "PROTOCOL", hyperslab.PROTOCOL + 1)
+    monkeypatch.setitem(hyperslab.PROTOCOLS, "read", measured + 1)
     today = specification.digest(spec_of(study_of(tmp_path)))
     assert stale(record, tmp_path, today)
     # Those that came without a scheduler's notes tell by themselves what they were measured by.
-    assert record["specification"]["protocol"] == hyperslab.PROTOCOL
+    assert record["specification"]["protocol"] == measured
 
 
 UNCHANGED: list[tuple[str, dict[str, Any]]] = [

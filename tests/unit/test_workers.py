@@ -41,7 +41,7 @@ class Errand:
             if task == f"fail {self._index}":
                 raise ArithmeticError("in the middle")
             if task == "never end":
-                print("busy", flush=True)
+                os.write(1, b"busy\n")
                 while True:
                     pass
 

@@ -98,9 +98,7 @@ def test_a_changed_stopwatch_marks_old_results_stale(clone: Clone, metadata: boo
     if not metadata:
         shutil.rmtree(clone.directory / ".snakemake")
     package = clone.directory / "workflow/scripts/hyperslab/__init__.py"
-    package.write_text(
-        package.read_text(encoding="utf-8").replace("PROTOCOL = ", "PROTOCOL = 1"), encoding="utf-8"
-    )
+    package.write_text(package.read_text(encoding="utf-8").replace('"read": ', '"read": 1'), encoding="utf-8")
     plan = clone.planned(REPORT)
     if metadata:
         assert plan["measure_disk"] == 12

@@ -25,7 +25,7 @@ SELF = Path(__file__)
 LIMIT = 1.05
 STATES = ("cold", "warm", "session")
 # Blocks go on until the interval reaches no further than this factor from the ratio.
-NARROW = 1.025
+NARROW = 1.015
 FEWEST_BLOCKS = 12
 
 
@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path("testfiles"), help="where the test files go")
     parser.add_argument("--layouts", nargs="+", default=["contiguous", "4x4x2048"])
     parser.add_argument(
-        "--blocks", type=int, default=60, help="pairs of runs, at most, for each layout, case and state"
+        "--blocks", type=int, default=120, help="pairs of runs, at most, for each layout, case and state"
     )
     parser.add_argument("--cases", nargs="+", help="only these read cases of the study (default all)")
     parser.add_argument(

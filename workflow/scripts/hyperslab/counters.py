@@ -6,8 +6,8 @@ import os
 from typing import NamedTuple
 
 
-class Reading(NamedTuple):
-    """/proc/self/io at one moment; `own_bytes` is what this reading adds to the next one."""
+class _Parsed(NamedTuple):
+    """/proc/self/io at one moment; `own_bytes` is what reading it adds to the next reading."""
 
     requested_bytes: int
     requested_reads: int
@@ -18,7 +18,7 @@ class Reading(NamedTuple):
 
 
 class Counters:
-    """An open /proc/self/io; zeros where the kernel does not offer it."""
+    """An open /proc/self/io; nothing, which counts as zeros, where the kernel does not offer it."""
 
     def __init__(self) -> None:
         try:
@@ -26,20 +26,24 @@ class Counters:
         except OSError:
             self._descriptor = None
 
-    def read(self) -> Reading:
-        """The counters now."""
-        if self._descriptor is None:
-            return Reading(0, 0, 0, 0, 0, 0)
-        text = os.pread(self._descriptor, 4096, 0)
-        fields = dict(line.split(": ") for line in text.decode().splitlines())
-        return Reading(
-            int(fields["rchar"]), int(fields["syscr"]), int(fields["wchar"]), int(fields["syscw"]),
-            int(fields["read_bytes"]), len(text),
-        )  # fmt: skip
+    def read(self) -> bytes:
+        """The counters now, for `between`; not parsed, because a stopwatch is near."""
+        return b"" if self._descriptor is None else os.pread(self._descriptor, 4096, 0)
 
 
-def between(before: Reading, after: Reading) -> dict[str, int]:
+def _parsed(text: bytes) -> _Parsed:
+    if not text:
+        return _Parsed(0, 0, 0, 0, 0, 0)
+    fields = dict(line.split(": ") for line in text.decode().splitlines())
+    return _Parsed(
+        int(fields["rchar"]), int(fields["syscr"]), int(fields["wchar"]), int(fields["syscw"]),
+        int(fields["read_bytes"]), len(text),
+    )  # fmt: skip
+
+
+def between(first: bytes, second: bytes) -> dict[str, int]:
     """What happened between two readings; the reading of the counters itself is taken off."""
+    before, after = _parsed(first), _parsed(second)
     return {
         "requested_bytes": max(after.requested_bytes - before.requested_bytes - before.own_bytes, 0),
         "requested_reads": max(after.requested_reads - before.requested_reads - 1, 0),

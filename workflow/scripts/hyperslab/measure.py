@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import (
-    PROTOCOL,
+    PROTOCOLS,
     cases,
     formats,
     limits,
@@ -76,7 +76,7 @@ def measure(
         after = probes.probe(root)
     return {
         "specification": spec,
-        "protocol": PROTOCOL,
+        "protocol": PROTOCOLS[spec["case"]["kind"]],
         "began": began,
         "ended": ended,
         "writer": _note(path),

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from hyperslab import PROTOCOL
+from hyperslab import PROTOCOLS
 from hyperslab.case_kinds import SPECIFIED
 from hyperslab.donor_paths import identity
 from hyperslab.study import LoadedStudy
@@ -43,7 +43,7 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
         "repeats": resolved["repeats"],
         "seed": study.study.seed,
         "round": round_,
-        "protocol": PROTOCOL,
+        "protocol": PROTOCOLS[resolved["kind"]],
         **({"reader": study.study.reader} if study.study.reader != "any" else {}),
     }
 

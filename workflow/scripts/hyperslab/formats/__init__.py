@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ class OpenArray(Protocol):
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """The elements of `box`."""
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """`read` of `box` with everything done but the read, for a stopwatch."""
 
     def write(self, box: Box, block: npt.NDArray[Any]) -> None:
         """Store `block` at `box`."""

@@ -62,13 +62,15 @@ class Hdf5Array:
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """The elements of `box`, as a user of h5py gets them."""
+        return self.reader(box)()
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """A read of `box` that lacks nothing but the read: `dataset[index]`, wherever h5py offers that."""
         if self._transfer is not None or self._memory is not None or isinstance(box, Pattern):
-            return self._read_selected(box)
-        if self._natural:
-            result: npt.NDArray[Any] = self._dataset[box.slices()]
-            return result
-        result = self._dataset[box.permuted(self._order).slices()]
-        return result.transpose(self._inverse)
+            return lambda: self._read_selected(box)
+        dataset, inverse = self._dataset, self._inverse
+        index = box.permuted(self._order).slices()
+        return (lambda: dataset[index]) if self._natural else lambda: dataset[index].transpose(inverse)
 
     def _read_selected(self, box: Box) -> npt.NDArray[Any]:
         """As `read`, for what h5py's indexing does not offer."""
