@@ -69,12 +69,6 @@ def resident_share(descriptor: int) -> float:
     return round(pages / -(-size // PAGE), 6)
 
 
-def dirty_bytes(descriptor: int) -> int | None:
-    """Bytes of the file not yet on the device; None where the kernel does not tell."""
-    found = _cachestat(descriptor)
-    return None if found is None else int(found.dirty + found.writeback) * PAGE
-
-
 def evict(descriptor: int, enough: float, attempts: int = 20) -> float:
     """Write the file's dirty pages and drop it from the page cache; returns the share that stayed.
 
