@@ -14,9 +14,9 @@ min_version("9.17")
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
-from hyperslab.cell_jobs import ALL_CORES
+from hyperslab.planning.cell_jobs import ALL_CORES
 from hyperslab.errors import ConfigurationError
-from hyperslab.plan import Plan
+from hyperslab.planning.plan import Plan
 
 
 configfile: Path(workflow.basedir) / "config" / "config.yaml"

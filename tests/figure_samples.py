@@ -18,9 +18,9 @@ from matplotlib.patches import Rectangle
 
 from hyperslab import figures
 from hyperslab.figures import FigureData
-from hyperslab.scoring import absolute_score, matched_score
-from hyperslab.statistics import summarise
-from hyperslab.tables import tidy
+from hyperslab.results.scoring import absolute_score, matched_score
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import tidy
 
 GRID = {f"{m}x{m}x{n}": [m, n] for m in (2, 4) for n in (64, 128, 256)}
 LAYOUTS = ["contiguous", "auto", *GRID]

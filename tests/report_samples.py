@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.recommend import recommend, size_bound
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page
-from hyperslab.scoring import absolute_score, matched_score
-from hyperslab.statistics import summarise
-from hyperslab.tables import TEXT, tidy
+from hyperslab.results.recommend import recommend, size_bound
+from hyperslab.results.scoring import absolute_score, matched_score
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import TEXT, tidy
 
 LAYOUTS = {"contiguous": None, "auto": [2, 2, 5], "4x4x2": [4, 4, 2]}
 # Seconds in an average round; the confirming rounds have another truth, so that it shows which are quoted.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyperslab.probes import PROBE_BYTES, PROBE_FILE
-from hyperslab.roots import MARKER
+from hyperslab.measuring.probes import PROBE_BYTES, PROBE_FILE
+from hyperslab.sites.roots import MARKER
 from hyperslab.values import MixedIndices
 
 AXES = "vwxyz"

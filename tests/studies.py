@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hyperslab.errors import ConfigurationError
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 Content = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 from samples import prepared
 
 import hyperslab
-from hyperslab.machine import describe_file_system
+from hyperslab.measuring.machine import describe_file_system
 
 # A deadline for each example would fail tests where other jobs take the processor.
 settings.register_profile("patient", deadline=None)

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pytest
 from samples import CELL, SHAPE, STATES, file_specification, read_cell, write_cell
 
-from hyperslab import cases, pagecache
+from hyperslab import cases
 from hyperslab.cases import Context, VerificationError, read, write
 from hyperslab.cases.write import block_extent, boxes_of
-from hyperslab.counters import Counters
 from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters
 from hyperslab.selections import Box
 from hyperslab.values import MixedIndices, open_values
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hyperslab.claims.catalogue import UNTESTED, untested
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 EXPECTED = {f"000.{number}" for number in range(1, 28)} | {f"001.{number}" for number in range(1, 10)}
 

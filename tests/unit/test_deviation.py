@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from samples import file_specification, read_cell, write_cell
 
-from hyperslab import cases, formats, tables
+from hyperslab import cases, formats
 from hyperslab.cases import Context, VerificationError
 from hyperslab.cases.read import _Session
-from hyperslab.deviation import Deviation
+from hyperslab.measuring.deviation import Deviation
+from hyperslab.results import tables
 from hyperslab.values import Counts, Values
 
 SHAPE = (10, 12, 300)

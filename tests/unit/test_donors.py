@@ -15,7 +15,7 @@ from pyimzml.ImzMLWriter import ImzMLWriter
 from hyperslab import donors, specification
 from hyperslab.donor_paths import identity
 from hyperslab.donors import DonorError, check, prepare
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.values import Donor, open_values
 
 SHAPE = (3, 4, 50)

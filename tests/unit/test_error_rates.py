@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import stats
 from simulated_studies import LAYOUTS, noise, study
 
-from hyperslab.blocks import contrasts, fit_blocks
-from hyperslab.statistics import compare_pairs, summarise
+from hyperslab.results.blocks import contrasts, fit_blocks
+from hyperslab.results.statistics import compare_pairs, summarise
 
 PAIRS = [(f"l{index + 1:03}", f"l{index:03}") for index in range(0, LAYOUTS, 2)]
 FAMILIES = list(itertools.product(("slices", "spectra", "subcube"), ("cold", "warm")))

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from hyperslab import figures
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"
 CASES = STUDY["cases"]

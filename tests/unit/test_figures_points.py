@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from hyperslab import figures
-from hyperslab.recommend import pareto
+from hyperslab.results.recommend import pareto
 
 # The ramp
 

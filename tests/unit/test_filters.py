@@ -19,7 +19,6 @@ from samples import file_specification
 from studies import changed, load, mistake
 
 from hyperslab import filters as table
-from hyperslab.filter_schema import Filter
 from hyperslab.filters import (
     FILTERS,
     FLOATS,
@@ -34,7 +33,8 @@ from hyperslab.filters import (
 from hyperslab.formats import Unavailable
 from hyperslab.formats import filters as hdf5_filters
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.schema import DType
+from hyperslab.studies.filter_schema import Filter
+from hyperslab.studies.schema import DType
 
 Options = dict[str, Any]
 

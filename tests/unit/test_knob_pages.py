@@ -14,8 +14,8 @@ from hyperslab.figures import FigureData
 from hyperslab.report.data import Inputs, gather
 from hyperslab.report.knobs import objects_table, published_table, requests_table, settings_table
 from hyperslab.report.model import Table
-from hyperslab.statistics import summarise
-from hyperslab.tables import tidy
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import tidy
 
 LAYOUTS = ["small", "large"]
 SHAPE = {"write": [10, 10], "few": [100, 10], "many": [1000, 10]}

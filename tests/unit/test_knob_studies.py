@@ -16,8 +16,8 @@ from hyperslab import cases, companions, formats
 from hyperslab import specification as specifications
 from hyperslab.cases import Context, Outcome
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.sites import largest_file_bytes
-from hyperslab.study import LoadedStudy
+from hyperslab.sites.configuration import largest_file_bytes
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.values import open_values
 
 HERE = [name for name in SMALLER if not name.startswith("knobs-release")]

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hyperslab import looks
-from hyperslab.looks import Looks
+from hyperslab.planning import looks
+from hyperslab.planning.looks import Looks
 
 
 @pytest.fixture(autouse=True)

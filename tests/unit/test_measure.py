@@ -25,10 +25,10 @@ from hyperslab import PROTOCOLS, cases
 from hyperslab.cases import Context, VerificationError
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.generate import NOTE, generate, storage_error
-from hyperslab.locks import ROOT_LOCK
-from hyperslab.probes import PROBE_FILE
+from hyperslab.measuring.locks import ROOT_LOCK
+from hyperslab.measuring.probes import PROBE_FILE
 from hyperslab.records import read_record, write_record
-from hyperslab.roots import MARKER
+from hyperslab.sites.roots import MARKER
 from hyperslab.specification import text
 from hyperslab.values import open_values
 

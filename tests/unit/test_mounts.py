@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab import machine, mounts, site_words, striping
-from hyperslab.mounts import Mount, mount_of
+from hyperslab.measuring import machine
+from hyperslab.sites import mounts, striping
+from hyperslab.sites import words as site_words
+from hyperslab.sites.mounts import Mount, mount_of
 
 TABLE = """\
 1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro

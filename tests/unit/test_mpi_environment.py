@@ -39,7 +39,14 @@ def test_ranks_import_nothing_that_their_environment_lacks() -> None:
 
 
 def test_what_is_not_run_by_ranks_needs_no_mpi() -> None:
-    others = {"hyperslab.measure", "hyperslab.generate", "hyperslab.plan", "figure", "report", "summarise"}
+    others = {
+        "hyperslab.measure",
+        "hyperslab.generate",
+        "hyperslab.planning.plan",
+        "figure",
+        "report",
+        "summarise",
+    }
     assert "mpi4py" not in packages(reached(others))
 
 

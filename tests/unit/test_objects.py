@@ -14,10 +14,10 @@ from samples import file_specification, values_of
 from studies import changed, load, mistake
 
 from hyperslab import cases, companions
-from hyperslab.case_kinds import COMPACT_BYTES
 from hyperslab.cases import Context, Outcome, VerificationError
 from hyperslab.formats import many
 from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.studies.case_kinds import COMPACT_BYTES
 
 Spec = dict[str, Any]
 COUNT, VALUES = 200, 1024

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hyperslab import pagecache
-from hyperslab.counters import Counters, between
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters, between
 
 
 def file_on(directory: Path, name: str, size: int) -> Path:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hyperslab.recommend import Recommendation, pareto, recommend, resolve_weights, size_bound
+from hyperslab.results.recommend import Recommendation, pareto, recommend, resolve_weights, size_bound
 
 CASES = ("slices", "spectra")
 

@@ -16,13 +16,14 @@ import pytest
 from samples import file_specification, values_of
 from test_workers import alive, wait_until
 
-from hyperslab import cases, pagecache, reductions
+from hyperslab import cases
 from hyperslab.cases import Context, Outcome, VerificationError, reduce
 from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.measuring import pagecache, reductions
+from hyperslab.measuring.reductions import Moments
+from hyperslab.measuring.shares import Processes, Share
 from hyperslab.records import read_record
-from hyperslab.reductions import Moments
 from hyperslab.selections import Box
-from hyperslab.shares import Processes, Share
 from hyperslab.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from hyperslab import reductions
-from hyperslab.reductions import Moments
+from hyperslab.measuring import reductions
+from hyperslab.measuring.reductions import Moments
 from hyperslab.selections import Box
 
 OFFSETS = (0.0, -3e4, 1e9, 1e12)

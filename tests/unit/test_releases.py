@@ -13,8 +13,8 @@ import pytest
 from studies import changed, load, mistake
 from test_environments import packages, reached, run_in
 
-from hyperslab.needs import environments, metadata_sites, roots_by_file_system
 from hyperslab.releases import RELEASES, enter, interpreter
+from hyperslab.sites.needs import environments, metadata_sites, roots_by_file_system
 from update_pins import versions
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
-from hyperslab.statistics import compare, summarise
+from hyperslab.results.statistics import compare, summarise
 
 
 def texts(found: Table) -> list[list[str]]:

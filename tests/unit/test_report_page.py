@@ -28,8 +28,8 @@ from hyperslab.report.meta import study_meta
 from hyperslab.report.method import SUMMARY_COLUMNS
 from hyperslab.report.model import table
 from hyperslab.report.render import render
-from hyperslab.statistics import summarise
-from hyperslab.study import LoadedStudy
+from hyperslab.results.statistics import summarise
+from hyperslab.studies.study import LoadedStudy
 
 
 def hostile(value: Any) -> Any:

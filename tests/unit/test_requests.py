@@ -12,10 +12,10 @@ import h5py
 import pytest
 from samples import file_specification, values_of
 
-from hyperslab import pagecache
-from hyperslab.counters import Counters, between
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.machine import describe_file_system
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.machine import describe_file_system
 from hyperslab.selections import Box, generator, random_boxes
 from hyperslab.values import open_values
 

@@ -13,7 +13,7 @@ from studies import BASE, load
 
 from hyperslab.errors import ConfigurationError
 from hyperslab.rewriting import RewriteError, choice
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 SHAPE = (20, 30, 4000)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.scoring import absolute_score, matched_score, plain, read_criteria, site_state
+from hyperslab.results.scoring import absolute_score, matched_score, plain, read_criteria, site_state
 
 CASES = ("slices", "spectra", "subcube")
 CRITERIA = [

@@ -18,10 +18,10 @@ from studies import BASE, changed, load, mistake
 
 from hyperslab import cases, companions, specification
 from hyperslab.cases import Context
-from hyperslab.counters import Counters, between
 from hyperslab.formats import Unavailable, library, settings
 from hyperslab.formats.hdf5 import FORMAT
 from hyperslab.knobs import Settings
+from hyperslab.measuring.counters import Counters, between
 from hyperslab.selections import Box
 from hyperslab.values import open_values
 

@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 import yaml
 
-from hyperslab import formats, roots
+from hyperslab import formats
 from hyperslab.errors import ConfigurationError
-from hyperslab.roots import MARKER
-from hyperslab.sites import (
+from hyperslab.sites import roots
+from hyperslab.sites.configuration import (
     RESERVE_BYTES,
     check_roots,
     largest_file_bytes,
     load_sites,
     sites_of,
 )
-from hyperslab.study import LoadedStudy
+from hyperslab.sites.roots import MARKER
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.values import MixedIndices
 
 SITES = """

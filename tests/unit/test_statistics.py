@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulated_studies import PLAIN, study
 
-from hyperslab.blocks import fit_blocks
-from hyperslab.statistics import compare, noisy, overlaps, summarise
+from hyperslab.results.blocks import fit_blocks
+from hyperslab.results.statistics import compare, noisy, overlaps, summarise
 
 # ---- summarise
 

@@ -14,7 +14,7 @@ from studies import BASE, changed, load, mistake
 
 from hyperslab.chunks import automatic_chunk
 from hyperslab.errors import ConfigurationError
-from hyperslab.study import REPEATS, LoadedStudy
+from hyperslab.studies.study import REPEATS, LoadedStudy
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"
 

@@ -9,7 +9,7 @@ import pytest
 from studies import BASE, changed, load, mistake
 
 from hyperslab.errors import ConfigurationError
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 LAYOUT_KEYS = "format, chunks, order, filters, settings, label, storage, release"
 CASE_KEYS = (

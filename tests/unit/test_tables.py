@@ -13,8 +13,7 @@ import yaml
 
 import hyperslab
 from hyperslab import cases, formats, specification
-from hyperslab.study import LoadedStudy
-from hyperslab.tables import (
+from hyperslab.results.tables import (
     COLUMNS,
     FILE_COLUMNS,
     TEXT,
@@ -25,6 +24,7 @@ from hyperslab.tables import (
     rows_of,
     tidy,
 )
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.values import open_values
 
 Record = dict[str, Any]

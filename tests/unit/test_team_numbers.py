@@ -20,9 +20,9 @@ from hyperslab.cases.parallel import in_force
 from hyperslab.figures import FigureData
 from hyperslab.report import teams as report
 from hyperslab.report.data import Data, Inputs, gather
-from hyperslab.scaling import against, speedups
-from hyperslab.statistics import summarise
-from hyperslab.tables import tidy
+from hyperslab.results.scaling import against, speedups
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import tidy
 
 REPEATS, ROUNDS, CORES = 4, 3, 2
 # Seconds of the reduction by so many processes; twice as long by ranks.

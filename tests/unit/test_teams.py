@@ -9,8 +9,8 @@ import pytest
 from studies import Content, changed, load, mistake
 
 from hyperslab import specification
-from hyperslab.estimates import estimated_seconds
-from hyperslab.teams import families
+from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.studies.teams import families
 
 REDUCE = {"reduce": {"z": 25}, "processes": [1, 2, 4]}
 PARALLEL: dict[str, Any] = {"parallel": {"datasets": 3, "bytes": 64, "transfer": 32}, "ranks": [1, 2]}

@@ -13,12 +13,12 @@ import pytest
 from report_samples import CONTEXT, MAIN, inputs, measured
 from simulated_studies import study
 
-from hyperslab import limits, throttling
+from hyperslab.measuring import limits, throttling
+from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
-from hyperslab.scoring import absolute_score
-from hyperslab.statistics import bursts, compare, summarise
-from hyperslab.throttling import Limiter, recorded
+from hyperslab.results.scoring import absolute_score
+from hyperslab.results.statistics import bursts, compare, summarise
 
 MIB = 2**20
 V1 = {

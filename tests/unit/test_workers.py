@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hyperslab
-from hyperslab.workers import Counts, Workers
+from hyperslab.measuring.workers import Counts, Workers
 
 SECONDS = 60.0
 

@@ -38,9 +38,9 @@ from faulty import (
 from samples import file_specification, write_cell
 
 import loop_file_systems
-from hyperslab import roots
-from hyperslab.locks import ROOT_LOCK
-from hyperslab.sites import LEAST_MEMORY_MB
+from hyperslab.measuring.locks import ROOT_LOCK
+from hyperslab.sites import roots
+from hyperslab.sites.configuration import LEAST_MEMORY_MB
 from hyperslab.specification import text
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]

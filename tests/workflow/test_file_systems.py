@@ -20,8 +20,8 @@ from clones import Clone, make_clone
 import loop_file_systems
 import network_daemons
 import network_file_systems
-from hyperslab import pagecache
-from hyperslab.tables import read_summary
+from hyperslab.measuring import pagecache
+from hyperslab.results.tables import read_summary
 
 LOOPS = ["ext4", "xfs", "btrfs", "btrfs-zstd", "portal=ext4"]
 # These need packages of their own (bindfs, sshfs, Ceph), which a run of all tests may leave out by the mark.

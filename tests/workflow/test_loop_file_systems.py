@@ -15,7 +15,7 @@ import yaml
 
 import loop_file_systems
 from file_system_command import FileSystemError
-from hyperslab.sites import load_sites
+from hyperslab.sites.configuration import load_sites
 
 SCRIPT = Path(loop_file_systems.__file__)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 from scipy import stats
 
-from hyperslab.statistics import compare_pairs, summarise
+from hyperslab.results.statistics import compare_pairs, summarise
 
 TWIN = "-twin"
 FAMILY = ["site", "case", "state"]

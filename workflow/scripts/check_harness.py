@@ -33,8 +33,8 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
     """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
     import h5py
 
-    from hyperslab import pagecache
-    from hyperslab.residency import COLD_AT_MOST
+    from hyperslab.measuring import pagecache
+    from hyperslab.measuring.residency import COLD_AT_MOST
     from hyperslab.selections import generator, random_boxes
 
     case, settings, count = spec["case"], spec["layout"]["settings"], spec["repeats"][state]
@@ -114,7 +114,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def main() -> int:
     """Entry point."""
     from hyperslab import formats, specification
-    from hyperslab.planned_study import PlannedStudy
+    from hyperslab.studies.planned_study import PlannedStudy
     from hyperslab.values import open_values
 
     parser = argparse.ArgumentParser(

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.figures import FigureData, draw, save
-from hyperslab.tables import read_summary
+from hyperslab.results.tables import read_summary
 
 
 def main(job: Any) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from file_system_command import FileSystemError
-from hyperslab.mounts import mount_of
+from hyperslab.sites.mounts import mount_of
 from loop_file_systems import run
 
 # Debian's package of each command that a kind needs.

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from hyperslab.packs import PackError, pack, unpack
+from hyperslab.results.packs import PackError, pack, unpack
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab.recommend import Recommendation, recommend, size_bound
-from hyperslab.tables import read_summary
+from hyperslab.results.recommend import Recommendation, recommend, size_bound
+from hyperslab.results.tables import read_summary
 
 
 def main(summary: str, params: Mapping[str, Any], output: str) -> None:

@@ -10,7 +10,7 @@ from hyperslab.figures import caption
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
-from hyperslab.tables import read_summary
+from hyperslab.results.tables import read_summary
 
 
 def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.scoring import absolute_score, matched_score
-from hyperslab.tables import read_summary
+from hyperslab.results.scoring import absolute_score, matched_score
+from hyperslab.results.tables import read_summary
 
 
 def scores(summary: pd.DataFrame, score: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from hyperslab.errors import ConfigurationError
-from hyperslab.sites import load_sites
-from hyperslab.sites_table import tables
+from hyperslab.planning.sites_table import tables
+from hyperslab.sites.configuration import load_sites
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.batches import parse
-from hyperslab.statistics import bursts, noisy, overlaps, summarise
-from hyperslab.tables import context_of, rows_of, tidy
+from hyperslab.planning.batches import parse
+from hyperslab.results.statistics import bursts, noisy, overlaps, summarise
+from hyperslab.results.tables import context_of, rows_of, tidy
 
 CELL = ["site", "layout", "case", "phase", "round"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.confirm import RUN_VARIABLE
-from hyperslab.locks import exclusive
-from hyperslab.machine import node_name
+from hyperslab.measuring.locks import exclusive
+from hyperslab.measuring.machine import node_name
 from hyperslab.records import write_record
 
 # What generate runs under: nothing, or the way to another node of the job.

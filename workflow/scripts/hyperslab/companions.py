@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from hyperslab import pagecache
+from hyperslab.measuring import pagecache
 
 # Roots by name of their file system, for the processes that measure: a root is no part of a specification.
 VARIABLE = "HYPERSLAB_FILE_SYSTEMS"

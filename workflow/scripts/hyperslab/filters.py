@@ -1,7 +1,7 @@
 """The filters that a layout may name: one row of FILTERS each says what it takes, treats, promises and adds.
 
-How each is put on a dataset stands in formats/filters.py, how a study writes it in filter_schema.py; this
-table needs neither HDF5 nor pydantic.
+How each is put on a dataset stands in formats/filters.py, how a study writes it in studies/filter_schema.py;
+this table needs neither HDF5 nor pydantic.
 """
 
 from __future__ import annotations

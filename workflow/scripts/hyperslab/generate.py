@@ -14,9 +14,11 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab import formats, limits, locks, machine, releases, roots
+from hyperslab import formats, releases
 from hyperslab.companions import remove_companions
-from hyperslab.roots import root_of
+from hyperslab.measuring import limits, locks, machine
+from hyperslab.sites import roots
+from hyperslab.sites.roots import root_of
 from hyperslab.values import open_values
 
 # What the writer tells the reader lies beside the test file and goes with it.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from hyperslab.strict import Count, Name, Strict, Whole
+from hyperslab.studies.strict import Count, Name, Strict, Whole
 
 # H5C__MIN_MAX_CACHE_SIZE and H5C__MAX_MAX_CACHE_SIZE.
 MetadataCacheBytes = Annotated[Whole, Field(ge=1024, le=128 * 2**20)]

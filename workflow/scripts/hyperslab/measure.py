@@ -10,19 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab import (
-    PROTOCOLS,
-    cases,
-    formats,
-    limits,
-    locks,
-    machine,
-    mounts,
-    pagecache,
-    probes,
-    releases,
-    roots,
-)
+from hyperslab import PROTOCOLS, cases, formats, releases
 from hyperslab.companions import remove_companions
 from hyperslab.generate import (
     NOTE,
@@ -33,8 +21,10 @@ from hyperslab.generate import (
     stop_cleanly,
     storage_error,
 )
+from hyperslab.measuring import limits, locks, machine, pagecache, probes
+from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import partial, write_record
-from hyperslab.throttling import Limiter, recorded
+from hyperslab.sites import mounts, roots
 from hyperslab.values import open_values
 
 

@@ -17,7 +17,7 @@ from hyperslab.errors import ConfigurationError, validate
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole
-from hyperslab.schema import Layout, Settings
+from hyperslab.studies.schema import Layout, Settings
 
 MIB = 2**20
 MOST_LINES = 20

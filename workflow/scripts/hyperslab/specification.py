@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from hyperslab import PROTOCOLS
-from hyperslab.case_kinds import SPECIFIED
 from hyperslab.donor_paths import identity
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.case_kinds import SPECIFIED
+from hyperslab.studies.study import LoadedStudy
 
 
 def dataset(study: LoadedStudy) -> dict[str, Any]:

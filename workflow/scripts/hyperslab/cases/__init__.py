@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperslab.deviation import Deviation
 from hyperslab.filters import promised_error, text
 from hyperslab.formats import Format
-from hyperslab.throttling import Limiter
+from hyperslab.measuring.deviation import Deviation
+from hyperslab.measuring.throttling import Limiter
 from hyperslab.values import Values
 
 # kind in a specification -> module with run(context)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from hyperslab.cases import Context, Outcome, VerificationError
 from hyperslab.cases.write import reference_first, remove, span_columns, timed_end, timed_reference
-from hyperslab.counters import Counters, between
 from hyperslab.formats import library, many
-from hyperslab.pagecache import NotInState
-from hyperslab.residency import NodeCache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import NodeCache
 
 # Objects whose values are held at once.
 HELD_BYTES = 32 * 2**20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab import machine
 from hyperslab.cases import Context, Outcome
+from hyperslab.measuring import machine
 from hyperslab.mpi import launch
 
 # Hints that say whether two-phase I/O is used, and by how many ranks; shown beside those that a case sets.

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases import Context, Outcome, VerificationError, error_columns
-from hyperslab.counters import Counters, between
-from hyperslab.deviation import Deviation
 from hyperslab.filters import lossy
 from hyperslab.formats import OpenArray
-from hyperslab.pagecache import NotInState
-from hyperslab.residency import NodeCache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.deviation import Deviation
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import NodeCache
 from hyperslab.selections import Box, Pattern, endless_boxes, generator
 
 Row = dict[str, Any]

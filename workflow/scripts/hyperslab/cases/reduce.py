@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab import machine, reductions
 from hyperslab.cases import Context, Outcome, VerificationError
+from hyperslab.measuring import machine, reductions
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.reductions import Moments
+from hyperslab.measuring.residency import cold, still_cold, warm
+from hyperslab.measuring.shares import COUNTS, Division, Processes, Team
 from hyperslab.mpi import launch
-from hyperslab.pagecache import NotInState
-from hyperslab.reductions import Moments
-from hyperslab.residency import cold, still_cold, warm
 from hyperslab.selections import Box, generator, random_boxes
-from hyperslab.shares import COUNTS, Division, Processes, Team
 from hyperslab.values import Values
 
 Row = dict[str, Any]

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab import pagecache
 from hyperslab.cases import Context, Outcome, VerificationError, error_columns
 from hyperslab.companions import companions, remove_companions
-from hyperslab.counters import Counters, between
-from hyperslab.deviation import Deviation
 from hyperslab.filters import lossy
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.deviation import Deviation
 from hyperslab.selections import Box
 
 VERIFY_BYTES = 64 * 2**20

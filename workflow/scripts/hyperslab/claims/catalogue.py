@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from hyperslab import figures
 from hyperslab.claims.schema import Claim
 from hyperslab.errors import ConfigurationError, read_yaml, validate
-from hyperslab.strict import Name, Strict
+from hyperslab.studies.strict import Name, Strict
 
 if TYPE_CHECKING:
-    from hyperslab.inventory import Inventory
+    from hyperslab.planning.inventory import Inventory
 
 TARGET = "results/claims.html"
 UNTESTED = Path("config") / "claims" / "untested.yaml"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hyperslab.claims.families import Family, Interval, combine, spread_over_rounds
 from hyperslab.claims.quantities import QUANTITIES, Quantity
-from hyperslab.scoring import site_state
+from hyperslab.results.scoring import site_state
 
 # (weight, case, layout, state, quantity), on side "a" or "b" of a comparison.
 Term = Sequence[Any]

@@ -1,7 +1,8 @@
 """Full marks: which layouts meet every criterion of a score, with what the rounds leave open.
 
-With the bounds as given a time is compared by itself. Matched, as in hyperslab.scoring, all time bounds are
-multiplied by the one factor at which `target` layouts meet them: only the order of the layouts counts.
+With the bounds as given a time is compared by itself. Matched, as in hyperslab.results.scoring, all time
+bounds are multiplied by the one factor at which `target` layouts meet them: only the order of the layouts
+counts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
-from hyperslab.scoring import Criterion, read_criteria
+from hyperslab.results.scoring import Criterion, read_criteria
 
 QUANTITY = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "min",
             "first_access_s": "first_access"}  # fmt: skip

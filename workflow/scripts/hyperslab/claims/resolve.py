@@ -17,7 +17,7 @@ from hyperslab.claims.sides import Cell, Known, Mistake, Sides, over, paired
 from hyperslab.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from hyperslab.study import LoadedStudy
+    from hyperslab.studies.study import LoadedStudy
 
 # kind -> keys that it needs beside `a`, and keys that it may have.
 NEEDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {

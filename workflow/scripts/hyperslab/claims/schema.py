@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hyperslab.strict import Count, Name, Strict, Whole
+from hyperslab.studies.strict import Count, Name, Strict, Whole
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Kind = Literal[

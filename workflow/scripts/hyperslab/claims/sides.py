@@ -10,7 +10,7 @@ from hyperslab.claims.quantities import QUANTITIES
 from hyperslab.claims.schema import Side
 
 if TYPE_CHECKING:
-    from hyperslab.study import LoadedStudy
+    from hyperslab.studies.study import LoadedStudy
 
 Known = Mapping[str, int | str]
 # {values of variables, terms [weight, case, layout, state, quantity]}: one layout of one case.

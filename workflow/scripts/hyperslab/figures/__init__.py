@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.report.meta import settings_vary
-from hyperslab.teams import TEAM_KEYS, families
+from hyperslab.studies.teams import TEAM_KEYS, families
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from hyperslab.study import LoadedStudy
+    from hyperslab.studies.study import LoadedStudy
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ CAPTIONS = {kind: described.caption for kind, described in FIGURES.items()}
 class FigureData:
     """What figures are drawn from.
 
-    `measurements` and `summary` are the tables of a study (columns: `hyperslab.tables.COLUMNS` and
-    `hyperslab.statistics`), `score` and `recommendation` the content of the JSON files ({} where there is
-    none), `study` is `describe` of it, `style` what differs from `hyperslab.figures.style.STYLE`.
+    `measurements` and `summary` are the tables of a study (columns: `hyperslab.results.tables.COLUMNS` and
+    `hyperslab.results.statistics`), `score` and `recommendation` the content of the JSON files ({} where
+    there is none), `study` is `describe` of it, `style` what differs from `hyperslab.figures.style.STYLE`.
     """
 
     measurements: pd.DataFrame

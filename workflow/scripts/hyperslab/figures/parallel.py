@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.teams import API_NAMES
+from hyperslab.studies.teams import API_NAMES
 
 OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
               "warm": "read, warm"}  # fmt: skip

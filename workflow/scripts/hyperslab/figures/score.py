@@ -19,7 +19,7 @@ from hyperslab.figures.scales import tick
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.report.format import listing, megabytes
-from hyperslab.scoring import Criterion, criterion_values, read_criteria
+from hyperslab.results.scoring import Criterion, criterion_values, read_criteria
 
 STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_access_s": "first access"}
 
@@ -43,7 +43,8 @@ def absolute(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
 def matched(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
     """Layouts of the grid x criteria (labels): whether each is met with the site's factor.
 
-    The rules are those of `hyperslab.scoring.matched_score`, whose result gives factor, state and layouts.
+    The rules are those of `hyperslab.results.scoring.matched_score`, whose result gives factor, state and
+    layouts.
     """
     entry = _matched_entry(view)
     met: dict[str, pd.Series] = {}

@@ -16,8 +16,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import STATES, View
-from hyperslab.scaling import speedups
-from hyperslab.teams import families
+from hyperslab.results.scaling import speedups
+from hyperslab.studies.teams import families
 
 DASHES: dict[str, Any] = {"processes": "-", "ranks": (0, (4, 2))}
 WORDS = {"processes": "processes", "ranks": "MPI ranks"}
@@ -36,7 +36,7 @@ def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.Data
 
 
 def gains(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
-    """Speed-up by number of workers with its interval (see `hyperslab.scaling`)."""
+    """Speed-up by number of workers with its interval (see `hyperslab.results.scaling`)."""
     rows = view.summary[(view.summary["layout"] == layout) & (view.summary["state"] == state)]
     return speedups(rows, cases)
 

@@ -14,7 +14,7 @@ from hyperslab.figures.labels import place
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import STATES, View
-from hyperslab.recommend import pareto
+from hyperslab.results.recommend import pareto
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:

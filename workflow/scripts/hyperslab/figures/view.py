@@ -10,8 +10,8 @@ import pandas as pd
 
 from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
-from hyperslab.statistics import by_mean
-from hyperslab.tables import COLUMNS
+from hyperslab.results.statistics import by_mean
+from hyperslab.results.tables import COLUMNS
 
 STATES = {
     "cold": "cold",

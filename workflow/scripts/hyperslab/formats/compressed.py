@@ -22,10 +22,10 @@ import numpy as np
 from h5py import h5d, h5f, h5p, h5s
 
 from hyperslab.formats.tiles import read_tile, row_major, tiles
-from hyperslab.machine import largest_memory_bytes
+from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.selections import Box
 from hyperslab.values import Values
-from hyperslab.workers import end_with_parent
 
 # A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
 # does the writer with what waits for it: with five processes well under the bound of 1 GiB.

@@ -14,8 +14,8 @@ from typing import Any
 import hyperslab
 from hyperslab import formats
 from hyperslab.cases import Context, VerificationError
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.mpi import environment
-from hyperslab.workers import end_with_parent
 
 # The program of ranks; not a module of the measuring environment, which has no mpi4py.
 PROGRAM = Path(hyperslab.__file__).parents[1] / "ranks.py"

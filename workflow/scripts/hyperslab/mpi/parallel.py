@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab import pagecache
 from hyperslab.cases import Context, VerificationError
 from hyperslab.cases.write import reference_first
-from hyperslab.counters import Counters, between
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.mpi.apis import APIS, Api, Buffers
 from hyperslab.mpi.pattern import Pattern
 from hyperslab.mpi.ranks import Caches, Ranks, report
-from hyperslab.pagecache import NotInState
-from hyperslab.residency import cold, still_cold, warm
 
 Row = dict[str, Any]
 PHASES = ("create", "write", "flush", "close", "fsync")

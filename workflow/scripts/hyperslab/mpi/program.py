@@ -11,10 +11,10 @@ from typing import Any
 
 from hyperslab import formats
 from hyperslab.cases import Context
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.mpi.launch import MARK
 from hyperslab.mpi.ranks import Ranks, give_up
 from hyperslab.values import open_values
-from hyperslab.workers import end_with_parent
 
 # kind of case -> module with run(ranks, context)
 PROGRAMS = {"reduce": "hyperslab.mpi.reduce", "parallel": "hyperslab.mpi.parallel"}

@@ -18,7 +18,7 @@ import numpy as np
 from h5py import h5p
 from mpi4py import MPI
 
-from hyperslab.residency import NodeCache
+from hyperslab.measuring.residency import NodeCache
 
 Put = Callable[[h5p.PropFAID], None]
 # How long a rank that gives up waits for its launcher at most.

@@ -9,11 +9,11 @@ import numpy as np
 
 from hyperslab import formats
 from hyperslab.cases import Context, reduce
+from hyperslab.measuring.reductions import Floats, Moments
+from hyperslab.measuring.shares import Division, Share, moments_in
+from hyperslab.measuring.workers import Counts
 from hyperslab.mpi.ranks import Caches, Ranks, report, through_mpi_io
-from hyperslab.reductions import Floats, Moments
 from hyperslab.selections import Box
-from hyperslab.shares import Division, Share, moments_in
-from hyperslab.workers import Counts
 
 
 class RankTeam:

@@ -13,7 +13,7 @@ from hyperslab.report.meta import Meta
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import against, overall, speed_cell, speed_phase, speed_table
-from hyperslab.tables import filters_text
+from hyperslab.results.tables import filters_text
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
 NOTHING = "nothing was measured here that is valid today"

@@ -11,7 +11,7 @@ from hyperslab.report import format as fmt
 from hyperslab.report.data import CELL, Data
 from hyperslab.report.knobs import settings_table
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.site_words import size, striping_text
+from hyperslab.sites.words import size, striping_text
 
 Show = Callable[[Any], str]
 

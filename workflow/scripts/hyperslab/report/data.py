@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.report.meta import Meta
-from hyperslab.statistics import KEYS, summarise
-from hyperslab.tables import COLUMNS
+from hyperslab.results.statistics import KEYS, summarise
+from hyperslab.results.tables import COLUMNS
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
 PlannedCell = tuple[str, str, str, str]
@@ -49,7 +49,7 @@ class Data:
     """What every part of the page is made from.
 
     `rows` are all repeats of both phases, `fresh` those that are not stale; `summary` and `confirmed` are one
-    row a round (see `hyperslab.statistics`), of the choosing and of the confirming rounds.
+    row a round (see `hyperslab.results.statistics`), of the choosing and of the confirming rounds.
     """
 
     study: Meta

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.donor_paths import identity
-from hyperslab.teams import TEAM_KEYS
+from hyperslab.studies.teams import TEAM_KEYS
 
 if TYPE_CHECKING:
-    from hyperslab.schema import DonorFile
-    from hyperslab.study import LoadedStudy
+    from hyperslab.studies.schema import DonorFile
+    from hyperslab.studies.study import LoadedStudy
 
 Meta = Mapping[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hyperslab.blocks import MIN_ROUNDS
+from hyperslab.measuring.throttling import ENOUGH_SECONDS
 from hyperslab.report.model import Fact, Table, table
-from hyperslab.tables import COLUMNS
-from hyperslab.throttling import ENOUGH_SECONDS
+from hyperslab.results.blocks import MIN_ROUNDS
+from hyperslab.results.tables import COLUMNS
 
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hyperslab.blocks import contrasts, fit_blocks
-from hyperslab.recommend import round_objectives
 from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.statistics import compare
+from hyperslab.results.blocks import contrasts, fit_blocks
+from hyperslab.results.recommend import round_objectives
+from hyperslab.results.statistics import compare
 
 STATE_ORDER = ("cold", "library-cold", "warm", "write", "session")
 

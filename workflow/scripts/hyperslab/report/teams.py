@@ -11,8 +11,8 @@ from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.meta import in_order
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.scaling import against, speedups
-from hyperslab.teams import API_NAMES, WORKERS, families
+from hyperslab.results.scaling import against, speedups
+from hyperslab.studies.teams import API_NAMES, WORKERS, families
 
 STATES = ("cold", "library-cold", "warm", "session", "write")
 BEYOND = "beyond the physical cores: not claimed"

@@ -12,8 +12,8 @@ from hyperslab.donor_paths import NotThere, located
 from hyperslab.errors import ConfigurationError
 from hyperslab.filters import FILTERS
 from hyperslab.rewriting import RewriteError
-from hyperslab.schema import Layout
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.schema import Layout
+from hyperslab.studies.study import LoadedStudy
 
 RECOMMENDED = "recommended"
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.blocks import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
-from hyperslab.scoring import plain, site_state
-from hyperslab.statistics import log_medians
+from hyperslab.results.blocks import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
+from hyperslab.results.scoring import plain, site_state
+from hyperslab.results.statistics import log_medians
 
 Weights = Mapping[tuple[str, str], float] | Mapping[str, float]
 

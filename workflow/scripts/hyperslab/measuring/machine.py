@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hyperslab import mounts, pagecache, striping
+from hyperslab.measuring import pagecache
+from hyperslab.sites import mounts, striping
 
 
 def describe_machine() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab import chunks as arithmetic
 from hyperslab.errors import ConfigurationError
 from hyperslab.releases import DIRECTORY
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 # Header of a dataset, its links, and one node of a version-1 B-tree of its chunks.
 OBJECT_BYTES = 4096

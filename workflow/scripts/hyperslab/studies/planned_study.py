@@ -12,7 +12,7 @@ from hyperslab import figures, specification
 from hyperslab.donor_paths import located
 from hyperslab.filters import lossy
 from hyperslab.report.meta import study_meta
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.study import LoadedStudy
 
 # phase -> letter of its rounds
 ROUND = {"main": "r", "confirm": "c"}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hyperslab.mounts import mount_of
+from hyperslab.sites.mounts import mount_of
 
 CEPH = ("stripe_count", "stripe_unit", "object_size")
 # The least size of an object, in bytes, that striping asks for: CephFS's own default.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hyperslab import pagecache
 from hyperslab.companions import companions
-from hyperslab.mounts import mount_of
-from hyperslab.pagecache import NotInState
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.sites.mounts import mount_of
 
 # Above this share of resident pages a read is not cold, below that one it is not warm (measurement.md).
 COLD_AT_MOST = 0.01

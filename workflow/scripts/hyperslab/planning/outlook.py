@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hyperslab.estimates import estimated_seconds, total_bytes
-from hyperslab.inventory import Inventory
-from hyperslab.planned_study import PlannedStudy
+from hyperslab.planning.estimates import estimated_seconds, total_bytes
+from hyperslab.planning.inventory import Inventory
+from hyperslab.studies.planned_study import PlannedStudy
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0

@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab import aftermath, again, companions, figures, invocation, leniency, needs, outlook
-from hyperslab.batches import parse
-from hyperslab.cell_jobs import CellJobs
+from hyperslab import companions, figures
 from hyperslab.claims.catalogue import TARGET
 from hyperslab.confirm import CONFIRMING, RUN_VARIABLE
 from hyperslab.errors import ConfigurationError
-from hyperslab.looks import Looks
-from hyperslab.planned_study import PHASE, PlannedStudy
-from hyperslab.reach import left_out
+from hyperslab.planning import aftermath, again, invocation, leniency, outlook
+from hyperslab.planning.batches import parse
+from hyperslab.planning.cell_jobs import CellJobs
+from hyperslab.planning.looks import Looks
+from hyperslab.planning.reach import left_out
 from hyperslab.report import templates
 from hyperslab.rewriting import choice
-from hyperslab.sites import check_reader, check_roots, load_sites, prepare_root
+from hyperslab.sites import needs
+from hyperslab.sites.configuration import check_reader, check_roots, load_sites, prepare_root
+from hyperslab.studies.planned_study import PHASE, PlannedStudy
 
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab import chunks as arithmetic
-from hyperslab.case_kinds import MAKE_THEIR_FILE
-from hyperslab.study import LoadedStudy
+from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
+from hyperslab.studies.study import LoadedStudy
 
 # What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
 WRITE_BYTES_PER_S = 200e6

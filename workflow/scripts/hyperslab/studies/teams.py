@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from hyperslab.strict import Count, Strict
+from hyperslab.studies.strict import Count, Strict
 
 if TYPE_CHECKING:
-    from hyperslab.schema import Case, Dataset
+    from hyperslab.studies.schema import Case, Dataset
 
 Counts = Annotated[list[Count], Field(min_length=1)]
 Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]

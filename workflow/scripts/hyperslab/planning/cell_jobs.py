@@ -6,9 +6,9 @@ import hashlib
 from functools import cached_property
 from typing import Any
 
-from hyperslab import needs
-from hyperslab.case_kinds import MAKE_THEIR_FILE
-from hyperslab.inventory import Inventory
+from hyperslab.planning.inventory import Inventory
+from hyperslab.sites import needs
+from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
 
 # More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
 ALL_CORES = 1024

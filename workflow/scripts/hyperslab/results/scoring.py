@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.statistics import FILE_COLUMNS, typical_column
+from hyperslab.results.statistics import FILE_COLUMNS, typical_column
 
 TIME_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s")
 FILE_STATISTICS = tuple(name for name in FILE_COLUMNS if name.endswith("_bytes"))

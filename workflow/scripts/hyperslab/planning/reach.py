@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.invocation import Invocation
+from hyperslab.planning.invocation import Invocation
 
 SINFO_SECONDS = 20
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.filters import FILTERS
-from hyperslab.strict import Strict, Whole
+from hyperslab.studies.strict import Strict, Whole
 
 # Strict, or `yes` would be the number 1.
 Real = Annotated[float, Field(strict=True)]

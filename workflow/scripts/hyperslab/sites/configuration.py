@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab import chunks as arithmetic
-from hyperslab import roots, striping
 from hyperslab.errors import ConfigurationError, read_yaml, validate
 from hyperslab.filters import largest_chunk_bytes
-from hyperslab.needs import room_bytes
-from hyperslab.schema import Count, Name, Strict, Whole
-from hyperslab.study import LoadedStudy
+from hyperslab.sites import roots, striping
+from hyperslab.sites.needs import room_bytes
+from hyperslab.studies.schema import Count, Name, Strict, Whole
+from hyperslab.studies.study import LoadedStudy
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hyperslab.batches import parse
 from hyperslab.generate import remove_test_file
-from hyperslab.inventory import Inventory
-from hyperslab.planned_study import PHASE, ROUND, PlannedStudy
+from hyperslab.planning.batches import parse
+from hyperslab.planning.inventory import Inventory
+from hyperslab.studies.planned_study import PHASE, ROUND, PlannedStudy
 
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import specification
-from hyperslab.batches import Batch, split
 from hyperslab.confirm import finalists
 from hyperslab.errors import ConfigurationError
-from hyperslab.estimates import estimated_seconds
-from hyperslab.planned_study import ROUND, PlannedStudy
-from hyperslab.reach import node_count
+from hyperslab.planning.batches import Batch, split
+from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.planning.reach import node_count
 from hyperslab.records import read_record
-from hyperslab.sites import sites_of
+from hyperslab.sites.configuration import sites_of
+from hyperslab.studies.planned_study import ROUND, PlannedStudy
 
 Cell = tuple[str, str, str]
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab import limits, machine, mounts, striping
-from hyperslab.invocation import Invocation
-from hyperslab.reach import left_out
-from hyperslab.site_words import ABSENT, gigabytes, size, striping_text, throttle_text
+from hyperslab.measuring import limits, machine
+from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.reach import left_out
+from hyperslab.sites import mounts, striping
+from hyperslab.sites.words import ABSENT, gigabytes, size, striping_text, throttle_text
 
 Site = Mapping[str, Any]
 Facts = Mapping[str, Any]

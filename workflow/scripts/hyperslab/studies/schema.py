@@ -8,15 +8,15 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.claims.schema import Claim
-from hyperslab.filter_schema import Filter
 from hyperslab.formats import FORMATS
 from hyperslab.knobs import Settings as Settings
 from hyperslab.releases import RELEASES
-from hyperslab.strict import Count as Count
-from hyperslab.strict import Name as Name
-from hyperslab.strict import Strict as Strict
-from hyperslab.strict import Whole as Whole
-from hyperslab.teams import Counts, Parallel, check_team
+from hyperslab.studies.filter_schema import Filter
+from hyperslab.studies.strict import Count as Count
+from hyperslab.studies.strict import Name as Name
+from hyperslab.studies.strict import Strict as Strict
+from hyperslab.studies.strict import Whole as Whole
+from hyperslab.studies.teams import Counts, Parallel, check_team
 
 DType = Literal[
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import chunks as arithmetic
-from hyperslab.case_kinds import RESOLVERS, CaseMistake, check_layout
 from hyperslab.claims.resolve import resolve_claims
 from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
 from hyperslab.filters import refusal
 from hyperslab.releases import RELEASES
-from hyperslab.schema import Case, Layout, Settings, Study
-from hyperslab.teams import variants
+from hyperslab.studies.case_kinds import RESOLVERS, CaseMistake, check_layout
+from hyperslab.studies.schema import Case, Layout, Settings, Study
+from hyperslab.studies.teams import variants
 
 REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
 

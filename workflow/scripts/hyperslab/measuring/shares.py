@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab import formats, reductions
-from hyperslab.counters import Counters, between
-from hyperslab.reductions import Floats, Moments
-from hyperslab.residency import NodeCache
+from hyperslab import formats
+from hyperslab.measuring import reductions
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.reductions import Floats, Moments
+from hyperslab.measuring.residency import NodeCache
+from hyperslab.measuring.workers import Counts, Workers
 from hyperslab.selections import Box
-from hyperslab.workers import Counts, Workers
 
 # Read from the pipe while waiting for the start: one byte by one call.
 GATE = {"requested_bytes": 1, "requested_reads": 1}

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hyperslab.blocks import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
-from hyperslab.throttling import BURST_SECONDS
+from hyperslab.measuring.throttling import BURST_SECONDS
+from hyperslab.results.blocks import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
 
 KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
 FAMILY = ["site", "case", "kind", "phase", "state"]

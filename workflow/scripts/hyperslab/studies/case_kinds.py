@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hyperslab.filters import lossy
-from hyperslab.schema import ITEMSIZE, Case, Dataset, Stride
+from hyperslab.studies.schema import ITEMSIZE, Case, Dataset, Stride
 
 # A message of an object header is below 64 KiB (H5O_MESG_MAX_SIZE), and 4 bytes of it describe the layout.
 COMPACT_BYTES = 2**16 - 1 - 4

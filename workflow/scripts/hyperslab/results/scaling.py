@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hyperslab.blocks import contrasts, fit_blocks
+from hyperslab.results.blocks import contrasts, fit_blocks
 
 
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hyperslab import roots
+from hyperslab.sites import roots
 
 ROOT_LOCK = ".hyperslab-lock"
 # Between two looks for a free one of several locks.

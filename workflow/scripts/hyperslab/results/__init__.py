@@ -1,0 +1,1 @@
+"""Results: from records to tables, intervals, scores and a recommendation."""

@@ -1,0 +1,1 @@
+"""Sites: platforms and file systems, as they are described, found and prepared."""
