@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hyperslab.errors import ConfigurationError
-from hyperslab.studies.study import LoadedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 
 Content = dict[str, Any]
 
@@ -36,12 +36,12 @@ tradeoff: []
 """
 
 
-def load(directory: Path, content: str | bytes | Content) -> LoadedStudy:
+def load(directory: Path, content: str | bytes | Content) -> PlannedStudy:
     """The study of a file with this content."""
     file = directory / "mine.yaml"
     text = yaml.safe_dump(content) if isinstance(content, dict) else content
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return LoadedStudy(file)
+    return PlannedStudy(file)
 
 
 def mistake(directory: Path, content: str | bytes | Content) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hyperslab.claims.catalogue import UNTESTED, untested
-from hyperslab.studies.study import LoadedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 
 EXPECTED = {f"000.{number}" for number in range(1, 28)} | {f"001.{number}" for number in range(1, 10)}
 
@@ -20,7 +20,7 @@ def listed(pytestconfig: pytest.Config) -> dict[str, list[dict[str, Any]]]:
     root = pytestconfig.rootpath
     claims = untested(root / UNTESTED)
     for file in sorted((root / "config" / "studies").glob("*.yaml")):
-        claims += LoadedStudy(file).claims
+        claims += PlannedStudy(file).claims
     found: dict[str, list[dict[str, Any]]] = {}
     for claim in claims:
         match = re.match(r"\d{3}\.\d+", claim["id"])

@@ -16,11 +16,11 @@ from studies import changed, load, mistake
 import recommend as script
 from hyperslab import figures
 from hyperslab.figures import FigureData
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Table
 from hyperslab.results.statistics import summarise
-from hyperslab.studies.planned_study import PlannedStudy
 
 EXACT, LOSSY = "4x4x64", "4x4x256"
 

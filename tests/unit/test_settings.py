@@ -20,9 +20,9 @@ from hyperslab import cases, companions, specification
 from hyperslab.cases import Context
 from hyperslab.formats import Unavailable, library, settings
 from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.knobs import Settings
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.selections import Box
+from hyperslab.studies.knobs import Settings
 from hyperslab.values import open_values
 
 Spec = dict[str, Any]

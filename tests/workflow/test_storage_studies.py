@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from clones import Clone, make_clone
 
-from hyperslab.studies.planned_study import PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.values import Counts
 
 pytestmark = pytest.mark.slow

@@ -114,7 +114,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def main() -> int:
     """Entry point."""
     from hyperslab import formats, specification
-    from hyperslab.studies.planned_study import PlannedStudy
+    from hyperslab.planning.planned_study import PlannedStudy
     from hyperslab.values import open_values
 
     parser = argparse.ArgumentParser(

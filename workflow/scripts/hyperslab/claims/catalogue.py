@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperslab import figures
-from hyperslab.claims.schema import Claim
 from hyperslab.errors import ConfigurationError, read_yaml, validate
+from hyperslab.studies.claim_schema import Claim
 from hyperslab.studies.strict import Name, Strict
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import pandas as pd
 from hyperslab.claims import text
 from hyperslab.claims.kinds import KINDS, Estimate, Task
 from hyperslab.claims.lookup import Lookup, Untestable
-from hyperslab.claims.schema import Bound
 from hyperslab.claims.verdicts import overall, verdict_of
 from hyperslab.results.blocks import ALPHA
 from hyperslab.results.scoring import plain
+from hyperslab.studies.claim_schema import Bound
 
 Facts = Mapping[str, Mapping[str, Any]]
 STALE = "every result is stale: measured under another study or protocol than today's"

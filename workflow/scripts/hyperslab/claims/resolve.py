@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from hyperslab import figures
 from hyperslab.claims.patterns import fill, variables
 from hyperslab.claims.quantities import QUANTITIES
-from hyperslab.claims.schema import Claim, Comparison
 from hyperslab.claims.sides import Cell, Known, Mistake, Sides, over, paired
 from hyperslab.errors import ConfigurationError
+from hyperslab.studies.claim_schema import Claim, Comparison
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.claims.patterns import fill, matches, variables
 from hyperslab.claims.quantities import QUANTITIES
-from hyperslab.claims.schema import Side
+from hyperslab.studies.claim_schema import Side
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from hyperslab.claims.kinds import Estimate
-from hyperslab.claims.schema import BOUNDS, Bound
 from hyperslab.report import format as fmt
+from hyperslab.studies.claim_schema import BOUNDS, Bound
 
 NEVER = "never here"
 INFINITE = "infinite"

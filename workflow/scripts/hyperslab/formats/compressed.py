@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from h5py import h5d, h5f, h5p, h5s
 
+from hyperslab.formats.description import describe_dataset
 from hyperslab.formats.tiles import read_tile, row_major, tiles
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.workers import end_with_parent
@@ -122,8 +123,6 @@ def _begin(parent: int, spec: dict[str, Any], values: Values, order: Sequence[in
 
 def _compressed(tile: Box) -> Run:
     """Every chunk of a run as HDF5 stores it, in row-major order."""
-    from hyperslab.formats.hdf5 import describe_dataset
-
     spec, values, order = _given
     block = row_major(read_tile(values, tile, order))
     access = h5p.create(h5p.FILE_ACCESS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5g, h5p, h5s, h5t
+from h5py import h5d, h5p
 
 from hyperslab.formats import compressed, filters, inspection, prediction, settings
+from hyperslab.formats.description import create_file, describe_dataset, disk_order, open_file
 from hyperslab.formats.selected import read_selected, write_selected
 from hyperslab.formats.settings import Lists
 from hyperslab.formats.tiles import fill_chunks, fill_contiguous, in_array_order, tiles
@@ -31,12 +31,6 @@ def _lists(spec: dict[str, Any], path: str, chunk_cache_bytes: int | None = None
         if chosen.get("driver", {}).get("name") != "split":
             chosen.pop("driver", None)
     return settings.property_lists(chosen, path)
-
-
-def _disk_order(spec: dict[str, Any]) -> list[int]:
-    """Array axes in the order in which they lie on disk."""
-    names = spec["dataset"]["axes"]
-    return [names.index(name) for name in spec["layout"]["order"]]
 
 
 class Hdf5Array:
@@ -99,31 +93,6 @@ class Hdf5Array:
         self._file.close()
 
 
-def create_file(path: str, lists: Lists) -> h5f.FileID:
-    """A new file with an empty group, in which nothing says when it was made: equal requests, equal files."""
-    group = h5p.create(h5p.GROUP_CREATE)
-    for created in (lists.file_creation, group):
-        created.set_obj_track_times(False)
-    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=lists.file_creation, fapl=lists.file_access)
-    # The root group's first link allocates space; made here, it lies before the chunks for every writer.
-    h5g.create(file_id, b"provenance", gcpl=group).close()
-    return file_id
-
-
-def describe_dataset(creation: h5p.PropDCID, spec: dict[str, Any]) -> tuple[h5t.TypeID, h5s.SpaceID]:
-    """Put the layout of `spec` on a dataset creation property list; returns the dataset's type and space."""
-    layout, dataset = spec["layout"], spec["dataset"]
-    creation.set_obj_track_times(False)
-    order = _disk_order(spec)
-    if layout["chunks"]:
-        creation.set_chunk(tuple(layout["chunks"][axis] for axis in order))
-        filters.apply(creation, layout["filters"])
-    else:
-        creation.set_layout(h5d.COMPACT if layout.get("storage") == "compact" else h5d.CONTIGUOUS)
-    space = h5s.create_simple(tuple(dataset["shape"][axis] for axis in order))
-    return filters.datatype(dataset["dtype"], layout["filters"]), space
-
-
 def _create(path: str, spec: dict[str, Any], lists: Lists, allocate_early: bool) -> h5py.File:
     """A new file whose empty dataset has the layout of `spec`."""
     file_id = create_file(path, lists)
@@ -139,12 +108,7 @@ def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
     """The dataset of an open file, with the layout's transfer settings and the case's memory type."""
     memory = spec.get("case", {}).get("memory_dtype")
     transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
-    return Hdf5Array(file, _disk_order(spec), transfer, np.dtype(memory) if memory else None)
-
-
-def open_file(path: str, lists: Lists) -> h5py.File:
-    """A file opened for reading with the settings of `lists`."""
-    return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=lists.file_access))
+    return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
 
 
 class Hdf5:
@@ -192,7 +156,7 @@ class Hdf5:
         layouts). Compressed: see `formats.compressed`.
         """
         layout = spec["layout"]
-        order = _disk_order(spec)
+        order = disk_order(spec)
         chosen = settings.resolved(layout["settings"])
         plain = layout.get("storage") or not inspection.CHUNK_ITER or chosen.keys() - settings.BASIC
         if not plain and compressed.suits(spec):
@@ -222,7 +186,7 @@ class Hdf5:
 
     def _write_compressed(self, path: str, spec: dict[str, Any], values: Values) -> None:
         """As `write_plain`, of filtered chunks, which several processes compress."""
-        order = _disk_order(spec)
+        order = disk_order(spec)
         file = _create(path, spec, _lists(spec, path, chunk_cache_bytes=0), False)
         try:
             chunk = [spec["layout"]["chunks"][axis] for axis in order]
@@ -232,7 +196,7 @@ class Hdf5:
 
     def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
         """Row-major over the chunks on disk, each written once."""
-        order = _disk_order(spec)
+        order = disk_order(spec)
         shape = [spec["dataset"]["shape"][axis] for axis in order]
         chunk = spec["layout"]["chunks"]
         step = [chunk[axis] for axis in order] if chunk else [1] * len(shape)
@@ -267,7 +231,7 @@ class Hdf5:
 
     def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
         """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown."""
-        return prediction.predict(box, _disk_order(spec), spec, stored)
+        return prediction.predict(box, disk_order(spec), spec, stored)
 
 
 FORMAT = Hdf5()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from h5py import h5d, h5f, h5s
 
 from hyperslab.formats import filters, library, settings
-from hyperslab.formats.hdf5 import create_file, describe_dataset, open_file
+from hyperslab.formats.description import create_file, describe_dataset, open_file
 from hyperslab.formats.inspection import LAYOUTS
 from hyperslab.formats.settings import Lists, property_lists
 

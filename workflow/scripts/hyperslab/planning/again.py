@@ -13,7 +13,7 @@ from typing import Any
 from hyperslab.generate import remove_test_file
 from hyperslab.planning.batches import parse
 from hyperslab.planning.inventory import Inventory
-from hyperslab.studies.planned_study import PHASE, ROUND, PlannedStudy
+from hyperslab.planning.planned_study import PHASE, ROUND, PlannedStudy
 
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"

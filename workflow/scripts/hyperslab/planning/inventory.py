@@ -13,10 +13,10 @@ from hyperslab.confirm import finalists
 from hyperslab.errors import ConfigurationError
 from hyperslab.planning.batches import Batch, split
 from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.planning.planned_study import ROUND, PlannedStudy
 from hyperslab.planning.reach import node_count
 from hyperslab.records import read_record
 from hyperslab.sites.configuration import sites_of
-from hyperslab.studies.planned_study import ROUND, PlannedStudy
 
 Cell = tuple[str, str, str]
 

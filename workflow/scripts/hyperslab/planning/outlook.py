@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
-from hyperslab.studies.planned_study import PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0

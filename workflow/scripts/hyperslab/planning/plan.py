@@ -18,12 +18,12 @@ from hyperslab.planning import aftermath, again, invocation, leniency, outlook
 from hyperslab.planning.batches import parse
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.looks import Looks
+from hyperslab.planning.planned_study import PHASE, PlannedStudy
 from hyperslab.planning.reach import left_out
 from hyperslab.report import templates
 from hyperslab.rewriting import choice
 from hyperslab.sites import needs
 from hyperslab.sites.configuration import check_reader, check_roots, load_sites, prepare_root
-from hyperslab.studies.planned_study import PHASE, PlannedStudy
 
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"

@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hyperslab.claims.schema import Claim
 from hyperslab.formats import FORMATS
-from hyperslab.knobs import Settings as Settings
 from hyperslab.releases import RELEASES
+from hyperslab.studies.claim_schema import Claim
 from hyperslab.studies.filter_schema import Filter
+from hyperslab.studies.knobs import Settings as Settings
 from hyperslab.studies.strict import Count as Count
 from hyperslab.studies.strict import Name as Name
 from hyperslab.studies.strict import Strict as Strict
 from hyperslab.studies.strict import Whole as Whole
-from hyperslab.studies.teams import Counts, Parallel, check_team
+from hyperslab.studies.team_schema import TEAM_KINDS, Counts, Parallel
 
 DType = Literal[
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"
@@ -173,12 +173,29 @@ class Case(Strict):
                 "a case has either `read` (a selection), `write` (a strategy), `objects` (an axis), `reduce` "
                 "(a number of planes) or `parallel` (what ranks write and read)"
             )
-        check_team(self)
+        self._check_team()
         if self.read is None and (self.pattern or self.memory_dtype):
             raise ValueError("only a `read` case has a pattern or a memory_dtype")
         if len(set(self.states)) != len(self.states) or not self.states:
             raise ValueError("states: each of cold, warm, session at most once, at least one")
         return self
+
+    def _check_team(self) -> None:
+        """Raise ValueError where what a case says of workers does not fit its kind."""
+        given = [name for name in ("processes", "ranks", "split") if getattr(self, name) is not None]
+        if self.kind not in TEAM_KINDS and given:
+            raise ValueError(f"{', '.join(given)}: only a `reduce` or a `parallel` case has workers")
+        if self.kind == "reduce" and not (self.processes or self.ranks):
+            raise ValueError("a `reduce` case needs `processes` or `ranks`, such as [1, 2, 4]")
+        if self.kind == "parallel":
+            if not self.ranks or self.processes or self.split:
+                raise ValueError("a `parallel` case needs `ranks`, such as [1, 2, 4], and has no others")
+            if "session" in self.states:
+                raise ValueError("a `parallel` case is read cold and warm, and has no session")
+        for name in ("processes", "ranks"):
+            counts = getattr(self, name) or []
+            if len(set(counts)) != len(counts):
+                raise ValueError(f"{name}: each number at most once")
 
     @property
     def kind(self) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import chunks as arithmetic
-from hyperslab.claims.resolve import resolve_claims
 from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
 from hyperslab.filters import refusal
 from hyperslab.releases import RELEASES
@@ -63,7 +62,6 @@ class LoadedStudy:
         self.layouts = self._expand_layouts()
         self.cases = self._expand_cases()
         self._check_criteria()
-        self.claims = resolve_claims(self)
 
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)

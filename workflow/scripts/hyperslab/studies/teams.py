@@ -1,4 +1,4 @@
-"""Cases that several workers carry out: what a study says of them, and how one becomes a case a count.
+"""Cases that several workers carry out: how one becomes a case a count.
 
 A count of workers is a case of its own, so that tables, summary and comparisons need no further key.
 """
@@ -7,19 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Any
 
-from pydantic import Field, model_validator
+from hyperslab.studies.schema import Case, Dataset
+from hyperslab.studies.team_schema import TEAM_KINDS, Parallel
 
-from hyperslab.studies.strict import Count, Strict
-
-if TYPE_CHECKING:
-    from hyperslab.studies.schema import Case, Dataset
-
-Counts = Annotated[list[Count], Field(min_length=1)]
-Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]
-# What only MPI-IO has: collective calls, and hints to it.
-THROUGH_MPI_IO = ("hdf5", "mpiio")
 # kind of workers -> what ends the name of a case, and their names
 WORKERS = {"processes": ("p", "process", "processes"), "ranks": ("r", "MPI rank", "MPI ranks")}
 API_NAMES = {
@@ -30,60 +22,8 @@ API_NAMES = {
 }
 # Cases of ranks are known by their names: the rule that runs them has MPI's resources and environment.
 RANKS_NAME = re.compile(r"-\d+r$")
-TEAM_KINDS = ("reduce", "parallel")
 # What figures and tables need of such a resolved case.
 TEAM_KEYS = ("family", "by", "workers", "parallel")
-
-
-class Parallel(Strict):
-    """What every rank writes and reads, in the terms of HDF5's own benchmark h5perf; sizes in bytes.
-
-    Of each of `datasets` a rank holds `bytes`, moved `transfer` at a time. Contiguous: they lie in one piece,
-    rank after rank. Interleaved: in blocks of `block`, of which every rank has one in turn.
-    """
-
-    apis: Annotated[list[Api], Field(min_length=1)] = list(get_args(Api))
-    datasets: Count = 1
-    bytes: Count
-    transfer: Count
-    block: Count | None = None
-    interleaved: bool = False
-    collective: bool = False
-    hints: dict[str, str] = {}
-
-    @model_validator(mode="after")
-    def _fitting(self) -> Parallel:
-        if len(set(self.apis)) != len(self.apis):
-            raise ValueError("apis: each at most once")
-        if self.bytes % self.transfer:
-            raise ValueError(f"bytes ({self.bytes}) should be a multiple of transfer ({self.transfer})")
-        if self.block is not None and not self.interleaved:
-            raise ValueError("only `interleaved: true` has blocks")
-        if self.transfer % (self.block or self.transfer):
-            raise ValueError(f"transfer ({self.transfer}) should be a multiple of block ({self.block})")
-        for api in self.apis:
-            if api not in THROUGH_MPI_IO and (self.collective or self.hints):
-                what = "collective calls" if self.collective else "hints"
-                raise ValueError(f"{api} has no {what}; only {' and '.join(THROUGH_MPI_IO)} have")
-        return self
-
-
-def check_team(case: Case) -> None:
-    """Raise ValueError where what a case says of workers does not fit its kind."""
-    given = [name for name in ("processes", "ranks", "split") if getattr(case, name) is not None]
-    if case.kind not in TEAM_KINDS and given:
-        raise ValueError(f"{', '.join(given)}: only a `reduce` or a `parallel` case has workers")
-    if case.kind == "reduce" and not (case.processes or case.ranks):
-        raise ValueError("a `reduce` case needs `processes` or `ranks`, such as [1, 2, 4]")
-    if case.kind == "parallel":
-        if not case.ranks or case.processes or case.split:
-            raise ValueError("a `parallel` case needs `ranks`, such as [1, 2, 4], and has no others")
-        if "session" in case.states:
-            raise ValueError("a `parallel` case is read cold and warm, and has no session")
-    for name in ("processes", "ranks"):
-        counts = getattr(case, name) or []
-        if len(set(counts)) != len(counts):
-            raise ValueError(f"{name}: each number at most once")
 
 
 def variants(name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import figures, specification
+from hyperslab.claims.resolve import resolve_claims
 from hyperslab.donor_paths import located
 from hyperslab.filters import lossy
 from hyperslab.report.meta import study_meta
@@ -24,6 +25,7 @@ class PlannedStudy(LoadedStudy):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file)
+        self.claims = resolve_claims(self)
         self._texts: dict[tuple[str, ...], str] = {}
 
     @cached_property
