@@ -31,7 +31,7 @@ def imports(package: str) -> set[str]:
     return found - {package}
 
 
-@pytest.mark.parametrize("package", WALLS)
+@pytest.mark.parametrize("package", sorted(WALLS))
 def test_a_package_keeps_to_its_side(package: str) -> None:
     assert imports(package), "there is no such package"
     assert not imports(package) & WALLS[package]
