@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from hyperslab.confirm import RUN_VARIABLE
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.records import write_record
 
 # What generate runs under: nothing, or the way to another node of the job.
@@ -62,6 +64,20 @@ def restarts() -> str:
     return found[1] if found else "0"
 
 
+def _status_of(inside: list[str], environment: dict[str, str], lock: int) -> int:
+    """The exit status of the Snakemake inside; it holds the open lock too, and never outlives this process.
+
+    Slurm tells all processes of a job to end, and soon kills those that it knows: a Snakemake that does not
+    come to its end, once this process is gone, would hold the lock for ever.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    parent = os.getpid()
+    started = subprocess.Popen(
+        inside, env=environment, pass_fds=[lock], preexec_fn=lambda: end_with_parent(parent)
+    )
+    return started.wait()
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -81,7 +97,7 @@ def main() -> None:
     # until the last process of this one has gone.
     with exclusive(options.output.with_name(f".{options.output.stem}.lock"), passing=True) as lock:
         print(f"hyperslab.batch: {options.batch} of {options.site} on {node_name()}", flush=True)
-        status = subprocess.run(inside, env=environment, check=False, pass_fds=[lock.descriptor]).returncode
+        status = _status_of(inside, environment, lock.descriptor)
     if status:
         sys.exit("hyperslab.batch: not every cell could be measured; the next run measures what is missing")
     write_record(options.output, {"site": options.site, "batch": options.batch})
