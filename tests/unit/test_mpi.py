@@ -219,7 +219,7 @@ def test_a_launcher_that_is_not_there_is_named(memory: Path) -> None:
 
 def test_a_rank_that_fails_ends_all_with_its_own_words(memory: Path, program: Callable[[str], None]) -> None:
     program(
-        "from hyperslab import reductions\n"
+        "from hyperslab.measuring import reductions\n"
         "from mpi4py import MPI\n"
         "def broken(*_):\n"
         "    raise OSError('a disk\\nis gone')\n"
