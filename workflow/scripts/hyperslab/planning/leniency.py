@@ -1,11 +1,13 @@
-"""Have Snakemake go on where a file system under test fails: that costs its cells, not the run.
+"""Have Snakemake go on where a file system under test fails, or another run ends in the same moment.
 
-Between jobs Snakemake makes directories, touches and removes test files, and ends the whole run where it
-cannot. Below a root it may fail: the cell's own process comes upon the same and says so in its log.
+A file system that fails costs its cells, not the run. Between jobs Snakemake makes directories, touches and
+removes test files, and ends the whole run where it cannot. Below a root it may fail: the cell's own process
+comes upon the same and says so in its log.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,3 +58,22 @@ def tolerate(roots: Sequence[str]) -> None:
     _IOFile.touch = tolerant(_IOFile.touch)
     _IOFile.remove = attempt_removal
     Job.prepare = attempt_preparation
+
+
+def end_together() -> None:
+    """Let runs on the same results end in one moment from now on: each removes the locks until they are gone.
+
+    All remove one folder with all that is in it, and what one has just removed would fail another's run.
+    """
+    from snakemake.persistence.file import FilePersistence
+
+    delete = FilePersistence._delete_locks
+
+    @functools.wraps(delete)
+    def attempt(self: Any) -> None:
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                delete(self)
+                return
+
+    FilePersistence._delete_locks = attempt

@@ -144,10 +144,11 @@ class Plan(CellJobs):
         return list(outlook.lines(self, self.targeted, self.invocation.dry_run))
 
     def follow(self, workflow: Any) -> None:
-        """Note interrupts, outlive file systems, and say how many records batches have made out of sight."""
+        """Note interrupts, outlive file systems and other runs, and say how many records batches make."""
         if not self.invocation.main:
             return
         leniency.tolerate([site["root"] for site in self.direct])
+        leniency.end_together()
         self.interrupts.watch(cluster=not self.invocation.local)
         if self.submitted:
             studies = [self.study(name) for name in self.targeted]
