@@ -29,6 +29,15 @@ NARROW = 1.015
 FEWEST_BLOCKS = 12
 
 
+def _timed(data: Any, pick: tuple[slice, ...]) -> float:
+    """Seconds of one read; what was read is freed after the stopwatch, as freeing it is not reading it."""
+    started = time.perf_counter()
+    block = data[pick]
+    stopped = time.perf_counter()
+    del block
+    return stopped - started
+
+
 def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> float:
     """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
     import h5py
@@ -54,11 +63,7 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
             pagecache.evict(descriptor, COLD_AT_MOST)
             with h5py.File(path, "r", **cache) as file:
                 data = file["data"]
-                started = time.perf_counter()
-                block = data[pick]
-                stopped = time.perf_counter()
-                times.append(stopped - started)
-                del block
+                times.append(_timed(data, pick))
         return statistics.median(times)
     if state == "session":
         pagecache.evict(descriptor, COLD_AT_MOST)
@@ -68,12 +73,7 @@ def bare(spec: dict[str, Any], path: str, state: str, tight: bool = False) -> fl
     with h5py.File(path, "r", **cache) as file:
         data = file["data"]
         for pick in picks:
-            started = time.perf_counter()
-            block = data[pick]
-            stopped = time.perf_counter()
-            times.append(stopped - started)
-            # Freeing what was read is not reading it.
-            del block
+            times.append(_timed(data, pick))
             if not tight:
                 pagecache.resident_share(descriptor)
     return statistics.median(times)
