@@ -161,7 +161,8 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
         whole = getattr(array, "chunks", None) or [1] * len(held)
         chunks = [min(extent, used) for extent, used in zip(whole, held, strict=True)]
         for tile in tiles(held, chunks, array.dtype.itemsize, TILE_BYTES):
-            target[tile.slices()] = converted(np.asarray(array[tile.slices()]), dtype, path)
+            piece = tile.slices()
+            target[piece] = converted(np.asarray(array[piece]), dtype, path)
         target.flush()
 
 
