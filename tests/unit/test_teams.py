@@ -9,7 +9,6 @@ import pytest
 from studies import Content, changed, load, mistake
 
 from hyperslab import specification
-from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.studies.teams import families
 
 REDUCE = {"reduce": {"z": 25}, "processes": [1, 2, 4]}
@@ -155,12 +154,3 @@ def test_chunks_are_for_parallel_hdf5_alone(tmp_path: Path) -> None:
     )
     content["cases"]["team"]["parallel"]["apis"] = ["hdf5"]
     assert set(load(tmp_path, content).cases["team-hdf5-2r"]["layouts"]) == {"contiguous", "chunked"}
-
-
-def test_how_long_a_reduction_takes_can_be_estimated(tmp_path: Path) -> None:
-    study = load(tmp_path, with_case(**REDUCE, repeats={"cold": 5, "warm": 5}))
-    more = load(tmp_path, with_case(**REDUCE, repeats={"cold": 50, "warm": 50}))
-    few, many = (estimated_seconds(one, "4x4x64", "team-2p") for one in (study, more))
-    assert 2 < few < many < 60
-    parallel = load(tmp_path, parallel_study())
-    assert estimated_seconds(parallel, "contiguous", "team-posix-2r") > 2
