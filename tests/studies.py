@@ -34,6 +34,9 @@ score:
     - {case: slices, below: 0.1}
 tradeoff: []
 """
+# Cases of several workers.
+REDUCE = {"reduce": {"z": 25}, "processes": [1, 2, 4]}
+PARALLEL: dict[str, Any] = {"parallel": {"datasets": 3, "bytes": 64, "transfer": 32}, "ranks": [1, 2]}
 
 
 def load(directory: Path, content: str | bytes | Content) -> PlannedStudy:
@@ -67,3 +70,20 @@ def changed(path: str, value: Any) -> Content:
     else:
         inner[int(last) if isinstance(inner, list) else last] = value
     return content
+
+
+def with_case(**case: Any) -> Content:
+    """The base study with a case more."""
+    content = changed("title", "a study")
+    content["cases"]["team"] = case
+    return content
+
+
+def parallel_study(**parallel: Any) -> Content:
+    """A study of 5 datasets of 64 elements of 2 bytes, and one parallel case."""
+    return {
+        "title": "a study",
+        "dataset": {"axes": ["dataset", "element"], "shape": [5, 64], "dtype": "uint16"},
+        "layouts": {"contiguous": None},
+        "cases": {"team": {**PARALLEL, "parallel": {**PARALLEL["parallel"], **parallel}}},
+    }

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from studies import Content, changed, load, mistake
+from studies import PARALLEL, REDUCE, Content, load, mistake, parallel_study, with_case
 
 from hyperslab import specification
 from hyperslab.studies.teams import families
-
-REDUCE = {"reduce": {"z": 25}, "processes": [1, 2, 4]}
-PARALLEL: dict[str, Any] = {"parallel": {"datasets": 3, "bytes": 64, "transfer": 32}, "ranks": [1, 2]}
-
-
-def with_case(**case: Any) -> Content:
-    """The base study with a case more."""
-    content = changed("title", "a study")
-    content["cases"]["team"] = case
-    return content
-
-
-def parallel_study(**parallel: Any) -> Content:
-    """A study of 5 datasets of 64 elements of 2 bytes, and one parallel case."""
-    return {
-        "title": "a study",
-        "dataset": {"axes": ["dataset", "element"], "shape": [5, 64], "dtype": "uint16"},
-        "layouts": {"contiguous": None},
-        "cases": {"team": {**PARALLEL, "parallel": {**PARALLEL["parallel"], **parallel}}},
-    }
 
 
 def test_a_count_of_workers_is_a_case_of_its_own(tmp_path: Path) -> None:

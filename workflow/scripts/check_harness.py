@@ -4,8 +4,8 @@
 
 Each block runs both, in new processes and in alternating order, with the same boxes and cache settings.
 Blocks are added until the interval is narrow or --blocks is reached. Printed is the median over the blocks of
-the ratio of their medians, Hyperslab over bare, with its 95 % interval from order statistics: neighbours on a
-shared machine make some blocks many times as slow. Exit status 1 where an upper limit exceeds 1.05.
+the ratio of their medians, Hyperslab over bare, with its 95 % interval from order statistics: on a shared
+machine a few slow blocks would decide a mean. Exit status 1 where an upper limit exceeds 1.05.
 
 Residency is recorded per repeat, so on one open file the bare loop asks for it between two reads, too. With
 --tight it reads without a pause: very short reads then find their data in the processor's own caches.

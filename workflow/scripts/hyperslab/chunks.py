@@ -129,12 +129,18 @@ def automatic_chunk(shape: Shape, itemsize: int) -> tuple[int, ...]:
     return tuple(int(extent) for extent in chunk)
 
 
+def run_axis(extent: Shape, shape: Shape) -> int:
+    """The axis along which a box lies in runs of row-major storage: it holds all of every later one."""
+    axis = len(shape) - 1
+    while axis > 0 and extent[axis] == shape[axis]:
+        axis -= 1
+    return axis
+
+
 def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tuple[int, int]]:
     """(start, length) in elements of the runs that a box forms in row-major storage, ascending."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    inner = len(shape) - 1
-    while inner > 0 and extent[inner] == shape[inner]:
-        inner -= 1
+    inner = run_axis(extent, shape)
     length = extent[inner] * strides[inner]
     outer = [range(start, start + width) for start, width in zip(origin[:inner], extent[:inner], strict=True)]
     for coordinates in itertools.product(*outer):

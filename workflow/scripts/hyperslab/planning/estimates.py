@@ -19,12 +19,6 @@ SECONDS_A_VALUE = 6e-9
 SECONDS_A_CELL = 2.0
 
 
-def _runs(extent: Sequence[int], shape: Sequence[int]) -> int:
-    """Pieces without a gap that a box has in an array stored in order."""
-    cut = [axis for axis, (asked, whole) in enumerate(zip(extent, shape, strict=True)) if asked < whole]
-    return math.prod(extent[: cut[-1]]) if cut else 1
-
-
 def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     """About how long one cell takes, writing its file included: arithmetic at assumed rates."""
     stored, asked = study.layouts[layout], study.cases[case]
@@ -37,17 +31,17 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     if asked["kind"] in MAKE_THEIR_FILE:
         # Each write also makes a plain reference, and what was written last is read back.
         written: int = asked["repeats"]["write"]
-        # Teams read all of it, the others at most one dataset of many.
-        reading = size / READ_BYTES_PER_S if asked["kind"] == "parallel" else SECONDS_A_REPEAT
-        checking = size / READ_BYTES_PER_S
-        return SECONDS_A_CELL + (2 * written + 1) * writing + checking + (repeats - written) * reading
+        reading_all = size / READ_BYTES_PER_S
+        # Teams read all of it in each repeat, the others at most one dataset of many.
+        reading = reading_all if asked["kind"] == "parallel" else SECONDS_A_REPEAT
+        return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
     extent = asked["extent"]
     if stored["chunks"]:
         corners = zip(extent, stored["chunks"], strict=True)
         touched = math.prod(math.ceil(length / chunk) + 1 for length, chunk in corners)
         volume = min(size, touched * math.prod(stored["chunks"]) * itemsize)
     else:
-        touched = _runs(extent, shape)
+        touched = math.prod(extent[: arithmetic.run_axis(extent, shape)])
         volume = min(size, math.prod(extent) * itemsize + touched * 2**16)
     one: float = SECONDS_A_REPEAT + touched * SECONDS_A_CHUNK + volume / READ_BYTES_PER_S
     if asked["kind"] != "reduce":
