@@ -51,6 +51,14 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
     assert_self_contained(html)
 
 
+def test_filters_of_the_automatic_chunks_are_told() -> None:
+    study = meta()
+    study["layouts"]["auto"]["filters"] = [{"name": "gzip", "level": 4}]
+    page = build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"), study=study)))
+    assert page.overview.columns[3].name == "Against h5py's automatic chunks with gzip 4"
+    assert "faster than h5py's automatic chunks with gzip 4" in page.answers[0].lead
+
+
 @pytest.mark.parametrize(
     "confirmation",
     [None, measured(CONFIRM, "confirm").iloc[:0], measured({"auto": (1, 1)}, "confirm")],

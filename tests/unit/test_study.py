@@ -73,6 +73,23 @@ def test_automatic_chunks_are_chosen_for_the_order_on_disk(tmp_path: Path) -> No
     assert [x, y, z] != list(automatic_chunk((1000, 30, 4000), 2))
 
 
+def test_compact_storage_is_not_the_contiguous_layout(tmp_path: Path) -> None:
+    content = changed("layouts", {"inside": {"storage": "compact"}, "plain": None, "own": {"chunks": "auto"}})
+    content["dataset"]["shape"] = [4, 4, 400]
+    content["cases"] = {"read": {"read": {"z": 25}, "states": ["cold", "warm", "session"]}}
+    study = load(tmp_path, {**content, "grids": [], "score": None, "recommendation": {}})
+    assert (study.reference("contiguous"), study.reference("auto")) == ("plain", "own")
+
+
+def test_automatic_chunks_with_filters_only_are_compared_with(tmp_path: Path) -> None:
+    layouts = {"packed": {"chunks": "auto", "filters": [{"gzip": 4}]}, "own": {"chunks": "auto"}}
+    content = {**changed("layouts", layouts), "grids": [], "score": None, "recommendation": {}}
+    assert load(tmp_path, content).reference("auto") == "own"
+    del content["layouts"]["own"]
+    study = load(tmp_path, content)
+    assert (study.reference("contiguous"), study.reference("auto")) == (None, "packed")
+
+
 def test_filters_in_their_short_forms(tmp_path: Path) -> None:
     filters = ["shuffle", {"gzip": 9}, {"szip": 8}, {"name": "gzip", "level": 1}, "fletcher32"]
     study = load(tmp_path, changed("layouts.4x4x64.filters", filters))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
@@ -22,11 +22,11 @@ def unit_for(value: float, units: Units = TIMES) -> tuple[str, float]:
 
 
 def tick(value: float, units: Units = TIMES) -> str:
-    """A round number for an axis: 50 ms, 2 s, 10 MB; a zero without a unit."""
+    """A round number for an axis: 50 ms, 2 s, 10 MB, 30,000; a zero without a unit."""
     if value == 0:
         return "0"
     name, size = unit_for(value * (1 + 1e-9), units)
-    return f"{value / size:.3g} {name}"
+    return f"{value / size:,.6g} {name}".rstrip()
 
 
 def linear(axis: Axis, limit: float, word: str, units: Units = TIMES) -> None:
@@ -50,9 +50,11 @@ def logarithmic(
     on_x = axis is axes.xaxis
     (axes.set_xscale if on_x else axes.set_yscale)("log")
     (axes.set_xlim if on_x else axes.set_ylim)(low, high)
-    digits = next((known for known in DIGITS if len(known) * decades <= 1.55 * inches), DIGITS[-1])
-    every = math.ceil(decades / (1.55 * inches))
-    axis.set_major_locator(LogLocator(base=10.0**every, subs=digits, numticks=30))
+    room = 1.55 * inches
+    digits = next((known for known in DIGITS if len(known) * decades <= room), DIGITS[-1])
+    rounds = LogLocator(base=10.0 ** math.ceil(decades / room), subs=digits, numticks=30)
+    # A range this short may hold one round number; LogLocator then gives many others, which overlap.
+    axis.set_major_locator(MaxNLocator(nbins=max(1, int(room))) if decades < 0.35 else rounds)
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value, units)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_label_text(word)

@@ -13,6 +13,7 @@ from hyperslab.claims.resolve import resolve_claims
 from hyperslab.donor_paths import located
 from hyperslab.filters import lossy
 from hyperslab.report.meta import study_meta
+from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
 
 # phase -> letter of its rounds
@@ -110,9 +111,11 @@ class PlannedStudy(LoadedStudy):
         return [name for name, case in self.cases.items() if case["kind"] == "read"]
 
     def reference(self, which: str) -> str | None:
-        """The unfiltered layout that is "contiguous" (no chunks) or "auto" (the library's choice), if any."""
-        for name, layout in self.study.layouts.items():
-            chunks = layout.chunks if layout else None
-            if chunks == (None if which == "contiguous" else which) and not (layout and layout.filters):
-                return name
-        return None
+        """The layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks), if any.
+
+        One without filters comes first; where automatic chunks stand with filters only, the first of those.
+        """
+        chunks = None if which == "contiguous" else which
+        known = {name: layout or Layout() for name, layout in self.study.layouts.items()}
+        found = [name for name, layout in known.items() if layout.chunks == chunks and not layout.storage]
+        return min(found, key=lambda name: bool(known[name].filters), default=None)

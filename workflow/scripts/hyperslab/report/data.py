@@ -11,7 +11,7 @@ import pandas as pd
 
 from hyperslab.report.meta import Meta
 from hyperslab.results.statistics import KEYS, summarise
-from hyperslab.results.tables import COLUMNS
+from hyperslab.results.tables import COLUMNS, filters_text
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
 PlannedCell = tuple[str, str, str, str]
@@ -74,10 +74,10 @@ class Data:
 
     def references(self) -> list[tuple[str, str | None]]:
         """What the pick is compared with: words for it, and the layout's name (None: not in the study)."""
-        return [
-            ("contiguous", self.recommendation.get("contiguous")),
-            ("h5py's automatic chunks", self.recommendation.get("automatic")),
-        ]
+        automatic = self.recommendation.get("automatic")
+        filters = self.study["layouts"].get(automatic, {}).get("filters")
+        words = "h5py's automatic chunks" + (f" with {filters_text(filters)}" if filters else "")
+        return [("contiguous", self.recommendation.get("contiguous")), (words, automatic)]
 
 
 def gather(given: Inputs) -> Data:
