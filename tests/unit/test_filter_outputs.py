@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,13 @@ def test_a_lossy_layout_has_its_error_beside_its_size() -> None:
 # ---- the recommendation
 
 
-def recommended(directory: Path, excluded: list[str]) -> dict[str, Any]:
+def recommended(directory: Path, excluded: Iterable[str]) -> dict[str, Any]:
     """What the rule writes, of a study in which 4x4x2 is fastest."""
+    reasons = dict.fromkeys(excluded, "its filter is lossy")
     summarise(measured(MAIN, "main")).to_csv(directory / "summary.csv", index=False)
     chosen = {"weights": {}, "states": ["cold"], "size_bound": 1000.0}
     params = {
-        "recommendation": {**chosen, **({"excluded": excluded} if excluded else {})},
+        "recommendation": {**chosen, **({"excluded": reasons} if reasons else {})},
         "contiguous": "contiguous", "automatic": "auto", "raw_bytes": 2000,
     }  # fmt: skip
     script.main(str(directory / "summary.csv"), params, str(directory / "out.json"))
@@ -145,20 +147,28 @@ def test_a_lossy_layout_is_not_recommended_unless_asked_for(tmp_path: Path) -> N
     found = recommended(tmp_path, ["4x4x2"])
     assert found["pick"] == "auto"
     assert "lossy" in found["left_out"]["4x4x2"]
-    none = recommended(tmp_path, list(MAIN))
-    assert (none["pick"], none["reason"]) == (None, "every layout is lossy")
+    none = recommended(tmp_path, MAIN)
+    assert (none["pick"], none["reason"]) == (None, "no layout is left: its filter is lossy")
 
 
 def test_the_study_says_which_layouts_are_lossy(tmp_path: Path) -> None:
     content = changed("layouts.4x4x64.filters", [{"nbit": 12}])
     load(tmp_path, content)
-    assert PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()["excluded"] == ["4x4x64"]
+    assert list(PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()["excluded"]) == ["4x4x64"]
     content["recommendation"]["lossy"] = True
     load(tmp_path, content)
     assert "excluded" not in PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()
     load(tmp_path, changed("layouts.4x4x64.filters", ["gzip"]))
     settings = PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()
     assert settings.keys() == {"weights", "states", "size_bound"}
+
+
+def test_a_file_read_whole_when_it_is_opened_is_not_recommended(tmp_path: Path) -> None:
+    layouts = {"core": {"settings": {"driver": "core"}}, "stdio": {"settings": {"driver": "stdio"}}}
+    load(tmp_path, {**changed("layouts", layouts), "grids": [], "score": None, "recommendation": {}})
+    excluded = PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()["excluded"]
+    assert excluded.keys() == {"core"}
+    assert "when it is opened" in excluded["core"]
 
 
 def test_only_reads_and_writes_take_lossy_layouts(tmp_path: Path) -> None:

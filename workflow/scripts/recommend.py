@@ -13,11 +13,9 @@ def main(summary: str, params: Mapping[str, Any], output: str) -> None:
     """Write recommendation.json."""
     chosen = params["recommendation"]
     rows = read_summary(summary)
-    # Fast and small, but other values: nothing to choose for someone who did not ask for it.
-    excluded = list(chosen.get("excluded", ()))
-    reasons = dict.fromkeys(excluded, "its filter is lossy (recommendation.lossy: true lets it in)")
+    reasons = chosen.get("excluded", {})
     sites = recommend(
-        rows[~rows["layout"].isin(excluded)],
+        rows[~rows["layout"].isin(list(reasons))],
         chosen["weights"],
         size_bound(params["raw_bytes"], chosen["size_bound"]),
         states=chosen["states"],
@@ -25,7 +23,7 @@ def main(summary: str, params: Mapping[str, Any], output: str) -> None:
         automatic=params["automatic"],
     )
     alone = set(rows["site"]) - {entry.site for entry in sites}
-    reason = "every layout is lossy"
+    reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
     sites += [Recommendation(site, "main", {}, None, reason=reason) for site in sorted(alone)]
     answer = {
         "contiguous": params["contiguous"],

@@ -13,7 +13,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readabl
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import STATES, View
-from hyperslab.report.format import seconds
+from hyperslab.report.format import count, listing, seconds
 
 COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
 
@@ -102,8 +102,10 @@ def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float)
     rounds, repeats = rows["round"].nunique(), rows["n"].max()
     pooled = f"each statistic of a round's {repeats} selections; of these the median over {rounds} rounds"
     missing = len(set(view.study["cases"][case]["layouts"]).difference(table.index))
+    unranked = [name for name in table.index if name in (view.choice.get("left_out") or {})]
     return [
-        f"{missing} layouts not measured" if missing else "",
+        f"{count(missing, 'layout')} not measured" if missing else "",
+        f"not ranked, the ranking says why: {listing(unranked)}" if unranked else "",
         pooled if rounds > 1 else f"{repeats} selections in one round",
         "pale bars run beyond the axis" if (table["max_s"] > limit).any() else "",
         "the file lies in memory, nothing was evicted" if view.cold == "library-cold" else "",

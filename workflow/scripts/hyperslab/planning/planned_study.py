@@ -16,6 +16,10 @@ from hyperslab.report.meta import study_meta
 from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
 
+# Why a layout is not recommended, however fast it is: not for someone who did not ask for other values, ...
+LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
+# ... and not where the work is done outside the time of a selection.
+IN_MEMORY = "the core driver reads the whole file when it is opened, which is not in the time of a selection"
 # phase -> letter of its rounds
 ROUND = {"main": "r", "confirm": "c"}
 PHASE = {letter: phase for phase, letter in ROUND.items()}
@@ -99,12 +103,17 @@ class PlannedStudy(LoadedStudy):
         return score.model_dump(exclude_none=True) if score else None
 
     def recommendation_settings(self) -> dict[str, Any]:
-        """Weights, states and size bound of the recommendation, and the layouts it must not choose."""
+        """Weights, states and size bound of the recommendation; layouts it must not choose, and why."""
         chosen = self.study.recommendation
         kept = chosen.model_dump(exclude={"confirm_rounds", "lossy"})
-        changing = [name for name, layout in self.layouts.items() if lossy(layout["filters"])]
+        excluded = {}
+        for name, layout in self.layouts.items():
+            if lossy(layout["filters"]) and not chosen.lossy:
+                excluded[name] = LOSSY
+            elif layout["settings"].get("driver", {}).get("name") == "core":
+                excluded[name] = IN_MEMORY
         # Only where it says something, or every study's recommendation would be made again.
-        return {**kept, "excluded": changing} if changing and not chosen.lossy else kept
+        return {**kept, "excluded": excluded} if excluded else kept
 
     def read_cases(self) -> list[str]:
         """Names of the read cases: those measured again in confirming rounds."""
