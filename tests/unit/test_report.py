@@ -51,6 +51,13 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
     assert_self_contained(html)
 
 
+def test_a_score_is_told_where_there_are_criteria() -> None:
+    facts = {fact.term: fact.text for fact in page_of().answers[0].facts}
+    assert facts["Score"].startswith("2 of 2 as published")
+    without = build_page(Inputs(**inputs(measured(MAIN, "main"), None, score={})))
+    assert "Score" not in {fact.term for fact in without.answers[0].facts}
+
+
 def test_filters_of_the_automatic_chunks_are_told() -> None:
     study = meta()
     study["layouts"]["auto"]["filters"] = [{"name": "gzip", "level": 4}]

@@ -172,10 +172,19 @@ def _facts(data: Data, site: str) -> list[Fact]:
         Fact("Runner-up", _runner_up(choice)),
         Fact("Faster, but too large", fmt.listing(faster, 8)),
         Fact("File", f"{size.text}, {size.note} ({fmt.megabytes(data.study['raw_bytes'])})"),
-        Fact("Score", f"{absolute_text(data, site, pick)} as published; {matched_text(data, site, pick)}"),
+        Fact("Score", _score_text(data, site, pick)),
         Fact("Cases that count", _weights(choice.get("weights", {}))),
     ]
     return [fact for fact in facts if fact.text]
+
+
+def _score_text(data: Data, site: str, pick: str) -> str:
+    """Criteria met as published and matched; empty in a study without criteria."""
+    if not data.score.get("criteria"):
+        return ""
+    return "; ".join(
+        filter(None, [f"{absolute_text(data, site, pick)} as published", matched_text(data, site, pick)])
+    )
 
 
 def _why(choice: Mapping[str, Any]) -> str:
