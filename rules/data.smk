@@ -4,10 +4,11 @@
 rule donor:
     """The part of a donor that a study uses, in the study's type, as a memory-mappable array."""
     input:
-        lambda wildcards: PLAN.study(wildcards.study).donor_files(),
+        # Copied again or touched, a donor holds what it held. To read one edited in place, remove what was made of it.
+        lambda wildcards: ancient(PLAN.study(wildcards.study).donor_files()),
     output:
-        # Another donor or shape is another file: where Snakemake makes one file anew, it overlooks that the
-        # parameters of what depends on it (ancient) have changed, too.
+        # Another donor or shape is another file: where Snakemake makes one file anew, it overlooks whatever else
+        # has changed for what depends on it (ancient).
         "results/{study}/donor.{donor}.npy",
     log:
         "results/{study}/logs/donor.{donor}.log",

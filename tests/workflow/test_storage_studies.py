@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,12 @@ def test_another_donor_is_measured_anew(
     workplace.write_study("other", study)
     workplace.build("results/other/report.html")
     assert not workplace.planned("results/other/report.html")
+    # A donor copied here again is the same; Snakemake would make it anew and overlook all other changes.
+    os.utime(donor)
+    workplace.write_study("other", {**study, "recommendation": {"size_bound": 3}})
+    plan = workplace.planned("results/other/report.html")
+    assert (plan["donor"], plan["measure_disk"], plan["recommend"]) == (0, 0, 1)
+    workplace.write_study("other", study)
     other = donor.with_name("other.npy")
     np.save(other, np.load(donor)[::-1])
     monkeypatch.setenv(DONOR, str(other))
