@@ -8,10 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from samples import file_specification, values_of
 from test_environments import ROOT, packages, pins, reached
 
+from hyperslab import formats
+from hyperslab.cases import Context
 from hyperslab.generate import remove_test_file
-from hyperslab.mpi import environment
+from hyperslab.mpi import environment, launch
 
 LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
 CREATE = ROOT / "envs" / "create-mpi"
@@ -101,6 +104,26 @@ def test_the_launcher_is_that_of_the_configuration_else_of_the_executor() -> Non
     assert environment.launcher("local") == "mpirun"
     assert environment.launcher("slurm") == "srun --overlap"
     assert environment.launcher("slurm", "mpiexec --bind-to core") == "mpiexec --bind-to core"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "variable"),
+    [
+        ("mpirun has detected an attempt to run as root.", "OMPI_ALLOW_RUN_AS_ROOT=1"),
+        ("There are not enough slots available in the system", "OMPI_MCA_rmaps_base_oversubscribe=1"),
+    ],
+)
+def test_a_launcher_that_refuses_is_told_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str, variable: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launcher = tmp_path / "launcher"
+    launcher.write_text(f"#!/bin/sh\necho -----; echo '{complaint}'; echo 'More of it.'; exit 1\n")
+    launcher.chmod(0o755)
+    spec = file_specification((2, 2048))
+    context = Context(spec, formats.load("hdf5"), "a.h5", values_of(spec), False, launcher=str(launcher))
+    with pytest.raises(ChildProcessError, match=f"status 1: {complaint}.* \\(set {variable}"):
+        launch.ranks(context)
 
 
 def test_files_of_ranks_go_with_the_test_file(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ NOT_HERE = "MPI4PY_RC_INITIALIZE"
 # How a rank says why it gave up; the launcher adds lines of its own.
 FAILURE = re.compile(r"rank \d+ of \d+: .*")
 
+# What a launcher complains of, and what helps.
+HELP = {
+    "attempt to run as root": "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    "not enough slots": "set OMPI_MCA_rmaps_base_oversubscribe=1 to have more ranks than cores",
+}
+
 
 def ranks(context: Context) -> dict[str, Any]:
     """Run the program of ranks for a context's cell; what rank 0 reports.
@@ -73,4 +79,5 @@ def _failure(status: int, said: str, complained: str) -> Exception:
     for kind in (VerificationError, formats.Unavailable):
         if own and f": {kind.__name__}: " in own:
             return kind(own.partition(f"{kind.__name__}: ")[2])
-    return ChildProcessError(f"MPI ranks ended with status {status}: {words}")
+    helps = next((f" ({text})" for complaint, text in HELP.items() if complaint in words), "")
+    return ChildProcessError(f"MPI ranks ended with status {status}: {words}{helps}")
