@@ -9,7 +9,7 @@ from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs
 
 from hyperslab.report import format as fmt
 from hyperslab.report.build import build_page
-from hyperslab.report.data import Inputs
+from hyperslab.report.data import CELL, Inputs
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
 from hyperslab.results.statistics import compare, summarise
@@ -107,6 +107,21 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
     assert check_of(page, "Results without interval").tone == "bad"
     assert page.checks[0].tone == "bad"
     assert page.checks[-1].tone == "good"
+
+
+def test_a_round_measured_in_parts_is_told() -> None:
+    main = measured(MAIN, "main")
+    number = main.groupby(CELL, observed=True).ngroup()
+    main["began_wall_s"], main["ended_wall_s"] = 1e9 + 60.0 * number, 1e9 + 60.0 * number + 50.0
+    one = check_of(build_page(Inputs(**inputs(main, None))), "Rounds in parts")
+    assert (one.tone, one.text) == ("good", "None: the cells of each round were measured one after another.")
+    later = (main.layout == "auto") & (main["round"] == 1)
+    main.loc[later, ["began_wall_s", "ended_wall_s"]] += 7200.0
+    told = check_of(build_page(Inputs(**inputs(main, None))), "Rounds in parts")
+    assert told.tone == "unknown"
+    assert told.text.startswith("1 round with pauses of up to ")
+    (row,) = texts(told.details[0])
+    assert row[:4] == ["disk", "r1", "6", "2"]
 
 
 def test_a_disagreement_with_arithmetic_is_shown() -> None:

@@ -17,6 +17,8 @@ from hyperslab.results.blocks import MIN_ROUNDS
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01
+# Between two cells of a round; after a longer pause the machine may be in another mood.
+PAUSE_S = 900.0
 
 
 def checks(data: Data) -> list[Check]:
@@ -235,6 +237,25 @@ def _locks(data: Data) -> Check:
     )
 
 
+def _pauses(data: Data) -> Check:
+    name, body, longest = "Rounds in parts", [], 0.0
+    cells = data.fresh.drop_duplicates(CELL).sort_values("began_wall_s")
+    for (site, phase, number), here in cells.groupby(["site", "phase", "round"], observed=True):
+        waited = here["began_wall_s"] - here["ended_wall_s"].cummax().shift()
+        if pauses := [seconds for seconds in waited if seconds > PAUSE_S]:
+            longest = max(longest, *pauses)
+            round_ = f"{LETTER[phase]}{number}"
+            body.append([site, round_, len(here), len(pauses) + 1, fmt.duration(max(pauses))])
+    if not body:
+        return Check(name, "None: the cells of each round were measured one after another.", "good")
+    text = (
+        f"{fmt.count(len(body), 'round')} with pauses of up to {fmt.duration(longest)} between cells, which "
+        "were not measured side by side then: an interval covers how rounds differ, not how parts of one do."
+    )
+    columns = ["Site", "Round", "#Cells", "#Parts", "#Longest pause"]
+    return Check(name, text, "unknown", [table(name, columns, body, folded=True)])
+
+
 def _arithmetic(data: Data) -> Check:
     name = "Computed and measured"
     files = data.fresh.drop_duplicates(CELL)
@@ -278,6 +299,7 @@ CHECKS: tuple[Callable[[Data], Check], ...] = (
     _flagged("noisy", "Noisy cells", "None.", "a probe was far from the site's median; not dropped."),
     _flagged("overlap", "Overlapping cells", "None: no two ran at once.", "another ran meanwhile."),
     _mixtures,
+    _pauses,
     _locks,
     _arithmetic,
     _residency,
