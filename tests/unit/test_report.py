@@ -194,9 +194,12 @@ def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     told = {"contiguous": "contiguous", "automatic": None, "sites": [reason]}
     given = inputs(rows, None, study=meta(cases=cases), recommendation=told, score={})
     page = build_page(Inputs(**given))
-    assert texts(page.overview) == [["disk", "a chunk at a time", "4x4x2", "contiguous", "contiguous"]]
-    median = given["summary"].query("layout == '4x4x2' and case == 'slices'").pooled_median_s.iloc[0]
-    assert page.overview.rows[0][2].note.startswith(fmt.seconds(median))
+    assert [column.name for column in page.overview.columns] == ["Site", "Case", "Write"]
+    assert texts(page.overview) == [["disk", "a chunk at a time", "4x4x2"]]
+    times = given["summary"].query("case == 'slices'").drop_duplicates("layout").set_index("layout")
+    best, worst = (fmt.seconds(times.pooled_median_s[layout]) for layout in ("4x4x2", "contiguous"))
+    note = page.overview.rows[0][2].note
+    assert note.startswith(f"{best} (95 % ") and note.endswith(f"; slowest contiguous, {worst}")
     assert "how 3 layouts compare" in render(page)
     nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
     assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"

@@ -20,9 +20,11 @@ from hyperslab.cases.parallel import in_force
 from hyperslab.figures import FigureData
 from hyperslab.report import teams as report
 from hyperslab.report.data import Data, Inputs, gather
+from hyperslab.report.fastest import fastest_table
 from hyperslab.results.scaling import against, speedups
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
+from hyperslab.studies.teams import API_NAMES
 
 REPEATS, ROUNDS, CORES = 4, 3, 2
 # Seconds of the reduction by so many processes; twice as long by ranks.
@@ -52,7 +54,7 @@ def study() -> dict[str, Any]:
     for api in APIS:
         cases[f"all-{api}-2r"] = {
             "kind": "parallel", "states": ["write", "cold"], "shape": [4, 64], "layouts": ["a"],
-            "family": "all", "by": "ranks", "workers": 2, "title": f"blocks, {api}, 2 ranks",
+            "family": "all", "by": "ranks", "workers": 2, "title": f"blocks, {API_NAMES[api]}, 2 ranks",
             "parallel": {**PARALLEL, "api": api},
         }  # fmt: skip
     return {
@@ -262,6 +264,17 @@ def test_the_table_of_rates_compares_with_mpi_io() -> None:
     durable, calls = (float(hdf5[name].split()[0]) for name in ("Durable write", "Write calls alone"))
     assert calls == pytest.approx(2 * durable, rel=0.05)
     assert [row[0].note for row in table.rows if row[1].text == "MPI-IO"] == ["romio_cb_write enable"]
+
+
+def test_interfaces_and_numbers_of_workers_compete_in_the_opening() -> None:
+    found = fastest_table(page_data(rows()))
+    assert [column.name for column in found.columns] == ["Site", "Case", "Write", "Cold", "Warm"]
+    assert cells(found) == [
+        ["disk", "variance", "–", "2 processes", "2 processes"],
+        ["disk", "blocks, 2 ranks", "POSIX", "POSIX", "–"],
+    ]
+    assert "; slowest 4 ranks, " in found.rows[0][3].note
+    assert "; slowest parallel HDF5, " in found.rows[1][2].note
 
 
 def test_a_study_without_workers_has_neither_table() -> None:

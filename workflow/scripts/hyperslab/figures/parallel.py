@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import StrMethodFormatter
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -96,4 +97,5 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, looks: dict[tuple[str, s
             bar.set_alpha(view.style["pale"] if workers > cores else 1.0)
     axes.set_xticks(range(len(numbers)), [f"{number} rank{'s' if number > 1 else ''}" for number in numbers])
     axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
     axes.grid(axis="x", visible=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,12 +12,15 @@ from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.meta import case_title
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.report.numbers import pooled
+from hyperslab.studies.teams import API_NAMES
 
 NOTE = (
-    "Pooled median with the 95 % interval of each layout by itself. The fastest of many flatters itself: "
-    "whether two layouts differ, the claims and tables below say."
+    "The fastest in each state, with its pooled median and its own 95 % interval, and the slowest. The "
+    "fastest of many flatters itself: whether two differ, the claims and tables below say."
 )
+STATES = ("write", "cold", "library-cold", "warm", "session")
+# Title of a contest -> its cases, each with what sets it apart from the others ("" where layouts do).
+Contests = dict[str, dict[str, str]]
 
 
 def reads(data: Data) -> bool:
@@ -26,39 +29,63 @@ def reads(data: Data) -> bool:
 
 
 def fastest_table(data: Data) -> Table:
-    """One row a site, case and state: fastest layout, contiguous, slowest layout."""
-    reference = str(data.recommendation.get("contiguous"))
-    columns = ["Site", "Case", "Fastest", "Contiguous", "Slowest"]
-    return table("The fastest of each case", columns, [*_rows(data, reference)] or [_nothing(columns)], NOTE)
+    """One row a site and case, one column a state.
+
+    Layouts compete with each other; in parallel cases interfaces do, too, in reductions numbers of workers.
+    """
+    measured = set(data.summary["state"])
+    states = [state for state in STATES if state in measured]
+    rows: list[list[Any]] = []
+    for site, (title, cases) in itertools.product(data.sites, _contests(data.study).items()):
+        cells = [_cell(_ranked(data, site, cases, state)) for state in states]
+        if any(cell.text != fmt.ABSENT for cell in cells):
+            rows.append([site, title, *cells])
+    columns = ["Site", "Case", *(state.capitalize() for state in states)]
+    nothing = [Cell("no valid results", "", "unknown"), *[fmt.ABSENT] * (len(columns) - 1)]
+    return table("The fastest of each case", columns, rows or [nothing], NOTE)
 
 
-def _rows(data: Data, reference: str) -> Iterator[list[Any]]:
-    for site, case in itertools.product(data.sites, data.study["cases"]):
-        here = data.summary[(data.summary["site"] == site) & (data.summary["case"] == case)]
-        states = list(dict.fromkeys(here["state"]))
-        for state in states:
-            found = pooled(here[here["layout"] != ""], state).sort_values("pooled_median_s")
-            if found.empty:
-                continue
-            name = case_title(data.study, case)
-            yield [
-                site,
-                name if len(states) == 1 else f"{name}, {state}",
-                _cell(found, found.index[0]),
-                _cell(found, reference),
-                _cell(found, found.index[-1]) if len(found) > 1 else fmt.ABSENT,
-            ]
+def _contests(study: Mapping[str, Any]) -> Contests:
+    found: Contests = {}
+    for name, case in study["cases"].items():
+        title, apart = case_title(study, name), ""
+        if case["kind"] == "parallel":
+            apart = API_NAMES[case["parallel"]["api"]]
+            title = title.replace(f"{apart}, ", "")
+        elif case["kind"] == "reduce":
+            title, _, apart = title.rpartition(", ")
+        elif title in found:
+            title = f"{title} ({name})"
+        found.setdefault(title, {})[name] = apart
+    return found
 
 
-def _cell(found: pd.DataFrame, layout: str) -> Cell:
-    """A layout with its time and interval."""
-    if layout not in found.index:
+def _ranked(
+    data: Data, site: str, cases: Mapping[str, str], state: str
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """What competes in one state and its summary, the fastest first."""
+    rows = data.summary
+    here = rows[(rows["site"] == site) & (rows["state"] == state) & rows["case"].isin(cases)]
+    return list(_named(data, cases, here.drop_duplicates(["case", "layout"]).sort_values("pooled_median_s")))
+
+
+def _named(
+    data: Data, cases: Mapping[str, str], rows: pd.DataFrame
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    several = len(data.study["layouts"]) > 1
+    for entry in rows.to_dict("records"):
+        apart = cases[entry["case"]]
+        words = [apart, entry["layout"] if several or not apart else ""]
+        yield ", ".join(filter(None, words)), entry
+
+
+def _cell(ranked: list[tuple[str, Mapping[str, Any]]]) -> Cell:
+    """The fastest with time and interval, and the slowest with its time."""
+    if not ranked:
         return Cell(fmt.ABSENT)
-    entry = found.loc[layout]
-    spread = fmt.time_interval(entry["pooled_low_s"], entry["pooled_high_s"])
-    time = fmt.seconds(entry["pooled_median_s"])
-    return Cell(layout, f"{time} ({spread})" if spread else time)
-
-
-def _nothing(columns: list[str]) -> list[Any]:
-    return [Cell("no valid results", "", "unknown"), *[fmt.ABSENT] * (len(columns) - 1)]
+    (fastest, best), (slowest, worst) = ranked[0], ranked[-1]
+    spread = fmt.time_interval(best["pooled_low_s"], best["pooled_high_s"])
+    time = fmt.seconds(best["pooled_median_s"])
+    note = f"{time} ({spread})" if spread else time
+    last = f"; slowest {slowest}, {fmt.seconds(worst['pooled_median_s'])}" if len(ranked) > 1 else ""
+    return Cell(fastest, note + last)
