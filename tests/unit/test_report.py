@@ -200,6 +200,6 @@ def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     best, worst = (fmt.seconds(times.pooled_median_s[layout]) for layout in ("4x4x2", "contiguous"))
     note = page.overview.rows[0][2].note
     assert note.startswith(f"{best} (95 % ") and note.endswith(f"; slowest contiguous, {worst}")
-    assert "how 3 layouts compare" in render(page)
+    assert "what is fastest, of 3 layouts, case by case" in render(page)
     nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
     assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"

@@ -86,7 +86,7 @@ def _facts(data: Data) -> list[Fact]:
     question = f"which of {layouts} is fastest, {states}, in a file of at most {bound}"
     facts = [
         Fact("Array", f"{extents}; {study['dtype']}; {raw}; values: {study['fill']}"),
-        Fact("Question", question if reads(data) else f"how {layouts} compare, case by case"),
+        Fact("Question", question if reads(data) else f"what is fastest, of {layouts}, case by case"),
         Fact("Measured", f"{cases} in {rounds} at {fmt.listing(data.sites) or 'no site'}"),
     ]  # fmt: skip
     return [*facts, Fact("After", str(study["source"]))] if study.get("source") else facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +28,42 @@ def _without_origin(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "repeats": repeats}
 
 
-def _packed(key: str, value: Any) -> Any:
+def _whole(value: float) -> bool:
+    """Whether a time is one of whole nanoseconds to the last bit; a sum of such times need not be."""
+    return value == value and round(value * NANOSECONDS) / NANOSECONDS == value
+
+
+def _packed(key: str, value: Any, seconds: Set[str]) -> Any:
     if isinstance(value, list):
         # The times of single calls: a list is one text, since a table's cell holds one value.
-        return json.dumps([_packed(key, one) for one in value])
-    return round(value * NANOSECONDS) if key.endswith("_s") else value
+        return json.dumps([_packed(key, one, seconds) for one in value])
+    return round(value * NANOSECONDS) if key.endswith("_s") and key not in seconds else value
 
 
 def _unpacked(key: str, value: Any, whole: bool) -> Any:
     if isinstance(value, str) and value.startswith("["):
         return [_unpacked(key, one, isinstance(one, int)) for one in json.loads(value)]
-    if key.endswith("_s"):
-        return int(value) / NANOSECONDS
-    return int(value) if whole else value
+    if not whole:
+        return value
+    return int(value) / NANOSECONDS if key.endswith("_s") else int(value)
 
 
-def _to_columns(repeats: Sequence[Mapping[str, Any]], cell: int) -> Iterator[dict[str, Any]]:
+def _in_seconds(repeats: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The times that stay in seconds, because some is not of whole nanoseconds."""
+    return {
+        key
+        for repeat in repeats
+        for key, value in repeat.items()
+        if key.endswith("_s") and not all(map(_whole, value if isinstance(value, list) else [value]))
+    }
+
+
+def _to_columns(
+    repeats: Sequence[Mapping[str, Any]], cell: int, seconds: Set[str]
+) -> Iterator[dict[str, Any]]:
     for repeat in repeats:
-        # Every time was read in whole nanoseconds, which pack better than fractions of a second.
-        row = {k: _packed(k, v) for k, v in repeat.items() if k not in RECOVERED}
+        # Times were read in whole nanoseconds, which pack better than fractions of a second.
+        row = {k: _packed(k, v, seconds) for k, v in repeat.items() if k not in RECOVERED}
         # A key that is absent and one that holds no number are two things.
         yield {"cell": cell, "empty": ",".join(k for k, v in row.items() if v != v), **row}
 
@@ -71,8 +88,9 @@ def pack(study: str, output: Path, results: Path = Path("results")) -> int:
         raise PackError(f"{results / study / 'cells'}: holds no records; measure study {study!r} first")
     cells: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    for number, path in enumerate(paths):
-        record = _without_origin(read_record(path))
+    records = [_without_origin(read_record(path)) for path in paths]
+    seconds = _in_seconds(repeat for record in records for repeat in record["repeats"])
+    for number, (path, record) in enumerate(zip(paths, records, strict=True)):
         rest = {key: value for key, value in record.items() if key != "repeats"}
         cells.append(
             {
@@ -81,7 +99,7 @@ def pack(study: str, output: Path, results: Path = Path("results")) -> int:
                 "digest": specification.digest(record),
             }
         )
-        rows += _to_columns(record["repeats"], number)
+        rows += _to_columns(record["repeats"], number, seconds)
     table = pd.DataFrame(rows)
     for name in table.columns.difference(["state", "empty"]):
         # Whole numbers stay whole, so that a record comes back to the letter.
@@ -94,8 +112,14 @@ def pack(study: str, output: Path, results: Path = Path("results")) -> int:
             archive.writestr(
                 f"{name}.parquet", frame.to_parquet(compression="zstd", compression_level=19, index=False)
             )
+    # A pack that does not give back what it was made of must not take another's place.
+    try:
+        readable = sum(1 for _ in records_in(partial))
+    except PackError:
+        partial.unlink()
+        raise
     partial.replace(output)
-    return len(paths)
+    return readable
 
 
 def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
