@@ -1,0 +1,40 @@
+"""The check of the harness really runs both loops, in turns, on a study at its small size."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+from test_environments import ROOT
+
+STATES = ["cold", "warm", "session"]
+
+
+def test_both_loops_take_turns_in_every_state(tmp_path: Path) -> None:
+    asked = [
+        "quick",
+        "--layouts",
+        "4x4x2048",
+        "--cases",
+        "spectra",
+        "--repeats",
+        "2",
+        "3",
+        "3",
+        "--blocks",
+        "2",
+    ]
+    done = subprocess.run(
+        [sys.executable, ROOT / "workflow/scripts/check_harness.py", *asked, "--root", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    # Two blocks say nothing with 95 % confidence, which is no success.
+    assert done.returncode == 1, done.stderr
+    found = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["state"] for row in found] == STATES
+    assert all(0 < float(row["ratio"]) < 100 and float(row["bare_median_s"]) > 0 for row in found)
+    assert {(row["high"], row["blocks"]) for row in found} == {("nan", "2")}
+    assert not list(tmp_path.iterdir())
