@@ -95,7 +95,9 @@ def main() -> None:
     inside = command(options.study, options.site, options.batch, run)
     # A batch that was requeued while its first job still ends must not measure beside it: the lock is held
     # until the last process of this one has gone.
-    with exclusive(options.output.with_name(f".{options.output.stem}.lock"), passing=True) as lock:
+    waiting = f"hyperslab.batch: {options.batch} of {options.site}: waits until an earlier job of it has gone"
+    place = options.output.with_name(f".{options.output.stem}.lock")
+    with exclusive(place, passing=True, waiting=waiting) as lock:
         print(f"hyperslab.batch: {options.batch} of {options.site} on {node_name()}", flush=True)
         status = _status_of(inside, environment, lock.descriptor)
     if status:

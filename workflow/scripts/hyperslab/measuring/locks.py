@@ -32,13 +32,16 @@ class Lock:
 
 
 @contextmanager
-def exclusive(path: Path, passing: bool = False) -> Iterator[Lock]:
-    """Hold an exclusive flock on `path`, which is made if need be and, if `passing`, removed afterwards."""
-    lock = _locked(path)
+def exclusive(path: Path, passing: bool = False, waiting: str = "") -> Iterator[Lock]:
+    """Hold an exclusive flock on `path`, which is made if need be and, if `passing`, removed afterwards.
+
+    `waiting` is printed where another process holds it.
+    """
+    lock = _locked(path, waiting)
     while passing and not _is(lock.descriptor, path):
         # Who held it before has removed it meanwhile.
         os.close(lock.descriptor)
-        lock = _locked(path)
+        lock = _locked(path, waiting)
     try:
         yield lock
         if passing:
@@ -47,10 +50,15 @@ def exclusive(path: Path, passing: bool = False) -> Iterator[Lock]:
         os.close(lock.descriptor)
 
 
-def _locked(path: Path) -> Lock:
+def _locked(path: Path, waiting: str) -> Lock:
     descriptor = _opened(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                print(waiting, flush=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
         return Lock(descriptor, held=False)
     return Lock(descriptor, held=True)
