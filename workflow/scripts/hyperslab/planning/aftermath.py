@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -37,7 +38,8 @@ class Interrupts:
         def finish(number: int, frame: FrameType | None) -> None:
             self.seen = True
             if callable(graceful):
-                graceful(number, frame)
+                # It takes a lock that the interrupted main thread may hold; another thread can wait for that.
+                threading.Thread(target=graceful, args=(number, frame), daemon=True).start()
 
         signal.signal(signal.SIGTERM, self._cancel if cluster else finish)
 
