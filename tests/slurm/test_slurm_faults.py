@@ -59,22 +59,18 @@ class Run(Suffered):
         return self.results / "faults/batches" / site / "r0of1.json"
 
 
-def kill_all(run: Run, job: str, process: CellProcess) -> CellProcess:
-    """kill -9 of a job with all that it has started, the process at work among it."""
-    run.cluster.run("scancel", "--signal=KILL", "--full", job)
-    # The cluster knows processes by their parents (linuxproc), and misses one whose parent has died before.
-    process.send(signal.SIGKILL)
-    return process
-
-
 def killed_writing(run: Run, job: str, root: Path) -> CellProcess:
     """kill -9 of everything that the job has started, while it writes a test file."""
-    return kill_all(run, job, catch("generate", root))
+    process = catch("generate", root)
+    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    return process
 
 
 def killed_measuring(run: Run, job: str, root: Path) -> CellProcess:
     """The same, while it measures."""
-    return kill_all(run, job, catch("measure", root))
+    process = catch("measure", root)
+    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    return process
 
 
 def cancelled(run: Run, job: str, root: Path) -> CellProcess:

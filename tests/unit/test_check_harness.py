@@ -14,19 +14,8 @@ STATES = ["cold", "warm", "session"]
 
 
 def test_both_loops_take_turns_in_every_state(tmp_path: Path) -> None:
-    asked = [
-        "quick",
-        "--layouts",
-        "4x4x2048",
-        "--cases",
-        "spectra",
-        "--repeats",
-        "2",
-        "3",
-        "3",
-        "--blocks",
-        "2",
-    ]
+    asked = ["quick", "--layouts", "4x4x2048", "--cases", "spectra"]
+    asked += ["--repeats", "2", "3", "3", "--blocks", "2"]
     done = subprocess.run(
         [sys.executable, ROOT / "workflow/scripts/check_harness.py", *asked, "--root", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=300,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import pandas as pd
 
 from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.meta import case_title
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.report.numbers import pooled
 from hyperslab.studies.teams import API_NAMES
 
 NOTE = (
@@ -64,19 +63,14 @@ def _ranked(
     data: Data, site: str, cases: Mapping[str, str], state: str
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """What competes in one state and its summary, the fastest first."""
-    rows = data.summary
-    here = rows[(rows["site"] == site) & (rows["state"] == state) & rows["case"].isin(cases)]
-    return list(_named(data, cases, here.drop_duplicates(["case", "layout"]).sort_values("pooled_median_s")))
-
-
-def _named(
-    data: Data, cases: Mapping[str, str], rows: pd.DataFrame
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    rows = data.summary[data.summary["site"] == site]
     several = len(data.study["layouts"]) > 1
-    for entry in rows.to_dict("records"):
-        apart = cases[entry["case"]]
-        words = [apart, entry["layout"] if several or not apart else ""]
-        yield ", ".join(filter(None, words)), entry
+    found = [
+        (", ".join(filter(None, [apart, str(layout) if several or not apart else ""])), entry)
+        for case, apart in cases.items()
+        for layout, entry in pooled(rows[rows["case"] == case], state).iterrows()
+    ]
+    return sorted(found, key=lambda named: named[1]["pooled_median_s"])
 
 
 def _cell(ranked: list[tuple[str, Mapping[str, Any]]]) -> Cell:

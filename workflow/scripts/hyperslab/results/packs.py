@@ -114,12 +114,12 @@ def pack(study: str, output: Path, results: Path = Path("results")) -> int:
             )
     # A pack that does not give back what it was made of must not take another's place.
     try:
-        readable = sum(1 for _ in records_in(partial))
+        list(records_in(partial))
     except PackError:
         partial.unlink()
         raise
     partial.replace(output)
-    return readable
+    return len(paths)
 
 
 def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
