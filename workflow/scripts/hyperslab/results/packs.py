@@ -129,9 +129,11 @@ def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            cells, table = (
-                pd.read_parquet(io.BytesIO(archive.read(f"{name}.parquet"))) for name in ("cells", "repeats")
-            )
+            members = [archive.read(f"{name}.parquet") for name in ("cells", "repeats")]
+        # No threads: one that still holds a member when Python ends aborts the process (arrow issue 34314).
+        cells, table = (
+            pd.read_parquet(io.BytesIO(member), use_threads=False, pre_buffer=False) for member in members
+        )
     except (OSError, KeyError, zipfile.BadZipFile, ValueError) as error:
         raise PackError(f"{file}: not a readable pack: {' '.join(str(error).split())}") from None
     kinds = {name: "whole" if str(kind) == "Int64" else "other" for name, kind in table.dtypes.items()}
