@@ -156,6 +156,7 @@ def test_instances_and_their_rows(tmp_path: Path) -> None:
          "b": {"layouts": "contiguous", "state": "cold"}, "below": 1},
     )  # fmt: skip
     (comparison,) = claim["comparisons"]
+    assert comparison["says"] == "slices first access n"
     assert [instance["says"] for instance in comparison["instances"]] == [
         "slices first access 10", "slices first access 100"
     ]  # fmt: skip
@@ -165,6 +166,17 @@ def test_instances_and_their_rows(tmp_path: Path) -> None:
                               [-1.0, "slices", "1x1x10", "session", "median"]]  # fmt: skip
     (other,) = comparison["instances"][0]["b"]
     assert other["terms"] == [[1.0, "slices", "contiguous", "cold", "first_access"]]
+
+
+def test_a_line_for_all_instances_names_words_and_stands_for_numbers(tmp_path: Path) -> None:
+    every = {"m": [1, 2], "of": ["first_access", "median"]}
+    line = {
+        "says": "{of} of {m}",
+        "for_all": every,
+        "a": {"layouts": "{m}x{m}x10", "case": "slices", "of": "{of}"},
+    }
+    ((comparison,),) = (claim["comparisons"] for claim in resolved(tmp_path, {**line, "below": 1}))
+    assert comparison["says"] == "first access / median of m"
 
 
 def test_times_of_writes_are_those_of_the_state_write(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from hyperslab.report.model import Figure
 
 # (study, site, figure) -> where on the page that figure is; None where it is not there.
 Place = Callable[[str, str, str], str | None]
-BRACES = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -200,8 +199,7 @@ def _line(comparison: Mapping[str, Any]) -> Line:
         (only,) = parts
         return Line(only.says, only.measured, only.bound, only.badge, published, judged)
     badge = BADGES[_worst(result["verdict"] for result in results)]
-    says = BRACES.sub(r"\1", comparison["says"])
-    return Line(says, _range(comparison), comparison["bound"], badge, published, judged, parts)
+    return Line(comparison["says"], _range(comparison), comparison["bound"], badge, published, judged, parts)
 
 
 def _worst(verdicts: Iterable[str]) -> str:

@@ -67,6 +67,15 @@ def _resolve_claim(study: LoadedStudy, name: str, claim: Claim, drawn: Sequence[
     return {"id": name, **content, "comparisons": comparisons}
 
 
+def _word(value: int | str) -> str:
+    return str(value).replace("_", " ")
+
+
+def _together(name: str, values: Sequence[int | str]) -> str:
+    """What stands for all values of a variable at once: the words themselves, the name of one of numbers."""
+    return name if all(isinstance(value, int) for value in values) else " / ".join(map(_word, values))
+
+
 class _Resolver:
     """One comparison of a claim against the layouts and cases of its study."""
 
@@ -104,7 +113,7 @@ class _Resolver:
             "score": self._score() if self.kind in MARKS else None,
         }
         return {
-            "says": comparison.says,
+            "says": fill(comparison.says, {name: _together(name, loops[name]) for name in loops}),
             "kind": self.kind,
             "judged": comparison.judged,
             "bound": bound,
@@ -133,7 +142,7 @@ class _Resolver:
     def _instance(self, known: Known) -> dict[str, Any]:
         """One atomic comparison: its words, the cells of both sides, their unit, whether they are counts."""
         comparison = self.comparison
-        words = {key: str(value).replace("_", " ") for key, value in known.items()}
+        words = {key: _word(value) for key, value in known.items()}
         unknown = [name for name in variables(comparison.says) if name not in known]
         if unknown:
             raise Mistake(

@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
-from hyperslab.figures.view import STATES, View
+from hyperslab.figures.view import View
+from hyperslab.results.tables import STATES
 
 COUNTS = {
     "asked_bytes": "asked: the selection's bytes",

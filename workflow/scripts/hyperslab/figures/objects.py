@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
-from hyperslab.figures.view import STATES, View
+from hyperslab.figures.view import View
+from hyperslab.results.tables import STATES
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 

@@ -12,8 +12,9 @@ from matplotlib.lines import Line2D
 from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readable_limit, sheet_height, stack
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
-from hyperslab.figures.view import STATES, View
+from hyperslab.figures.view import View
 from hyperslab.report.format import count, listing, seconds
+from hyperslab.results.tables import STATES
 
 COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
 

@@ -15,8 +15,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
-from hyperslab.figures.view import STATES, View
+from hyperslab.figures.view import View
 from hyperslab.results.scaling import speedups
+from hyperslab.results.tables import STATES
 from hyperslab.studies.teams import families
 
 DASHES: dict[str, Any] = {"processes": "-", "ranks": (0, (4, 2))}

@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from hyperslab.figures.labels import place
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
-from hyperslab.figures.view import STATES, View
+from hyperslab.figures.view import View
 from hyperslab.results.recommend import pareto
+from hyperslab.results.tables import STATES
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:

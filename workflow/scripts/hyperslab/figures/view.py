@@ -13,14 +13,6 @@ from hyperslab.figures.style import colours, resolved
 from hyperslab.results.statistics import by_mean
 from hyperslab.results.tables import COLUMNS
 
-STATES = {
-    "cold": "cold",
-    "library-cold": "library-cold (file in memory)",
-    "warm": "warm",
-    "session": "session",
-    "write": "write",
-}
-
 
 @dataclass(frozen=True)
 class View:

@@ -11,13 +11,13 @@ from hyperslab.report.data import Data
 from hyperslab.report.meta import case_title
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.numbers import pooled
+from hyperslab.results.tables import STATES
 from hyperslab.studies.teams import API_NAMES
 
 NOTE = (
     "The fastest in each state, with its pooled median and its own 95 % interval, and the slowest. The "
     "fastest of many flatters itself: whether two differ, the claims and tables below say."
 )
-STATES = ("write", "cold", "library-cold", "warm", "session")
 # Title of a contest -> its cases, each with what sets it apart from the others ("" where layouts do).
 Contests = dict[str, dict[str, str]]
 

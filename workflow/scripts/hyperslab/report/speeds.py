@@ -14,8 +14,7 @@ from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.blocks import contrasts, fit_blocks
 from hyperslab.results.recommend import round_objectives
 from hyperslab.results.statistics import compare
-
-STATE_ORDER = ("cold", "library-cold", "warm", "write", "session")
+from hyperslab.results.tables import STATES
 
 
 def speed_phase(data: Data, site: str, pick: str) -> str:
@@ -98,7 +97,7 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     absent = "not measured again" if phase == "confirm" else "not measured"
     body = []
     for case in in_order({case for case, _ in known}, data.study["cases"]):
-        for state in [state for state in STATE_ORDER if (case, state) in known]:
+        for state in [state for state in STATES if (case, state) in known]:
             here = rows[(rows["case"] == case) & (rows["state"] == state)]
             found = _by_case(here, site, case, state, phase, pick, [name for _, name in references])
             median = here[here["layout"] == pick]["pooled_median_s"]

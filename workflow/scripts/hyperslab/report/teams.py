@@ -12,9 +12,9 @@ from hyperslab.report.data import Data
 from hyperslab.report.meta import in_order
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
+from hyperslab.results.tables import STATES
 from hyperslab.studies.teams import API_NAMES, WORKERS, families
 
-STATES = ("cold", "library-cold", "warm", "session", "write")
 BEYOND = "beyond the physical cores: not claimed"
 
 

@@ -15,6 +15,14 @@ from hyperslab import specification
 from hyperslab.chunks import padding_bytes
 from hyperslab.records import read_record
 
+# state -> its words; tables and figures show states in this order.
+STATES = {
+    "cold": "cold",
+    "library-cold": "library-cold (file in memory)",
+    "warm": "warm",
+    "session": "session",
+    "write": "write",
+}
 # column -> what it holds, with its unit; the README's and the report's tables of columns are made from this.
 COLUMNS: dict[str, str] = {
     "study": "name of the study",
