@@ -66,6 +66,24 @@ def test_filters_of_the_automatic_chunks_are_told() -> None:
     assert "faster than h5py's automatic chunks with gzip 4" in page.answers[0].lead
 
 
+def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> None:
+    given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
+    told = given["recommendation"]
+
+    def said(**usual: Any) -> tuple[list[str], str]:
+        (answer,) = build_page(Inputs(**{**given, "recommendation": {**told, **usual}})).answers
+        assert answer.speeds is not None
+        return [column.name for column in answer.speeds.columns[3:]], answer.lead
+
+    assert said(automatic=None)[0] == ["Against contiguous"]
+    columns, lead = said(automatic=None, contiguous=None)
+    assert (columns, told["sites"][0]["runner_up"]) == (["Against auto"], "auto")
+    assert "it is 2.00x faster than auto" in lead
+    alone = [{**told["sites"][0], "runner_up": None}]
+    columns, lead = said(automatic=None, contiguous=None, sites=alone)
+    assert (columns, lead) == ([], "Its file has 2.00 MB, 1,000 x raw.")
+
+
 @pytest.mark.parametrize(
     "confirmation",
     [None, measured(CONFIRM, "confirm").iloc[:0], measured({"auto": (1, 1)}, "confirm")],

@@ -12,7 +12,7 @@ from hyperslab.report.fastest import fastest_table, reads
 from hyperslab.report.meta import Meta
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.scores import absolute_text, matched_text
-from hyperslab.report.speeds import against, overall, speed_cell, speed_phase, speed_table
+from hyperslab.report.speeds import against, compared, overall, speed_cell, speed_phase, speed_table
 from hyperslab.results.tables import filters_text
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -144,15 +144,14 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
 
 
 def _lead(data: Data, site: str, phase: str) -> str:
-    """The answer in one breath: how fast over the cases that count, against the usual layouts; how large."""
+    """The answer in one breath: how fast over the cases that count, against what; how large."""
     found, choice = overall(data, site, phase), data.choice(site)
-    parts = [against(found, str(name), words) for words, name in data.references() if name in found.index]
+    parts = [against(found, name, words) for words, name in compared(data, site) if name in found.index]
     size = _size_cell(data, choice)
-    if size.note:
-        parts.append(f"its file has {size.text}, {size.note}")
+    large = f"file has {size.text}, {size.note}" if size.note else ""
     if not parts:
-        return ""
-    text = f"Over the cases that count, {fmt.listing(parts)}."
+        return f"Its {large}." if large else ""
+    text = f"Over the cases that count, {fmt.listing([*parts, *([f'its {large}'] if large else [])])}."
     return text if phase == "confirm" else f"{text} Not confirmed: these figures flatter it."
 
 

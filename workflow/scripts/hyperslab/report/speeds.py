@@ -29,6 +29,16 @@ def phase_rows(data: Data, site: str, phase: str) -> pd.DataFrame:
     return source[source["site"] == site]
 
 
+def compared(data: Data, site: str) -> list[tuple[str, str]]:
+    """What the pick of a site is compared with, as words and name: the usual layouts, else the runner-up."""
+    choice = data.choice(site)
+    usual = [(words, name) for words, name in data.references() if name is not None]
+    if any(name != choice["pick"] for _, name in usual):
+        return usual
+    second = choice.get("runner_up")
+    return [(second, second)] if second else []
+
+
 def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
     """Weighted time of each reference over that of the pick, indexed by layout; see `blocks.contrasts`.
 
@@ -43,8 +53,8 @@ def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
     if not weights or not set(weights) <= measured:
         return pd.DataFrame()
     logs = round_objectives(rows, weights).dropna(how="all").dropna(axis=1, how="all")
-    pick, named = choice["pick"], dict.fromkeys(name for _, name in data.references())
-    names = [name for name in named if name is not None and name != pick and name in logs.index]
+    pick, named = choice["pick"], dict.fromkeys(name for _, name in compared(data, site))
+    names = [name for name in named if name != pick and name in logs.index]
     if pick not in logs.index or not names:
         return pd.DataFrame()
     fit = fit_blocks(logs)
@@ -53,11 +63,11 @@ def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
 
 
 def _by_case(
-    rows: pd.DataFrame, site: str, case: str, state: str, phase: str, pick: str, others: Sequence[str | None]
+    rows: pd.DataFrame, site: str, case: str, state: str, phase: str, pick: str, others: Sequence[str]
 ) -> pd.DataFrame:
     """Time of each other layout over that of the pick, indexed by layout; empty where not measured."""
     measured = set(rows["layout"])
-    names = [name for name in dict.fromkeys(others) if name is not None and name in measured and name != pick]
+    names = [name for name in dict.fromkeys(others) if name in measured and name != pick]
     if pick not in measured or not names:
         return pd.DataFrame()
     return compare(rows, site, case, state, phase, pick, names).set_index("layout")
@@ -93,13 +103,13 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     pairs = pd.concat([rows, main])[["case", "state"]]
     known = set(pairs.itertuples(index=False, name=None))
     counted: Mapping[str, float] = data.choice(site).get("weights", {})
-    references = data.references()
+    others = compared(data, site)
     absent = "not measured again" if phase == "confirm" else "not measured"
     body = []
     for case in in_order({case for case, _ in known}, data.study["cases"]):
         for state in [state for state in STATES if (case, state) in known]:
             here = rows[(rows["case"] == case) & (rows["state"] == state)]
-            found = _by_case(here, site, case, state, phase, pick, [name for _, name in references])
+            found = _by_case(here, site, case, state, phase, pick, [name for _, name in others])
             median = here[here["layout"] == pick]["pooled_median_s"]
             counts = f"{case} {state}" in counted
             tone = "" if counts else "muted"
@@ -107,9 +117,9 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
                 Cell(case_title(data.study, case), "", tone),
                 Cell(state, "" if counts else "not counted", tone),
                 fmt.seconds(median.iloc[0]) if len(median) else absent,
-                *(speed_cell(found, name, pick, absent) for _, name in references),
+                *(speed_cell(found, name, pick, absent) for _, name in others),
             ])  # fmt: skip
-    columns = ["Case", "State", f"#Median of {pick}", *(f"Against {words}" for words, _ in references)]
+    columns = ["Case", "State", f"#Median of {pick}", *(f"Against {words}" for words, _ in others)]
     number = int(rows[rows["layout"] == pick]["rounds"].max()) if (rows["layout"] == pick).any() else 0
     made = "measured after the choice" if phase == "confirm" else "that chose it"
     note = (
