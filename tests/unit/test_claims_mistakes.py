@@ -169,13 +169,10 @@ def test_instances_and_their_rows(tmp_path: Path) -> None:
 
 
 def test_a_line_for_all_instances_names_words_and_stands_for_numbers(tmp_path: Path) -> None:
+    side = {"layouts": "{m}x{m}x10", "case": "slices", "of": "{of}"}
     every = {"m": [1, 2], "of": ["first_access", "median"]}
-    line = {
-        "says": "{of} of {m}",
-        "for_all": every,
-        "a": {"layouts": "{m}x{m}x10", "case": "slices", "of": "{of}"},
-    }
-    ((comparison,),) = (claim["comparisons"] for claim in resolved(tmp_path, {**line, "below": 1}))
+    (claim,) = resolved(tmp_path, {"says": "{of} of {m}", "for_all": every, "a": side, "below": 1})
+    (comparison,) = claim["comparisons"]
     assert comparison["says"] == "first access / median of m"
 
 

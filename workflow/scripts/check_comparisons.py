@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from hyperslab.results.statistics import compare_pairs, summarise
+from hyperslab.results.tables import read_table
 
 TWIN = "-twin"
 FAMILY = ["site", "case", "state"]
@@ -54,7 +55,7 @@ def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def fresh(file: Path) -> pd.DataFrame:
     """The measurements of a file that are not stale."""
-    measurements = pd.read_parquet(file)
+    measurements = read_table(file)
     return measurements[~measurements["stale"]]
 
 

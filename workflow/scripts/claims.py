@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hyperslab.claims.evaluate import evaluate, site_facts
+from hyperslab.results.tables import read_table
 
 
 def main(job: Any) -> None:
@@ -15,7 +14,7 @@ def main(job: Any) -> None:
     found = evaluate(
         job.wildcards.study,
         job.params.claims,
-        pd.read_parquet(job.input.measurements),
+        read_table(job.input.measurements),
         site_facts(context),
     )
     Path(job.output[0]).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")

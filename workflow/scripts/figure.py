@@ -4,17 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hyperslab.figures import FigureData, draw, save
-from hyperslab.results.tables import read_summary
+from hyperslab.results.tables import read_summary, read_table
 
 
 def main(job: Any) -> None:
     """Draw and save it; the score is read only where the figure shows it."""
     inputs = job.input
     data = FigureData(
-        measurements=pd.read_parquet(inputs.measurements),
+        measurements=read_table(inputs.measurements),
         summary=read_summary(inputs.summary),
         score=json.loads(Path(inputs.score[0]).read_text(encoding="utf-8")) if inputs.get("score") else {},
         recommendation=json.loads(Path(inputs.recommendation).read_text(encoding="utf-8")),

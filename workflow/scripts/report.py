@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hyperslab.figures import caption
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
-from hyperslab.results.tables import read_summary
+from hyperslab.results.tables import read_summary, read_table
 
 
 def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
@@ -37,12 +35,12 @@ def main(job: Any) -> None:
     again = read(inputs.confirming) if inputs.get("confirming") else {}
     given = Inputs(
         study=job.params.study,
-        measurements=pd.read_parquet(inputs.measurements),
+        measurements=read_table(inputs.measurements),
         summary=read_summary(inputs.summary),
         context=[entry for file in inputs.context for entry in read(file)],
         score=read(inputs.score),
         recommendation=read(inputs.recommendation),
-        confirmation=pd.read_parquet(inputs.confirmation) if inputs.get("confirmation") else None,
+        confirmation=read_table(inputs.confirmation) if inputs.get("confirmation") else None,
         figures=figures_by_site(list(inputs.get("figures", []))),
         expected=[*map(tuple, job.params.wanted), *confirming(again)],
         claims=read(inputs.claims) if inputs.get("claims") else None,

@@ -175,17 +175,16 @@ def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
     judged = [part for line in lines if line.judged for part in (line.parts or [line])]
     counted = Counter(part.badge for part in judged)
     if verdict["verdict"] == "fails":
-        return _some(counted[BADGES["fails"]], len(judged), "comparison", "fail")
+        return _some(counted[BADGES["fails"]], len(judged), "comparison", "fails", "fail")
     if verdict["verdict"] == "cannot tell":
-        across = _some(counted[BADGES["cannot tell"]], len(judged), "interval", "reach")
+        across = _some(counted[BADGES["cannot tell"]], len(judged), "interval", "reaches", "reach")
         return f"{across} across the bound"
     return f"all {fmt.count(len(judged), 'comparison')} hold" if len(judged) > 1 else ""
 
 
-def _some(number: int, of: int, noun: str, verb: str) -> str:
-    """ "1 of 7 comparisons fails", "2 of 2 intervals reach"."""
-    ending = "" if number != 1 else "es" if verb.endswith("ch") else "s"
-    return f"{number} of {fmt.count(of, noun)} {verb}{ending}"
+def _some(number: int, of: int, noun: str, one: str, many: str) -> str:
+    """ "1 of 7 comparisons fails", "2 of 2 intervals reach"; `one` and `many` are the verb's forms."""
+    return f"{number} of {fmt.count(of, noun)} {one if number == 1 else many}"
 
 
 def _line(comparison: Mapping[str, Any]) -> Line:

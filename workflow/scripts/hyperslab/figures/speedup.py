@@ -16,6 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.report.meta import in_order
 from hyperslab.results.scaling import speedups
 from hyperslab.results.tables import STATES
 from hyperslab.studies.teams import families
@@ -50,7 +51,7 @@ def draw(view: View, case: str) -> Figure:
     title = f"{_title(view, case, every)}: time and speed-up"
     if rows.empty:
         return absent(view, title)
-    states = [state for state in STATES if (rows["state"] == state).any()]
+    states = in_order(set(rows["state"]), STATES)
     layouts = view.order(rows["layout"].unique())
     cores = int(rows["physical_cores"].median())
     most = max(number for counts in teams.values() for number in counts)

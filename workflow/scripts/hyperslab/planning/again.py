@@ -27,9 +27,9 @@ def named(pattern: str, study: str) -> Callable[[str], bool]:
     table = Path(f"results/{study}/measurements.parquet")
     if not table.exists():
         return lambda record: False
-    import pandas as pd
+    from hyperslab.results.tables import read_table
 
-    rows = pd.read_parquet(table, columns=["site", "layout", "case", "round", "phase", "noisy"])
+    rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
     rows = rows[rows["noisy"] & (rows["phase"] == "main")].drop_duplicates()
     flagged = {f"{prefix}{r.site}/{r.layout}/{r.case}.r{r.round}.json" for r in rows.itertuples()}
     return lambda record: record in flagged

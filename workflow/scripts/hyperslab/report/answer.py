@@ -151,7 +151,9 @@ def _lead(data: Data, site: str, phase: str) -> str:
     large = f"file has {size.text}, {size.note}" if size.note else ""
     if not parts:
         return f"Its {large}." if large else ""
-    text = f"Over the cases that count, {fmt.listing([*parts, *([f'its {large}'] if large else [])])}."
+    if large:
+        parts.append(f"its {large}")
+    text = f"Over the cases that count, {fmt.listing(parts)}."
     return text if phase == "confirm" else f"{text} Not confirmed: these figures flatter it."
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
-from hyperslab.report.meta import case_title
+from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.numbers import pooled
 from hyperslab.results.tables import STATES
@@ -32,8 +32,7 @@ def fastest_table(data: Data) -> Table:
 
     Layouts compete with each other; in parallel cases interfaces do, too, in reductions numbers of workers.
     """
-    measured = set(data.summary["state"])
-    states = [state for state in STATES if state in measured]
+    states = in_order(set(data.summary["state"]), STATES)
     rows: list[list[Any]] = []
     for site, (title, cases) in itertools.product(data.sites, _contests(data.study).items()):
         cells = [_cell(_ranked(data, site, cases, state)) for state in states]

@@ -70,5 +70,5 @@ def case_title(study: Meta, case: str) -> str:
 
 
 def in_order(names: set[str], order: Mapping[str, Any]) -> list[str]:
-    """`names` as the study orders them; those it does not know follow, sorted."""
+    """`names` in this order; those it does not know follow, sorted."""
     return [name for name in order if name in names] + sorted(names - set(order))

@@ -107,7 +107,7 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     absent = "not measured again" if phase == "confirm" else "not measured"
     body = []
     for case in in_order({case for case, _ in known}, data.study["cases"]):
-        for state in [state for state in STATES if (case, state) in known]:
+        for state in in_order({state for name, state in known if name == case}, STATES):
             here = rows[(rows["case"] == case) & (rows["state"] == state)]
             found = _by_case(here, site, case, state, phase, pick, [name for _, name in others])
             median = here[here["layout"] == pick]["pooled_median_s"]

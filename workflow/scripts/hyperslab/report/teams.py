@@ -26,7 +26,7 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
         for by, counts in teams.items():
             chosen = rows[rows["case"].isin(counts.values())]
             for layout in in_order(set(chosen["layout"]), data.study["layouts"]):
-                for state in (state for state in STATES if (chosen["state"] == state).any()):
+                for state in in_order(set(chosen["state"]), STATES):
                     here = chosen[(chosen["layout"] == layout) & (chosen["state"] == state)]
                     own = summary[(summary["layout"] == layout) & (summary["state"] == state)]
                     body += _speedups([_common(data, counts, family), layout, state], by, counts, here, own)
@@ -84,7 +84,7 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
     rows = rows[rows["case"].isin(cases)]
     if rows.empty:
         return None
-    states = [state for state in STATES if (rows["state"] == state).any() and state != "write"]
+    states = in_order(set(rows["state"]) - {"write"}, STATES)
     body = []
     for name, case in cases.items():
         mine = rows[rows["case"] == name]

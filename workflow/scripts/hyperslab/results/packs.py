@@ -13,6 +13,7 @@ import pandas as pd
 
 from hyperslab import specification
 from hyperslab.records import read_record, write_record
+from hyperslab.results.tables import read_table
 
 # A repeat's own keys that a seed gives again, so that a pack need not carry them.
 RECOVERED = ("origin",)
@@ -130,10 +131,7 @@ def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         with zipfile.ZipFile(file) as archive:
             members = [archive.read(f"{name}.parquet") for name in ("cells", "repeats")]
-        # No threads: one that still holds a member when Python ends aborts the process (arrow issue 34314).
-        cells, table = (
-            pd.read_parquet(io.BytesIO(member), use_threads=False, pre_buffer=False) for member in members
-        )
+        cells, table = (read_table(io.BytesIO(member)) for member in members)
     except (OSError, KeyError, zipfile.BadZipFile, ValueError) as error:
         raise PackError(f"{file}: not a readable pack: {' '.join(str(error).split())}") from None
     kinds = {name: "whole" if str(kind) == "Int64" else "other" for name, kind in table.dtypes.items()}

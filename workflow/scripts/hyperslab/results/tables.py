@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,14 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return table.sort_values(
         ["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True
     )
+
+
+def read_table(source: str | Path | BytesIO, columns: list[str] | None = None) -> pd.DataFrame:
+    """A Parquet table, all of it or some columns.
+
+    Without threads: one that still holds the source when Python ends aborts the process (arrow issue 34314).
+    """
+    return pd.read_parquet(source, columns=columns, use_threads=False, pre_buffer=False)
 
 
 def read_summary(path: str | Path) -> pd.DataFrame:
