@@ -33,7 +33,7 @@ class Kind:
 FIGURES = {
     "session": Kind(
         "hyperslab.figures.sessions",
-        "Minimum, median, mean and maximum of one session's times for each layout, stacked as in the "
+        "Minimum, median, mean and maximum of a round's selections for each layout, stacked as in the "
         "document: each part ends at its statistic, the median of that statistic over the rounds. Shorter is "
         "faster; a pale bar runs beyond the axis and has its maximum written on it, and the diamond is the "
         "first access.",
