@@ -190,6 +190,21 @@ def test_a_limit_holds_and_its_bursts_are_flagged(
     assert table.loc[table["site"] != "local-loop-portal", "throttled_s"].isna().all()
 
 
+def test_the_study_of_a_bottleneck_small(everywhere: Clone) -> None:
+    name = "small-throttled"
+    counts = {"donor": None, "fill": "counts", "shape": [20, 20, 2500]}
+    smaller = {"dataset": counts, "rounds": 1, "repeats": {"session": 2}}
+    everywhere.write_study(name, {"extends": "openmsi-compression-throttled", **smaller})
+    everywhere.build("--", f"results/{name}/report.html")
+    found = json.loads((everywhere.directory / "results" / name / "claims.json").read_text(encoding="utf-8"))
+    (claim,) = found["claims"]
+    (verdict,) = claim["verdicts"]
+    assert (claim["id"], verdict["sites"]) == ("000.21", ["local-loop-portal"])
+    assert verdict["verdict"] == "cannot tell", "one round has no interval"
+    results = [result for comparison in verdict["comparisons"] for result in comparison["results"]]
+    assert len(results) == 5 and all(result["value"] > 0 for result in results)
+
+
 def test_new_files_are_striped(everywhere: Clone, context: dict[str, dict[str, Any]]) -> None:
     found = {site: entry["file_system"]["striping"] for site, entry in context.items()}
     striping = {"stripe_count": 2, "stripe_unit": 2**20, "object_size": 4 * 2**20}
