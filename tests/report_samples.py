@@ -35,7 +35,7 @@ HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=y>"""
 def meta(**changes: Any) -> dict[str, Any]:
     """What the report asks of a study of two read cases."""
     layouts = {
-        name: {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None}
+        name: {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None, "release": None}
         for name, chunks in LAYOUTS.items()
     }
     case = {"kind": "read", "states": ["cold"], "shape": [10, 10, 10]}

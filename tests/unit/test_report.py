@@ -8,6 +8,7 @@ import pytest
 from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs, measured, meta, page_of
 
 from hyperslab.report import format as fmt
+from hyperslab.report.answer import layout_text
 from hyperslab.report.build import build_page
 from hyperslab.report.data import CELL, Inputs
 from hyperslab.report.model import Page, Table
@@ -64,6 +65,13 @@ def test_filters_of_the_automatic_chunks_are_told() -> None:
     page = build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"), study=study)))
     assert page.overview.columns[3].name == "Against h5py's automatic chunks with gzip 4"
     assert "faster than h5py's automatic chunks with gzip 4" in page.answers[0].lead
+
+
+def test_the_release_of_a_layout_is_told() -> None:
+    study = meta()
+    assert layout_text(study, "auto").endswith(", no filters")
+    study["layouts"]["auto"]["release"] = "2.0"
+    assert layout_text(study, "auto").endswith(", no filters, HDF5 2.0")
 
 
 def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> None:

@@ -112,7 +112,9 @@ def data(table: pd.DataFrame) -> FigureData:
 
 
 def page_data(table: pd.DataFrame) -> Data:
-    layouts = {"a": {"chunks": [4, 4, 16], "order": list("xyz"), "filters": [], "label": None}}
+    layouts = {
+        "a": {"chunks": [4, 4, 16], "order": list("xyz"), "filters": [], "label": None, "release": None}
+    }
     described = meta(layouts=layouts, cases=STUDY["cases"])
     return gather(
         Inputs(

@@ -118,7 +118,7 @@ def _size(view: View, table: pd.DataFrame, layout: str) -> str:
     if view.contiguous not in table.index or layout == view.contiguous:
         return f"{megabytes(size)}{lost}"
     more = size / table.loc[view.contiguous, "file_bytes"] - 1
-    return f"{megabytes(size)}  {more:+.1%}{lost}".replace("%", " %")
+    return f"{megabytes(size)}  {more:+z.1%}{lost}".replace("%", " %")
 
 
 def _index(axes: Axes, view: View, table: pd.DataFrame, wrong: dict[str, list[str]]) -> list[Line2D]:

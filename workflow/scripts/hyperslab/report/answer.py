@@ -97,7 +97,7 @@ def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
 
 
 def layout_text(study: Meta, layout: str) -> str:
-    """Chunk shape by axis, bytes of a chunk, axis order where it is not the array's, and filters."""
+    """Chunk shape by axis, bytes of a chunk, axis order and release of HDF5 where named, and filters."""
     described = study["layouts"].get(layout)
     if described is None:
         return "not in today's study"
@@ -110,7 +110,8 @@ def layout_text(study: Meta, layout: str) -> str:
         text = f"chunks of {fmt.shape(chunks)} ({', '.join(study['axes'])}; {size / 1024:,.4g} KiB)"
     if described["order"] and list(described["order"]) != list(study["axes"]):
         text += f", stored in the order {', '.join(described['order'])}"
-    return f"{text}, {filters}"
+    release = f", HDF5 {described['release']}" if described["release"] else ""
+    return f"{text}, {filters}{release}"
 
 
 def _weights(weights: Mapping[str, float]) -> str:

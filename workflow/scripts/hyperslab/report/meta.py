@@ -34,6 +34,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
             "order": layout["order"],
             "filters": layout["filters"],
             "label": layout["label"],
+            "release": layout.get("release"),
         }
         for name, layout in study.layouts.items()
     }
