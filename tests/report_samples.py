@@ -32,12 +32,14 @@ NUMBERS = {"asked_bytes": 10, "requested_bytes": 20, "requested_predicted_bytes"
 HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=y>"""
 
 
+def plain_layout(chunks: Any) -> dict[str, Any]:
+    """What the report asks of a layout that names chunks alone."""
+    return {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None, "release": None}
+
+
 def meta(**changes: Any) -> dict[str, Any]:
     """What the report asks of a study of two read cases."""
-    layouts = {
-        name: {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None, "release": None}
-        for name, chunks in LAYOUTS.items()
-    }
+    layouts = {name: plain_layout(chunks) for name, chunks in LAYOUTS.items()}
     case = {"kind": "read", "states": ["cold"], "shape": [10, 10, 10]}
     cases = {"slices": {**case, "title": "some slices"}, "spectra": {**case, "title": "some spectra"}}
     study = {

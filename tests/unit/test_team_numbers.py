@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from report_samples import meta
+from report_samples import meta, plain_layout
 
 from hyperslab import figures
 from hyperslab.cases.parallel import in_force
@@ -112,10 +112,7 @@ def data(table: pd.DataFrame) -> FigureData:
 
 
 def page_data(table: pd.DataFrame) -> Data:
-    layouts = {
-        "a": {"chunks": [4, 4, 16], "order": list("xyz"), "filters": [], "label": None, "release": None}
-    }
-    described = meta(layouts=layouts, cases=STUDY["cases"])
+    described = meta(layouts={"a": plain_layout([4, 4, 16])}, cases=STUDY["cases"])
     return gather(
         Inputs(
             study=described, measurements=table, summary=summarise(table), context=[], score={},

@@ -52,9 +52,9 @@ FIGURES = {
     ),
     "sizes": Kind(
         "hyperslab.figures.sizes",
-        "File size of each layout as data, padding, chunk index and remainder, with the contiguous file as "
-        "baseline; on the right the index alone. A dot inside its ring means that the index which the file "
-        "reports is the computed one; a disagreement is red.",
+        "File size of each layout as data, padding, chunk index and remainder, with the contiguous file, if "
+        "any, as baseline; on the right the index alone. A dot inside its ring means that the index which "
+        "the file reports is the computed one; a disagreement is red.",
     ),
     "ratios": Kind(
         "hyperslab.figures.ratios",

@@ -97,7 +97,7 @@ def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
 
 
 def layout_text(study: Meta, layout: str) -> str:
-    """Chunk shape by axis, bytes of a chunk, axis order and release of HDF5 where named, and filters."""
+    """Chunk shape by axis, bytes of a chunk, axis order if not the array's, filters, and release if any."""
     described = study["layouts"].get(layout)
     if described is None:
         return "not in today's study"
