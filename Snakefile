@@ -15,7 +15,7 @@ SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hyperslab.planning.cell_jobs import ALL_CORES
-from hyperslab.errors import ConfigurationError
+from hyperslab.validation.errors import ConfigurationError
 from hyperslab.planning.plan import Plan
 
 

@@ -1,6 +1,6 @@
 """Claims: a verdict on every claim of a study, and one page over all studies that have results."""
 
-from hyperslab.claims import catalogue
+from hyperslab.planning import claims_page
 from hyperslab.report import templates
 
 
@@ -25,16 +25,16 @@ rule claims:
 rule claims_page:
     """Every claim with its verdict, over all studies that have results; nothing is measured for it."""
     input:
-        unpack(lambda wildcards: catalogue.inputs(PLAN)),
+        unpack(lambda wildcards: claims_page.inputs(PLAN)),
         template=[templates.CLAIMS, *templates.SHARED],
     output:
-        catalogue.TARGET,
+        claims_page.TARGET,
     log:
         "results/claims.log",
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
     params:
-        waiting=lambda wildcards: catalogue.waiting(PLAN),
+        waiting=lambda wildcards: claims_page.waiting(PLAN),
     script:
         "../workflow/scripts/claims_page.py"

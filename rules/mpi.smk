@@ -1,6 +1,6 @@
 """MPI: cells whose work is done by ranks, started by mpirun on this machine or by srun in a Slurm job."""
 
-from hyperslab.mpi import environment as ranks
+from hyperslab.cases.mpi import environment as ranks
 
 # With conda the ranks run in the rule's own environment, else in one that is compiled for the machine's MPI.
 RANKS_ENVIRONMENT = [] if workflow.deployment_settings.deployment_method else [str(ranks.MADE)]

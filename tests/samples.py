@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hyperslab.data.values import MixedIndices
 from hyperslab.measuring.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.sites.roots import MARKER
-from hyperslab.values import MixedIndices
 
 AXES = "vwxyz"
 SETTINGS = {

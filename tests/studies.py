@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hyperslab.errors import ConfigurationError
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 Content = dict[str, Any]
 

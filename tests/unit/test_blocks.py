@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from hyperslab.results.blocks import contrasts, fit_blocks, holm, holm_levels
+from hyperslab.results.block_model import contrasts, fit_blocks, holm, holm_levels
 
 
 def test_the_fit_is_ordinary_least_squares_where_cells_are_missing() -> None:

@@ -15,13 +15,15 @@ import pytest
 from samples import CELL, SHAPE, STATES, file_specification, read_cell, write_cell
 
 from hyperslab import cases
-from hyperslab.cases import Context, VerificationError, read, write
-from hyperslab.cases.write import block_extent, boxes_of
-from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.cases import read, write
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.durable import boxes_of
+from hyperslab.cases.write import block_extent
+from hyperslab.data.selections import Box
+from hyperslab.data.values import MixedIndices, open_values
+from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters
-from hyperslab.selections import Box
-from hyperslab.values import MixedIndices, open_values
 
 Spec = dict[str, Any]
 

@@ -14,8 +14,8 @@ from h5py._hl.filters import guess_chunk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab import chunks
-from hyperslab.chunks import BTREE_CHILDREN, BTREE_KEPT
+from hyperslab.layouts import chunks, hdf5_index
+from hyperslab.layouts.hdf5_index import BTREE_CHILDREN, BTREE_KEPT
 
 Arrays = tuple[tuple[int, ...], tuple[int, ...]]
 Boxes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -109,9 +109,9 @@ def full_levels(levels: int) -> int:
 
 
 def test_btree_of_up_to_three_nodes_by_hand() -> None:
-    assert [chunks.btree_nodes(n) for n in (1, 64, 65, 121, 122)] == [1, 1, 3, 3, 4]
+    assert [hdf5_index.btree_nodes(n) for n in (1, 64, 65, 121, 122)] == [1, 1, 3, 3, 4]
     # Header 24, 65 keys of 8 + 8 (d + 1) bytes, 64 addresses of 8.
-    assert chunks.btree_node_bytes(3) == 24 + 65 * 40 + 64 * 8 == 3136
+    assert hdf5_index.btree_node_bytes(3) == 24 + 65 * 40 + 64 * 8 == 3136
 
 
 BOUNDARIES = [full_levels(level) + more for level in (1, 2, 3) for more in (-1, 0, 1)]
@@ -119,12 +119,12 @@ BOUNDARIES = [full_levels(level) + more for level in (1, 2, 3) for more in (-1, 
 
 @pytest.mark.parametrize("count", [*range(1, 66), 120, 121, 122, 178, 179, 1000, 2048, *BOUNDARIES, 30_625])
 def test_btree_nodes_against_hdf5(count: int) -> None:
-    assert index_bytes([count], [1]) == chunks.btree_nodes(count) * chunks.btree_node_bytes(1)
+    assert index_bytes([count], [1]) == hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(1)
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 122, 500])
 def test_btree_nodes_against_hdf5_when_written_in_order(count: int) -> None:
-    predicted = chunks.btree_nodes(count) * chunks.btree_node_bytes(1)
+    predicted = hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(1)
     assert index_bytes([count * 3], [3], written=True) == predicted
     assert index_bytes([count * 3], [3], written=True, filtered=True) == predicted
 
@@ -132,27 +132,27 @@ def test_btree_nodes_against_hdf5_when_written_in_order(count: int) -> None:
 @pytest.mark.parametrize("shape", [(400,), (20, 20), (8, 7, 9), (3, 5, 4, 7), (3, 2, 5, 3, 6)])
 def test_btree_node_bytes_against_hdf5_in_every_dimension(shape: tuple[int, ...]) -> None:
     count = math.prod(shape)
-    predicted = chunks.btree_nodes(count) * chunks.btree_node_bytes(len(shape))
+    predicted = hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(len(shape))
     assert index_bytes(shape, [1] * len(shape)) == predicted
 
 
 def test_btree_nodes_visited_by_hand() -> None:
     # 122 chunks: leaves with 57, 57 and 8 children below one root.
     for linear, nodes in (([0], 2), ([56], 2), ([56, 57], 3), ([0, 57, 114], 4), ([114, 121], 2), ([], 0)):
-        assert chunks.btree_nodes_visited(linear, 122) == nodes, linear
+        assert hdf5_index.btree_nodes_visited(linear, 122) == nodes, linear
     # The last leaf keeps up to 64 children: 121 chunks fill two leaves.
-    assert chunks.btree_nodes_visited([57, 114, 120], 121) == 2
+    assert hdf5_index.btree_nodes_visited([57, 114, 120], 121) == 2
 
 
 @given(st.integers(1, 20_000), st.data())
 def test_btree_nodes_visited_lie_between_one_path_and_all_nodes(count: int, data: st.DataObject) -> None:
     every = range(count)
-    assert chunks.btree_nodes_visited(every, count) == chunks.btree_nodes(count)
+    assert hdf5_index.btree_nodes_visited(every, count) == hdf5_index.btree_nodes(count)
     depth = next(level for level in itertools.count(1) if count <= full_levels(level))
     some = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=20))
-    visited = chunks.btree_nodes_visited(some, count)
-    assert chunks.btree_nodes_visited(some[:1], count) == depth
-    assert depth <= visited <= min(1 + len(some) * (depth - 1), chunks.btree_nodes(count))
+    visited = hdf5_index.btree_nodes_visited(some, count)
+    assert hdf5_index.btree_nodes_visited(some[:1], count) == depth
+    assert depth <= visited <= min(1 + len(some) * (depth - 1), hdf5_index.btree_nodes(count))
 
 
 # ---- fixed array
@@ -165,27 +165,27 @@ FIXED_ARRAY = {"v110": h5f.LIBVER_V110, "v112": h5f.LIBVER_V112, "v114": h5f.LIB
     "count", [1, 2, 3, 64, 1000, 1023, 1024, 1025, 2048, 2049, 8 * 1024, 8 * 1024 + 1, 9999]
 )
 def test_fixed_array_against_hdf5(libver: str, count: int) -> None:
-    assert index_bytes([count], [1], FIXED_ARRAY[libver], written=True) == chunks.fixed_array_bytes(count)
+    assert index_bytes([count], [1], FIXED_ARRAY[libver], written=True) == hdf5_index.fixed_array_bytes(count)
 
 
 @pytest.mark.parametrize("count", [1, 2, 41, 1025])
 @pytest.mark.parametrize("size", [1, 2, 127, 128, 200, 255, 256, 257, 1000])
 def test_fixed_array_of_filtered_chunks_against_hdf5(count: int, size: int) -> None:
     found = index_bytes([count * size], [size], h5f.LIBVER_V110, filtered=True, written=True)
-    assert found == chunks.fixed_array_bytes(count, filtered=True, chunk_bytes=size)
+    assert found == hdf5_index.fixed_array_bytes(count, filtered=True, chunk_bytes=size)
 
 
 @pytest.mark.parametrize("size", [32_767, 32_768, 65_535, 65_536])
 def test_fixed_array_of_large_filtered_chunks_against_hdf5(size: int) -> None:
     found = index_bytes([3 * size], [size], h5f.LIBVER_V110, filtered=True, written=True)
-    assert found == chunks.fixed_array_bytes(3, filtered=True, chunk_bytes=size)
+    assert found == hdf5_index.fixed_array_bytes(3, filtered=True, chunk_bytes=size)
 
 
 @pytest.mark.skipif(h5f.LIBVER_LATEST == h5f.LIBVER_V114, reason="only HDF5 2 has a format after v114")
 @pytest.mark.parametrize("size", [2, 128, 1000])
 def test_fixed_array_of_filtered_chunks_in_the_latest_format_against_hdf5(size: int) -> None:
     found = index_bytes([40 * size], [size], h5f.LIBVER_LATEST, filtered=True, written=True)
-    assert found == chunks.fixed_array_bytes(40, filtered=True, chunk_bytes=size, size_bytes=8)
+    assert found == hdf5_index.fixed_array_bytes(40, filtered=True, chunk_bytes=size, size_bytes=8)
 
 
 # ---- automatic chunks
@@ -193,13 +193,13 @@ def test_fixed_array_of_filtered_chunks_in_the_latest_format_against_hdf5(size: 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=5), st.sampled_from([1, 2, 4, 8]))
 def test_automatic_chunk_is_that_of_h5py(shape: list[int], itemsize: int) -> None:
-    assert chunks.automatic_chunk(shape, itemsize) == guess_chunk(tuple(shape), None, itemsize)
+    assert hdf5_index.automatic_chunk(shape, itemsize) == guess_chunk(tuple(shape), None, itemsize)
 
 
 def test_automatic_chunk_of_an_array_created_with_h5py() -> None:
     with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
         created = file.create_dataset("data", FULL, "uint16", chunks=True)
-        assert chunks.automatic_chunk(FULL, 2) == created.chunks
+        assert hdf5_index.automatic_chunk(FULL, 2) == created.chunks
 
 
 # ---- contiguous storage
@@ -233,7 +233,7 @@ def test_contiguous_runs_are_the_maximal_ones(box: Boxes) -> None:
     ],
 )
 def test_sieve_by_hand(runs: list[tuple[int, int]], sieve: int, requested: int) -> None:
-    assert chunks.sieve_requested_bytes(runs, itemsize=2, total_bytes=1000, sieve=sieve) == requested
+    assert hdf5_index.sieve_requested_bytes(runs, itemsize=2, total_bytes=1000, sieve=sieve) == requested
 
 
 # ---- the published numbers (OpenMSI, 100 x 100 x 100,000 uint16; MB of a size are 10^6, of a transfer MiB)
@@ -242,9 +242,9 @@ def test_sieve_by_hand(runs: list[tuple[int, int]], sieve: int, requested: int) 
 def test_claim_000_4_small_chunks_pad_little_and_need_many() -> None:
     assert chunks.chunk_count(FULL, (1, 1, 128)) == 7_820_000
     assert chunks.padding_bytes(FULL, (1, 1, 128), 2) == 1_920_000
-    nodes = {n: chunks.btree_nodes(chunks.chunk_count(FULL, (m, m, n))) for m, n in GRID if m == 1}
+    nodes = {n: hdf5_index.btree_nodes(chunks.chunk_count(FULL, (m, m, n))) for m, n in GRID if m == 1}
     assert max(nodes, key=lambda n: nodes[n]) == 128
-    assert nodes[128] * chunks.btree_node_bytes(3) > 400e6
+    assert nodes[128] * hdf5_index.btree_node_bytes(3) > 400e6
 
 
 def test_claim_000_5_padding_of_1x1x2048() -> None:

@@ -153,7 +153,7 @@ def test_what_never_crosses_over_fails(tmp_path: Path) -> None:
 
 def test_every_kind_is_tried() -> None:
     from hyperslab.claims.kinds import KINDS
-    from hyperslab.claims.resolve import NEEDS
+    from hyperslab.studies.claims.resolve import NEEDS
 
     assert set(KINDS) == set(NEEDS)
     tried = {comparison.get("kind", "ratio" if "b" in comparison else "value") for comparison, _ in CASES}

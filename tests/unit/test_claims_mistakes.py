@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import load, mistake
 
-from hyperslab.claims.patterns import fill, matches, variables
-from hyperslab.claims.quantities import QUANTITIES
+from hyperslab.studies.claims.patterns import fill, matches, variables
+from hyperslab.studies.claims.quantities import QUANTITIES
 
 GOOD: dict[str, Any] = {
     "says": "a",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hyperslab.claims.catalogue import UNTESTED, untested
+from hyperslab.planning.claims_page import UNTESTED, untested
 from hyperslab.planning.planned_study import PlannedStudy
 
 EXPECTED = {f"000.{number}" for number in range(1, 28)} | {f"001.{number}" for number in range(1, 10)}
@@ -69,7 +69,7 @@ def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) 
 
 
 def test_the_file_of_untested_claims_holds_no_comparisons(tmp_path: Path) -> None:
-    from hyperslab.errors import ConfigurationError
+    from hyperslab.validation.errors import ConfigurationError
 
     file = tmp_path / "untested.yaml"
     assert untested(file) == []

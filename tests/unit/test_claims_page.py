@@ -13,12 +13,13 @@ import pytest
 from claim_samples import CLAIM, context, measured, resolved
 from report_samples import HOSTILE, Tags, assert_self_contained, page_of
 
-from hyperslab.claims.catalogue import NO_STUDY, TARGET, told
 from hyperslab.claims.evaluate import evaluate
-from hyperslab.claims.gather import build
-from hyperslab.claims.page import BADGES, DIFFERS, Row, conclusions, in_order, rows
+from hyperslab.planning.claims_page import TARGET, told
 from hyperslab.report import templates
+from hyperslab.report.claims import BADGES, DIFFERS, Row, conclusions, in_order, rows
+from hyperslab.report.claims_page import build
 from hyperslab.report.render import render
+from hyperslab.studies.claims.schema import NO_STUDY
 
 TABLE = measured(
     lambda case, layout, values: 2.0 if layout == "contiguous" else 1.0, np.random.default_rng(2), sd=0.01

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hyperslab.claims.evaluate import evaluate
 from hyperslab.claims.kinds import Estimate
 from hyperslab.claims.verdicts import VERDICTS, overall, verdict_of
-from hyperslab.studies.claim_schema import Bound
+from hyperslab.studies.claims.schema import Bound
 
 TABLE = measured(lambda case, layout, values: 2.0 if layout == "contiguous" else 1.0)
 FASTER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import file_specification, values_of
 
-from hyperslab.filters import FILTERS, refusal
-from hyperslab.formats import compressed
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.values import FILLS, Donor, open_values
+from hyperslab.data.values import FILLS, Donor, open_values
+from hyperslab.formats.hdf5 import parallel_compression
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 
 Spec = dict[str, Any]
 Options = dict[str, Any]
@@ -82,7 +82,7 @@ class InProcess:
     """Stands for the pool of processes where only what it makes of chunks is looked at."""
 
     def __init__(self, count: int, context: Any, begin: Any, arguments: Sequence[Any]) -> None:
-        compressed._given = tuple(arguments[1:])
+        parallel_compression._given = tuple(arguments[1:])
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -95,14 +95,14 @@ class InProcess:
 
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compressed, "workers", lambda: 2)
-    monkeypatch.setattr(compressed, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel_compression, "workers", lambda: 2)
+    monkeypatch.setattr(parallel_compression, "LEAST_BYTES", 0)
 
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, two_cores: None) -> None:
-    monkeypatch.setattr(compressed, "ProcessPoolExecutor", InProcess)
-    monkeypatch.setattr(compressed, "TILE_BYTES", 2 * 4 * 3 * 64 * 8)
+    monkeypatch.setattr(parallel_compression, "ProcessPoolExecutor", InProcess)
+    monkeypatch.setattr(parallel_compression, "TILE_BYTES", 2 * 4 * 3 * 64 * 8)
 
 
 def spec_of(filters: list[Options], dtype: str, order: str = "xyz", libver: str = "earliest") -> Spec:
@@ -178,10 +178,12 @@ def test_any_shape(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     filters = data.draw(st.sampled_from([[{"name": "gzip"}], [{"name": "zstd"}], [{"name": "blosc"}]]))
     spec = file_specification(shape, chunks, filters=filters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compressed, "workers", lambda: 2)
-        patch.setattr(compressed, "LEAST_BYTES", 0)
-        patch.setattr(compressed, "ProcessPoolExecutor", InProcess)
-        patch.setattr(compressed, "TILE_BYTES", data.draw(st.integers(2 * int(np.prod(chunks)), 50_000)))
+        patch.setattr(parallel_compression, "workers", lambda: 2)
+        patch.setattr(parallel_compression, "LEAST_BYTES", 0)
+        patch.setattr(parallel_compression, "ProcessPoolExecutor", InProcess)
+        patch.setattr(
+            parallel_compression, "TILE_BYTES", data.draw(st.integers(2 * int(np.prod(chunks)), 50_000))
+        )
         short, plain = both_ways(spec, tmp_path_factory.mktemp("any"))
     assert short.read_bytes() == plain.read_bytes()
 
@@ -191,7 +193,7 @@ def test_any_shape(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 
 @pytest.mark.usefixtures("two_cores")
 def test_processes_make_the_same_file_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compressed, "TILE_BYTES", 20_000)
+    monkeypatch.setattr(parallel_compression, "TILE_BYTES", 20_000)
     filters: list[Options] = [{"name": "shuffle"}, {"name": "zstd"}]
     spec = spec_of(filters, "uint16")
     short, plain = both_ways(spec, tmp_path)
@@ -224,9 +226,9 @@ def test_what_processes_do_not_serve_is_written_plainly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_cores: None, name: str, value: Any
 ) -> None:
     spec = file_specification((4, 8), (2, 8), filters=[{"name": "gzip"}])
-    monkeypatch.setattr(compressed, "ProcessPoolExecutor", InProcess)
+    monkeypatch.setattr(parallel_compression, "ProcessPoolExecutor", InProcess)
     assert FORMAT.generate(str(tmp_path / "a.h5"), spec, values_of(spec)) == "compressed"
-    monkeypatch.setattr(compressed, name, value)
+    monkeypatch.setattr(parallel_compression, name, value)
     assert FORMAT.generate(str(tmp_path / "a.h5"), spec, values_of(spec)) == "plain"
 
 

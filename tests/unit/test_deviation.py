@@ -15,11 +15,12 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from samples import file_specification, read_cell, write_cell
 
 from hyperslab import cases, formats
-from hyperslab.cases import Context, VerificationError
+from hyperslab.cases import context
+from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.read import _Session
+from hyperslab.data.values import Counts, Values
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import tables
-from hyperslab.values import Counts, Values
 
 SHAPE = (10, 12, 300)
 Spec = dict[str, Any]
@@ -101,7 +102,7 @@ def spec_of(filters: list[dict[str, Any]], dtype: str, kind: str) -> Spec:
     )
 
 
-def outcome_of(spec: Spec, directory: Path) -> cases.Outcome:
+def outcome_of(spec: Spec, directory: Path) -> context.Outcome:
     hdf5 = formats.load("hdf5")
     path = str(directory / "a.h5")
     values: Values = Counts(spec["dataset"]["shape"], spec["dataset"]["dtype"])

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from pyimzml.ImzMLWriter import ImzMLWriter
 
-from hyperslab import donors, specification
-from hyperslab.donor_paths import identity
-from hyperslab.donors import DonorError, check, prepare
+from hyperslab.data.donor_paths import identity
+from hyperslab.data.values import Donor, open_values
+from hyperslab.formats import donor_files as donors
+from hyperslab.formats.donor_files import DonorError, check, prepare
+from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
-from hyperslab.values import Donor, open_values
 
 SHAPE = (3, 4, 50)
 VALUES = np.random.default_rng(7).integers(0, 2000, SHAPE).astype("u4")

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 from simulated_studies import LAYOUTS, noise, study
 
-from hyperslab.results.blocks import contrasts, fit_blocks
+from hyperslab.results.block_model import contrasts, fit_blocks
 from hyperslab.results.statistics import compare_pairs, summarise
 
 PAIRS = [(f"l{index + 1:03}", f"l{index:03}") for index in range(0, LAYOUTS, 2)]

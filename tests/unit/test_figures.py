@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from hyperslab import figures
+from hyperslab.studies import figures as figure_kinds
 from hyperslab.studies.study import LoadedStudy
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"
@@ -23,7 +24,7 @@ CASES = STUDY["cases"]
 
 
 def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
-    assert figures.names(STUDY) == [
+    assert figure_kinds.names(STUDY) == [
         "session-slices", "ramp-slices", "grid-slices", "session-spectra", "ramp-spectra", "grid-spectra",
         "sizes", "writes", "score", "tradeoff", "counts",
     ]  # fmt: skip
@@ -37,18 +38,18 @@ def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
         ({"tradeoff": []}, {"tradeoff"}),
         ({"tradeoff": ["slices"]}, {"tradeoff"}),
         ({"cases": {name: CASES[name] for name in ("slices", "spectra")}}, {"writes"}),
-        ({"cases": {"whole": CASES["whole"]}}, set(figures.names(STUDY)) - {"sizes", "writes", "score"}),
+        ({"cases": {"whole": CASES["whole"]}}, set(figure_kinds.names(STUDY)) - {"sizes", "writes", "score"}),
     ],
 )
 def test_what_a_study_lacks_has_no_figure(change: dict[str, Any], gone: set[str]) -> None:
-    assert set(figures.names(STUDY)) - set(figures.names({**STUDY, **change})) == gone
+    assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names({**STUDY, **change})) == gone
 
 
 def test_a_case_without_session_has_bars_but_no_ramp() -> None:
     slices = {**CASES["slices"], "states": ["cold", "warm"]}
     study = {**STUDY, "cases": {**CASES, "slices": slices}}
-    assert "session-slices" in figures.names(study)
-    assert "ramp-slices" not in figures.names(study)
+    assert "session-slices" in figure_kinds.names(study)
+    assert "ramp-slices" not in figure_kinds.names(study)
     figure = figures.draw("session-slices", "disk", dataclasses.replace(data(), study=study))
     assert "cold, minimum to maximum" in texts(figure)
     minimum = bars(figure.axes[0])["minimum"]
@@ -57,22 +58,22 @@ def test_a_case_without_session_has_bars_but_no_ramp() -> None:
 
 def test_a_site_has_the_figures_of_its_cases() -> None:
     study = {**STUDY, "cases": {**CASES, "slices": {**CASES["slices"], "sites": ["mem*"]}}}
-    assert figures.names(study, "memory") == figures.names(STUDY)
-    left_out = {name for name in figures.names(STUDY) if "slices" in name} | {"tradeoff"}
-    assert set(figures.names(STUDY)) - set(figures.names(study, "disk")) == left_out
+    assert figure_kinds.names(study, "memory") == figure_kinds.names(STUDY)
+    left_out = {name for name in figure_kinds.names(STUDY) if "slices" in name} | {"tradeoff"}
+    assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names(study, "disk")) == left_out
 
 
 @pytest.mark.parametrize("name", [file.stem for file in sorted(STUDIES.glob("*.yaml"))])
 def test_a_described_study_is_json_and_has_captions(name: str) -> None:
-    described = figures.describe(LoadedStudy(STUDIES / f"{name}.yaml"))
+    described = figure_kinds.describe(LoadedStudy(STUDIES / f"{name}.yaml"))
     assert json.loads(json.dumps(described)) == described
     assert "below" not in json.dumps(described), "a changed criterion must not change every figure"
-    for figure in figures.names(described):
-        assert figures.caption(figure).endswith(".")
+    for figure in figure_kinds.names(described):
+        assert figure_kinds.caption(figure).endswith(".")
 
 
 def test_a_described_grid_has_its_variables_and_layouts() -> None:
-    (grid,) = figures.describe(LoadedStudy(STUDIES / "openmsi-chunking.yaml"))["grids"]
+    (grid,) = figure_kinds.describe(LoadedStudy(STUDIES / "openmsi-chunking.yaml"))["grids"]
     assert grid["variables"] == ["m", "n"]
     assert grid["layouts"]["4x4x2048"] == [4, 2048]
     assert len(grid["layouts"]) == 42
@@ -80,7 +81,7 @@ def test_a_described_grid_has_its_variables_and_layouts() -> None:
 
 @pytest.mark.parametrize("site", ["disk", "memory"])
 def test_every_name_is_drawn(site: str) -> None:
-    for name in figures.names(STUDY):
+    for name in figure_kinds.names(STUDY):
         figure = picture(name, site)
         assert f"· {site}" in figure.texts[0].get_text()
         assert figure.axes
@@ -93,7 +94,7 @@ def test_a_name_that_the_study_lacks_is_refused() -> None:
 
 
 def test_every_figure_of_a_site_without_results_says_so() -> None:
-    for name in figures.names(STUDY):
+    for name in figure_kinds.names(STUDY):
         figure = picture(name, "elsewhere")
         assert not figure.axes
         assert "Not measured here." in texts(figure) or "No score was made here." in texts(figure)
@@ -103,9 +104,9 @@ def test_names_need_no_plotting_and_drawing_needs_no_measuring() -> None:
     program = """
 import importlib, sys
 from hyperslab import figures
-figures.names({"cases": {}, "grids": [], "score": False, "tradeoff": []})
+figure_kinds.names({"cases": {}, "grids": [], "score": False, "tradeoff": []})
 assert not {"pandas", "matplotlib", "seaborn"} & set(sys.modules)
-for module in ("hyperslab.figures.canvas", *(kind.module for kind in figures.FIGURES.values())):
+for module in ("hyperslab.figures.canvas", *(f"hyperslab.figures.{kind}" for kind in figure_kinds.CAPTIONS)):
     importlib.import_module(module)
 assert not {"h5py", "snakemake"} & set(sys.modules)
 """
@@ -115,7 +116,7 @@ assert not {"h5py", "snakemake"} & set(sys.modules)
 
 
 def test_library_cold_is_never_called_cold() -> None:
-    for name in figures.names(STUDY):
+    for name in figure_kinds.names(STUDY):
         assert "library-cold" not in texts(picture(name, "disk")), name
         assert "cold" not in texts(picture(name, "memory")).replace("library-cold", ""), name
     for name in ("ramp-slices", "grid-slices", "score", "tradeoff", "counts"):
@@ -183,7 +184,7 @@ def test_the_same_data_give_the_same_file(tmp_path: Path, name: str) -> None:
 
 
 def test_nothing_is_cut_off_at_the_edges_of_the_page() -> None:
-    for name in figures.names(STUDY):
+    for name in figure_kinds.names(STUDY):
         figure = picture(name)
         canvas: Any = FigureCanvasAgg(figure)
         box = figure.get_tightbbox(canvas.get_renderer())

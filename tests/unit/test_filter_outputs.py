@@ -22,6 +22,7 @@ from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Table
 from hyperslab.results.statistics import summarise
+from hyperslab.studies import figures as figure_kinds
 
 EXACT, LOSSY = "4x4x64", "4x4x256"
 
@@ -44,14 +45,14 @@ def filtered(exact: float = 4.0, lossy: float = 8.0) -> FigureData:
 
 
 def test_a_study_without_filters_has_no_ratios() -> None:
-    assert "ratios" not in figures.names(STUDY)
-    assert "ratios" in figures.names({**STUDY, "filtered": [EXACT]})
+    assert "ratios" not in figure_kinds.names(STUDY)
+    assert "ratios" in figure_kinds.names({**STUDY, "filtered": [EXACT]})
 
 
 def test_which_layouts_are_filtered_is_said_only_where_some_are(tmp_path: Path) -> None:
-    assert "filtered" not in figures.describe(load(tmp_path, changed("rounds", 3)))
+    assert "filtered" not in figure_kinds.describe(load(tmp_path, changed("rounds", 3)))
     study = load(tmp_path, changed("layouts.4x4x64.filters", ["lzf"]))
-    assert figures.describe(study)["filtered"] == ["4x4x64"]
+    assert figure_kinds.describe(study)["filtered"] == ["4x4x64"]
 
 
 def test_bars_and_marks_are_the_two_ratios() -> None:

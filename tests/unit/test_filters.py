@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 from samples import file_specification
 from studies import changed, load, mistake
 
-from hyperslab import filters as table
-from hyperslab.filters import (
+from hyperslab.formats import Unavailable
+from hyperslab.formats.hdf5 import filter_setters as hdf5_filters
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.layouts import hdf5_filters as table
+from hyperslab.layouts.hdf5_filters import (
     FILTERS,
     FLOATS,
     NUMBERS,
@@ -30,10 +33,7 @@ from hyperslab.filters import (
     refusal,
     text,
 )
-from hyperslab.formats import Unavailable
-from hyperslab.formats import filters as hdf5_filters
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.studies.filter_schema import Filter
+from hyperslab.layouts.hdf5_schema import Filter
 from hyperslab.studies.schema import DType
 
 Options = dict[str, Any]
@@ -293,7 +293,7 @@ def test_parameters_reach_the_file(given_: Any, kind: str, expected: tuple[int, 
 
 def test_a_filter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     hdf5_filters._prepare.cache_clear()
-    monkeypatch.setattr("hyperslab.formats.filters.h5z.filter_avail", lambda code: False)
+    monkeypatch.setattr("hyperslab.formats.hdf5.filter_setters.h5z.filter_avail", lambda code: False)
     with pytest.raises(Unavailable, match=r"^this build of HDF5 and its plugins has no filter szip$"):
         hdf5_filters.prepare([{"name": "szip"}])
     monkeypatch.undo()
@@ -304,7 +304,7 @@ def test_a_filter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_plugins_are_loaded_only_where_a_layout_has_one() -> None:
     code = (
-        "import sys; from hyperslab.formats.hdf5 import FORMAT\n"
+        "import sys; from hyperslab.formats.hdf5.array import FORMAT\n"
         "FORMAT.prepare({'layout': {'filters': [{'name': 'gzip'}]}})\n"
         "assert 'hdf5plugin' not in sys.modules\n"
         "FORMAT.prepare({'layout': {'filters': [{'name': 'lz4'}]}})\n"

@@ -12,10 +12,11 @@ from report_samples import CONTEXT
 from hyperslab import figures
 from hyperslab.figures import FigureData
 from hyperslab.report.data import Inputs, gather
-from hyperslab.report.knobs import objects_table, published_table, requests_table, settings_table
 from hyperslab.report.model import Table
+from hyperslab.report.settings import objects_table, published_table, requests_table, settings_table
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
+from hyperslab.studies import figures as figure_kinds
 
 LAYOUTS = ["small", "large"]
 SHAPE = {"write": [10, 10], "few": [100, 10], "many": [1000, 10]}
@@ -71,12 +72,12 @@ def data() -> FigureData:
 
 
 def test_only_studies_that_need_them_have_these_figures() -> None:
-    assert figures.names(STUDY) == ["published-write", "sizes", "writes", "objects", "requests"]
+    assert figure_kinds.names(STUDY) == ["published-write", "sizes", "writes", "objects", "requests"]
     plain = {**STUDY, "cases": {"write": STUDY["cases"]["write"]}}
     del plain["published"], plain["settings_vary"]
-    assert figures.names(plain) == ["sizes", "writes"]
-    for name in figures.names(STUDY):
-        assert figures.caption(name)
+    assert figure_kinds.names(plain) == ["sizes", "writes"]
+    for name in figure_kinds.names(STUDY):
+        assert figure_kinds.caption(name)
 
 
 def test_published_numbers_stand_right_of_the_measured_ones(data: FigureData) -> None:

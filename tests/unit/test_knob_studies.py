@@ -12,13 +12,14 @@ import pytest
 from knob_studies import SMALLER, STUDIES, shipped, small
 from studies import load
 
-from hyperslab import cases, companions, formats
-from hyperslab import specification as specifications
-from hyperslab.cases import Context, Outcome
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.sites.configuration import largest_file_bytes
+from hyperslab import cases, formats
+from hyperslab.cases.context import Context, Outcome
+from hyperslab.data.values import open_values
+from hyperslab.formats.hdf5 import split_metadata
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.planning.site_checks import largest_file_bytes
+from hyperslab.studies import specification as specifications
 from hyperslab.studies.study import LoadedStudy
-from hyperslab.values import open_values
 
 HERE = [name for name in SMALLER if not name.startswith("knobs-release")]
 Cells = dict[tuple[str, str], Outcome | str]
@@ -43,7 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         }
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(companions.VARIABLE, json.dumps(roots))
+        patch.setenv(split_metadata.VARIABLE, json.dumps(roots))
         yield measure
     assert [path for root in roots.values() for path in Path(root).iterdir()] == []
 
@@ -59,7 +60,7 @@ def _cell(study: LoadedStudy, layout: str, case: str, path: Path) -> Outcome | s
         return str(reason)
     finally:
         path.unlink(missing_ok=True)
-        companions.remove_companions(path)
+        split_metadata.remove_companions(path)
 
 
 def counted(cells: Cells, layout: str, case: str, column: str, state: str = "write") -> Any:

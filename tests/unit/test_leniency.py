@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from snakemake.persistence.file import FilePersistence
 
-from hyperslab.planning import leniency
+from hyperslab.planning import snakemake_patches
 
 
 def test_what_another_run_has_just_removed_does_not_fail_this_one(
@@ -32,7 +32,7 @@ def test_what_another_run_has_just_removed_does_not_fail_this_one(
         (locks / f"{name}.lock").touch()
     monkeypatch.setattr(FilePersistence, "_delete_locks", FilePersistence._delete_locks)
     monkeypatch.setattr(shutil, "rmtree", overtaken)
-    leniency.end_together()
+    snakemake_patches.end_together()
     persistence._delete_locks()
     assert len(attempts) == 2
     assert not locks.exists()

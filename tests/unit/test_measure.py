@@ -22,15 +22,17 @@ import pytest
 from samples import CELL, SHAPE, STATES, file_specification, prepared, read_cell, write_cell
 
 from hyperslab import PROTOCOLS, cases
-from hyperslab.cases import Context, VerificationError
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.generate import NOTE, generate, storage_error
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.data.values import open_values
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.generate import generate
+from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.measuring.probes import PROBE_FILE
+from hyperslab.measuring.process import storage_error
 from hyperslab.records import read_record, write_record
 from hyperslab.sites.roots import MARKER
-from hyperslab.specification import text
-from hyperslab.values import open_values
+from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 Spec = dict[str, Any]
@@ -437,7 +439,7 @@ def test_other_json_is_no_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("repeats", range(1, 7))
 def test_plain_and_timed_writes_take_turns_in_going_first(repeats: int) -> None:
-    from hyperslab.cases.write import reference_first
+    from hyperslab.cases.durable import reference_first
 
     turns = [reference_first(repeat, repeats) for repeat in range(repeats)]
     assert turns[-1], "the file read back must be the last one written"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hyperslab import text
 from hyperslab.measuring import machine
 from hyperslab.sites import mounts, striping
-from hyperslab.sites import words as site_words
 from hyperslab.sites.mounts import Mount, mount_of
 
 TABLE = """\
@@ -115,4 +115,4 @@ def test_lustre_is_set_and_read_back_through_its_own_command(
     ],
 )
 def test_striping_in_words(striped: dict[str, int | str | None], words: str) -> None:
-    assert site_words.striping_text(striped) == words
+    assert text.striping_text(striped) == words

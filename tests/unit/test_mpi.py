@@ -19,9 +19,9 @@ from test_workers import alive, wait_until
 
 import hyperslab
 from hyperslab import cases, formats
-from hyperslab.cases import Context, Outcome, VerificationError
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.mpi import environment, launch
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.cases.mpi import environment, launch
+from hyperslab.formats.hdf5.array import FORMAT
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
@@ -50,7 +50,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
     def replace(lines: str) -> None:
         path = tmp_path / "ranks.py"
-        path.write_text(f"from hyperslab.mpi import program\n{lines}program.main()\n")
+        path.write_text(f"from hyperslab.cases.mpi import program\n{lines}program.main()\n")
         monkeypatch.setattr(launch, "PROGRAM", path)
 
     return replace
@@ -185,7 +185,7 @@ def test_a_file_that_changes_after_the_write_fails(
 ) -> None:
     # One byte is damaged between close and verification.
     program(
-        "from hyperslab.mpi import apis\n"
+        "from hyperslab.cases.parallel import interfaces as apis\n"
         f"api = apis.APIS[{api!r}]\n"
         "stored = api.stored\n"
         "def damaged(self, number):\n"
@@ -234,7 +234,7 @@ def test_no_launcher_drops_the_last_words_of_ranks(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(
         "from mpi4py import MPI\n"
-        "from hyperslab.mpi.ranks import give_up\n"
+        "from hyperslab.cases.mpi.communicator import give_up\n"
         "MPI.COMM_WORLD.Barrier()\n"
         "give_up(ValueError('that is why'))\n"
     )

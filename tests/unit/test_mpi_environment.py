@@ -12,9 +12,9 @@ from samples import file_specification, values_of
 from test_environments import ROOT, packages, pins, reached
 
 from hyperslab import formats
-from hyperslab.cases import Context
-from hyperslab.generate import remove_test_file
-from hyperslab.mpi import environment, launch
+from hyperslab.cases.context import Context
+from hyperslab.cases.mpi import environment, launch
+from hyperslab.measuring.artifact import remove_test_file
 
 LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
 CREATE = ROOT / "envs" / "create-mpi"

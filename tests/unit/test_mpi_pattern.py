@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.mpi.pattern import Pattern
+from hyperslab.cases.parallel.pattern import Pattern
 
 
 @st.composite

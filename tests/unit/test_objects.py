@@ -13,10 +13,10 @@ import pytest
 from samples import file_specification, values_of
 from studies import changed, load, mistake
 
-from hyperslab import cases, companions
-from hyperslab.cases import Context, Outcome, VerificationError
-from hyperslab.formats import many
-from hyperslab.formats.hdf5 import FORMAT
+from hyperslab import cases
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.formats.hdf5 import objects, split_metadata
+from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.studies.case_kinds import COMPACT_BYTES
 
 Spec = dict[str, Any]
@@ -112,7 +112,7 @@ def test_objects_hold_what_the_array_says_whatever_the_order(
     tmp_path: Path, order: str, chunks: tuple[int, ...] | None
 ) -> None:
     spec = objects_cell((7, 4, 5), chunks, order)
-    opened = many.create(str(tmp_path / "many.h5"), spec)
+    opened = objects.create(str(tmp_path / "many.h5"), spec)
     truth = values_of(spec).block((0, 0, 0), (7, 4, 5))
     for number in range(7):
         opened.add(number, truth[number])
@@ -132,12 +132,12 @@ def test_objects_hold_what_the_array_says_whatever_the_order(
 def test_a_wrong_object_fails_the_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: int, words: str
 ) -> None:
-    add = many.ManyDatasets.add
+    add = objects.ManyDatasets.add
 
-    def wrong(self: many.ManyDatasets, number: int, block: npt.NDArray[Any]) -> None:
+    def wrong(self: objects.ManyDatasets, number: int, block: npt.NDArray[Any]) -> None:
         add(self, number, block + (number == bad))
 
-    monkeypatch.setattr(many.ManyDatasets, "add", wrong)
+    monkeypatch.setattr(objects.ManyDatasets, "add", wrong)
     with pytest.raises(VerificationError, match=f"object {words}"):
         run(objects_cell((20, 8)), tmp_path / "many.h5")
     assert not (tmp_path / "many.h5").exists()
@@ -156,7 +156,7 @@ def test_split_metadata_are_written_elsewhere_and_removed(
 ) -> None:
     root = tmp_path / "other"
     root.mkdir()
-    monkeypatch.setenv(companions.VARIABLE, json.dumps({"other": str(root)}))
+    monkeypatch.setenv(split_metadata.VARIABLE, json.dumps({"other": str(root)}))
     spec = objects_cell(driver={"name": "split", "metadata_on": "other"})
     outcome = run(spec, tmp_path / "many.h5")
     assert outcome.report["settings"]["driver"] == "split"
@@ -200,7 +200,7 @@ def test_the_bound_of_compact_storage_is_the_librarys(tmp_path: Path) -> None:
     for size in (COMPACT_BYTES, COMPACT_BYTES + 1):
         spec = objects_cell((1, size), compact=True)
         spec["dataset"]["dtype"] = "uint8"
-        opened = many.create(str(tmp_path / "many.h5"), spec)
+        opened = objects.create(str(tmp_path / "many.h5"), spec)
         block = np.zeros(size, np.uint8)
         if size == COMPACT_BYTES:
             opened.add(0, block)

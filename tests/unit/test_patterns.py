@@ -13,10 +13,10 @@ from samples import file_specification, read_cell, values_of
 from studies import changed, load, mistake
 
 from hyperslab import cases
-from hyperslab.cases import Context, VerificationError
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.selections import Pattern
-from hyperslab.values import open_values
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.data.selections import Pattern
+from hyperslab.data.values import open_values
+from hyperslab.formats.hdf5.array import FORMAT
 
 
 @st.composite

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from samples import file_specification
 from studies import changed, mistake
 
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.values import RandomBelow256, open_values
+from hyperslab.data.values import RandomBelow256, open_values
+from hyperslab.formats.hdf5.array import FORMAT
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=4))

@@ -17,14 +17,15 @@ from samples import file_specification, values_of
 from test_workers import alive, wait_until
 
 from hyperslab import cases
-from hyperslab.cases import Context, Outcome, VerificationError, reduce
-from hyperslab.formats.hdf5 import FORMAT
-from hyperslab.measuring import pagecache, reductions
-from hyperslab.measuring.reductions import Moments
-from hyperslab.measuring.shares import Processes, Share
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.cases.reduce import case, moments
+from hyperslab.cases.reduce.division import Processes, Share
+from hyperslab.cases.reduce.moments import Moments
+from hyperslab.data.selections import Box
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.measuring import pagecache
 from hyperslab.records import read_record
-from hyperslab.selections import Box
-from hyperslab.specification import text
+from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 Spec = dict[str, Any]
@@ -75,14 +76,14 @@ def outcome_of(spec: Spec, directory: Path, memory_resident: bool, values: Any =
 def test_the_variance_is_that_of_the_values_written(
     memory: Path, monkeypatch: pytest.MonkeyPatch, workers: int, chunks: Any, filters: Any, order: Any
 ) -> None:
-    found: list[reduce.Found] = []
-    verify = reduce.Repeats.verify
+    found: list[case.Found] = []
+    verify = case.Repeats.verify
 
-    def kept(self: reduce.Repeats, values: Any) -> None:
+    def kept(self: case.Repeats, values: Any) -> None:
         found.extend(self.found)
         verify(self, values)
 
-    monkeypatch.setattr(reduce.Repeats, "verify", kept)
+    monkeypatch.setattr(case.Repeats, "verify", kept)
     spec = reduce_cell(workers, {"cold": 2, "warm": 2, "session": 2}, chunks, filters, order)
     rows = outcome_of(spec, memory, True).repeats
     assert [row["state"] for row in rows] == ["warm"] * 2 + ["session"] * 2 + ["library-cold"] * 2
@@ -126,12 +127,12 @@ def test_a_result_that_differs_by_one_unit_in_one_element_fails(memory: Path) ->
 
 
 def test_a_wrong_merge_fails(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    merged = reductions.merged
+    merged = moments.merged
 
     def without_the_last(parts: list[Moments], planes: int) -> tuple[Moments, float]:
         return merged(parts[:-1], planes)
 
-    monkeypatch.setattr(reductions, "merged", without_the_last)
+    monkeypatch.setattr(moments, "merged", without_the_last)
     with pytest.raises(VerificationError):
         outcome_of(reduce_cell(2, {"warm": 1}), memory, True)
 
@@ -157,15 +158,15 @@ def test_the_stopwatch_runs_from_release_to_last_merge_alone(
 
             return call
 
-    monkeypatch.setattr(reduce, "perf_counter_ns", lambda: clock["ns"])
-    merged = reductions.merged
+    monkeypatch.setattr(case, "perf_counter_ns", lambda: clock["ns"])
+    merged = moments.merged
 
     def slow_merge(*arguments: Any) -> Any:
         clock["ns"] += 5 * 10**9
         return merged(*arguments)
 
-    monkeypatch.setattr(reductions, "merged", slow_merge)
-    monkeypatch.setattr(reduce, "Processes", lambda *arguments: Slow(Processes(*arguments)))
+    monkeypatch.setattr(moments, "merged", slow_merge)
+    monkeypatch.setattr(case, "Processes", lambda *arguments: Slow(Processes(*arguments)))
     rows = outcome_of(reduce_cell(2, {"cold": 2, "warm": 2}), memory, True).repeats
     assert [row["time_s"] for row in rows] == [8.0] * 4
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from hyperslab.measuring import reductions
-from hyperslab.measuring.reductions import Moments
-from hyperslab.selections import Box
+from hyperslab.cases.reduce import moments
+from hyperslab.cases.reduce.moments import Moments
+from hyperslab.data.selections import Box
 
 OFFSETS = (0.0, -3e4, 1e9, 1e12)
 
@@ -23,7 +23,7 @@ OFFSETS = (0.0, -3e4, 1e9, 1e12)
 def moments_of(block: npt.NDArray[Any], axis: int) -> Moments:
     """Moments of a block by the code under test."""
     found = Moments.zeros(block.shape[axis])
-    reductions.add_block(found, block, axis)
+    moments.add_block(found, block, axis)
     return found
 
 
@@ -39,7 +39,7 @@ def exact(block: npt.NDArray[Any], axis: int) -> Moments:
 
 
 def assert_equal(found: Moments, right: Moments) -> None:
-    assert not len(reductions.differing(found, right)), (found, right)
+    assert not len(moments.differing(found, right)), (found, right)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -61,7 +61,7 @@ def test_whole_numbers_of_any_type(dtype: str) -> None:
     found = moments_of(block, 2)
     np.testing.assert_allclose(found.mean, block.mean(axis=(0, 1), dtype=float), rtol=1e-13)
     np.testing.assert_allclose(found.variance, block.var(axis=(0, 1), dtype=float), rtol=1e-12)
-    count, mean, m2 = reductions.whole(found)
+    count, mean, m2 = moments.whole(found)
     assert count == block.size
     assert mean == pytest.approx(block.mean(dtype=float), rel=1e-13)
     assert m2 / count == pytest.approx(block.var(dtype=float), rel=1e-12)
@@ -80,7 +80,7 @@ def test_any_parts_merged_are_the_whole(
     rng = np.random.default_rng(seed)
     # Parts of unlike means, as those of real data are.
     parts = [rng.normal(offset + scale * rng.normal() * 10, scale, (size, planes)) for size in sizes]
-    merged, variance = reductions.merged([moments_of(part, 1) for part in parts], planes)
+    merged, variance = moments.merged([moments_of(part, 1) for part in parts], planes)
     block = np.concatenate(parts)
     assert_equal(merged, exact(block, 1))
     right = exact(block.reshape(-1, 1), 1)
@@ -91,14 +91,14 @@ def test_any_parts_merged_are_the_whole(
 def test_the_order_of_merging_does_not_matter() -> None:
     rng = np.random.default_rng(3)
     parts = [moments_of(rng.normal(1e6, 3.0, (size, 4)), 1) for size in (1, 50, 7, 900)]
-    first, _ = reductions.merged(parts, 4)
+    first, _ = moments.merged(parts, 4)
     for order in itertools.permutations(parts):
-        assert_equal(reductions.merged(order, 4)[0], first)
+        assert_equal(moments.merged(order, 4)[0], first)
 
 
 def test_nothing_merged_with_nothing_is_nothing() -> None:
     total = Moments.zeros(3)
-    reductions.merge_into(total, Moments.zeros(3))
+    moments.merge_into(total, Moments.zeros(3))
     assert not total.count.any() and not total.mean.any() and not total.m2.any()
 
 
@@ -113,7 +113,7 @@ def test_a_small_difference_is_told_from_rounding(change: str) -> None:
     elif change == "nan":
         other[0, 0, 3] = np.nan
     found = moments_of(other[:-1] if change == "count" else other, 2)
-    assert list(reductions.differing(found, right)) == ([0, 1, 2, 3, 4] if change == "count" else [3])
+    assert list(moments.differing(found, right)) == ([0, 1, 2, 3, 4] if change == "count" else [3])
 
 
 def test_not_a_number_is_equal_to_itself() -> None:
@@ -127,7 +127,7 @@ def test_not_a_number_is_equal_to_itself() -> None:
 
 @given(extent=st.integers(1, 1000), parts=st.integers(1, 64))
 def test_an_axis_is_split_whole_in_order_and_evenly(extent: int, parts: int) -> None:
-    found = reductions.split(extent, parts)
+    found = moments.split(extent, parts)
     assert [start for start, _ in found] == [0, *np.cumsum([length for _, length in found])[:-1]]
     assert sum(length for _, length in found) == extent
     lengths = {length for _, length in found}
@@ -135,8 +135,8 @@ def test_an_axis_is_split_whole_in_order_and_evenly(extent: int, parts: int) -> 
 
 
 def test_hundred_spectra_among_three_as_in_the_document() -> None:
-    assert reductions.split(100, 3) == [(0, 33), (33, 33), (66, 34)]
-    part = reductions.part_of(Box((10, 0, 5), (100, 7, 25)), 0, 1, 3)
+    assert moments.split(100, 3) == [(0, 33), (33, 33), (66, 34)]
+    part = moments.part_of(Box((10, 0, 5), (100, 7, 25)), 0, 1, 3)
     assert part == Box((43, 0, 5), (33, 7, 25))
 
 
@@ -156,7 +156,7 @@ def test_pieces_cover_the_box_once_on_chunk_boundaries(
     cut: tuple[Box, tuple[int, ...] | None, list[int], int],
 ) -> None:
     box, chunk, order, limit = cut
-    found = reductions.pieces(box, chunk, order, 2, limit)
+    found = moments.pieces(box, chunk, order, 2, limit)
     covered = np.zeros([o + e for o, e in zip(box.origin, box.extent, strict=True)], int)
     owners: dict[tuple[int, ...], int] = {}
     for number, piece in enumerate(found):
@@ -176,9 +176,9 @@ def test_pieces_cover_the_box_once_on_chunk_boundaries(
 
 def test_pieces_of_the_document_are_whole_rows_of_chunks() -> None:
     box = Box((0, 0, 12345), (100, 100, 20000))
-    found = reductions.pieces(box, (4, 4, 2048), [0, 1, 2], 2)
+    found = moments.pieces(box, (4, 4, 2048), [0, 1, 2], 2)
     assert [piece.extent for piece in found] == [(4, 100, 20000)] * 25
-    contiguous = reductions.pieces(box, None, [0, 1, 2], 2)
+    contiguous = moments.pieces(box, None, [0, 1, 2], 2)
     assert [piece.extent for piece in contiguous] == [(4, 100, 20000)] * 25
 
 
@@ -197,8 +197,8 @@ def test_pieces_of_the_document_are_whole_rows_of_chunks() -> None:
 )
 def test_chunks_that_two_workers_read(parts: int, shared: int) -> None:
     box = Box((0, 0, 0), (100, 100, 25))
-    assert reductions.chunks_shared(box, (4, 4, 2048), 0, parts) == shared
-    assert reductions.chunks_shared(box, None, 0, parts) == 0
+    assert moments.chunks_shared(box, (4, 4, 2048), 0, parts) == shared
+    assert moments.chunks_shared(box, None, 0, parts) == 0
 
 
 @given(parts=st.integers(1, 30), chunk=st.integers(1, 30), start=st.integers(0, 20), planes=st.integers(1, 9))
@@ -206,8 +206,8 @@ def test_shared_chunks_counted_one_by_one(parts: int, chunk: int, start: int, pl
     box = Box((start, 3), (30, planes))
     readers: dict[tuple[int, int], set[int]] = {}
     for index in range(parts):
-        part = reductions.part_of(box, 0, index, parts)
+        part = moments.part_of(box, 0, index, parts)
         for x, z in itertools.product(*(range(s.start, s.stop) for s in part.slices())):
             readers.setdefault((x // chunk, z // 4), set()).add(index)
     counted = sum(len(found) > 1 for found in readers.values())
-    assert reductions.chunks_shared(box, (chunk, 4), 0, parts) == counted
+    assert moments.chunks_shared(box, (chunk, 4), 0, parts) == counted

@@ -13,8 +13,9 @@ import pytest
 from studies import changed, load, mistake
 from test_environments import packages, reached, run_in
 
-from hyperslab.releases import RELEASES, enter, interpreter
-from hyperslab.sites.needs import environments, metadata_sites, roots_by_file_system
+from hyperslab.formats.hdf5.release import enter
+from hyperslab.layouts.hdf5_releases import RELEASES, interpreter
+from hyperslab.planning.requirements import environments, metadata_sites, roots_by_file_system
 from update_pins import versions
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs, measured, meta, page_of
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.answer import layout_text
 from hyperslab.report.build import build_page
 from hyperslab.report.data import CELL, Inputs

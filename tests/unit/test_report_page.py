@@ -21,15 +21,15 @@ from report_samples import (
     page_of,
 )
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
-from hyperslab.report.meta import study_meta
 from hyperslab.report.method import SUMMARY_COLUMNS
 from hyperslab.report.model import table
 from hyperslab.report.render import render
 from hyperslab.results.statistics import summarise
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.studies.summary import study_meta
 
 
 def hostile(value: Any) -> Any:

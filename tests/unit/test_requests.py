@@ -12,12 +12,12 @@ import h5py
 import pytest
 from samples import file_specification, values_of
 
-from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.data.values import open_values
+from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.machine import describe_file_system
-from hyperslab.selections import Box, generator, random_boxes
-from hyperslab.values import open_values
 
 Spec = dict[str, Any]
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from studies import BASE, load
 
-from hyperslab.errors import ConfigurationError
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 SHAPE = (20, 30, 4000)
 

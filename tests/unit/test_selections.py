@@ -16,8 +16,9 @@ from samples import file_specification, read_cell
 
 import hyperslab
 from hyperslab import cases, formats
-from hyperslab.selections import Box, generator, random_boxes
-from hyperslab.values import open_values
+from hyperslab.cases import context
+from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.data.values import open_values
 
 DRAW = """
 from hyperslab.selections import generator, random_boxes
@@ -89,7 +90,7 @@ def test_every_layout_gets_the_same_questions(tmp_path: Path) -> None:
         file, values = str(tmp_path / f"{number}.h5"), open_values(spec["dataset"])
         hdf5 = formats.load("hdf5")
         hdf5.generate(file, spec, values)
-        outcome = cases.load("read")(cases.Context(spec, hdf5, file, values, memory_resident=True))
+        outcome = cases.load("read")(context.Context(spec, hdf5, file, values, memory_resident=True))
         asked.append([(row["state"], row["repeat"], row["origin"]) for row in outcome.repeats])
     assert len(asked[0]) == 12
     assert len({tuple(origin) for _, _, origin in asked[0]}) > 8

@@ -16,14 +16,16 @@ from hypothesis import strategies as st
 from samples import SETTINGS, file_specification, read_cell, values_of, write_cell
 from studies import BASE, changed, load, mistake
 
-from hyperslab import cases, companions, specification
-from hyperslab.cases import Context
-from hyperslab.formats import Unavailable, library, settings
-from hyperslab.formats.hdf5 import FORMAT
+from hyperslab import cases
+from hyperslab.cases.context import Context
+from hyperslab.data.selections import Box
+from hyperslab.data.values import open_values
+from hyperslab.formats import Unavailable
+from hyperslab.formats.hdf5 import library, settings, split_metadata
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.layouts.hdf5_schema import Settings
 from hyperslab.measuring.counters import Counters, between
-from hyperslab.selections import Box
-from hyperslab.studies.knobs import Settings
-from hyperslab.values import open_values
+from hyperslab.studies import specification
 
 Spec = dict[str, Any]
 PAGING = {"page_bytes": 8192, "buffer_bytes": 65536, "min_metadata_percent": 10, "min_raw_percent": 20}
@@ -57,7 +59,7 @@ def memory_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that a layout can name as a file system: `metadata_on: other`."""
     root = tmp_path / "other"
     root.mkdir()
-    monkeypatch.setenv(companions.VARIABLE, json.dumps({"other": str(root)}))
+    monkeypatch.setenv(split_metadata.VARIABLE, json.dumps({"other": str(root)}))
     return root
 
 
@@ -161,7 +163,7 @@ def test_split_metadata_lie_on_the_other_file_system_and_go_with_the_file(
     path = tmp_path / "deep" / "a.h5"
     path.parent.mkdir()
     spec, report = written(path, driver=driver)
-    (found,) = companions.companions(path)
+    (found,) = split_metadata.companions(path)
     assert found.is_relative_to(memory_named)
     assert report["settings"]["driver"] == "split"
     assert report["file_bytes"] == path.stat().st_size + found.stat().st_size
@@ -170,7 +172,7 @@ def test_split_metadata_lie_on_the_other_file_system_and_go_with_the_file(
     opened = FORMAT.open(str(path), spec)
     assert np.array_equal(opened.read(Box((3, 4), (5, 6))), values_of(spec).block((3, 4), (5, 6)))
     opened.close()
-    companions.remove_companions(path)
+    split_metadata.remove_companions(path)
     assert list(memory_named.iterdir()) == []
     assert path.exists()
 

@@ -14,18 +14,13 @@ import pytest
 import yaml
 
 from hyperslab import formats
-from hyperslab.errors import ConfigurationError
+from hyperslab.data.values import MixedIndices
+from hyperslab.planning.site_checks import RESERVE_BYTES, check_roots, largest_file_bytes, sites_of
 from hyperslab.sites import roots
-from hyperslab.sites.configuration import (
-    RESERVE_BYTES,
-    check_roots,
-    largest_file_bytes,
-    load_sites,
-    sites_of,
-)
+from hyperslab.sites.configuration import load_sites
 from hyperslab.sites.roots import MARKER
 from hyperslab.studies.study import LoadedStudy
-from hyperslab.values import MixedIndices
+from hyperslab.validation.errors import ConfigurationError
 
 SITES = """
 platforms:

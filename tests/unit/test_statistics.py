@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulated_studies import PLAIN, study
 
-from hyperslab.results.blocks import fit_blocks
+from hyperslab.results.block_model import fit_blocks
 from hyperslab.results.statistics import compare, noisy, overlaps, summarise
 
 # ---- summarise

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import BASE, changed, load, mistake
 
-from hyperslab.chunks import automatic_chunk
-from hyperslab.errors import ConfigurationError
+from hyperslab.layouts.hdf5_index import automatic_chunk
 from hyperslab.studies.study import REPEATS, LoadedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from studies import BASE, changed, load, mistake
 
-from hyperslab.errors import ConfigurationError
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 LAYOUT_KEYS = "format, chunks, order, filters, settings, label, storage, release"
 CASE_KEYS = (

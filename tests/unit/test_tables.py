@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 import hyperslab
-from hyperslab import cases, formats, specification
+from hyperslab import cases, formats
+from hyperslab.cases import context
+from hyperslab.data.values import open_values
 from hyperslab.results.tables import (
     COLUMNS,
     FILE_COLUMNS,
@@ -24,8 +26,8 @@ from hyperslab.results.tables import (
     rows_of,
     tidy,
 )
+from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
-from hyperslab.values import open_values
 
 Record = dict[str, Any]
 
@@ -66,7 +68,7 @@ def record_of(spec: dict[str, Any], directory: Path, **changes: Any) -> Record:
         way = hdf5.generate(file, spec, values)
         began = {"boot_id": "b", "boottime_s": 1.0, "wall_s": 1001.0}
         writer = {"generate_s": 0.5, "writer": way, "node": "writer", "began": began, "peak_memory_bytes": 10}
-    outcome = cases.load(spec["case"]["kind"])(cases.Context(spec, hdf5, file, values, True))
+    outcome = cases.load(spec["case"]["kind"])(context.Context(spec, hdf5, file, values, True))
     record = {
         "site": "here",
         "specification": spec,

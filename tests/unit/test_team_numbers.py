@@ -16,15 +16,16 @@ from matplotlib.patches import Rectangle
 from report_samples import meta, plain_layout
 
 from hyperslab import figures
-from hyperslab.cases.parallel import in_force
+from hyperslab.cases.parallel.case import in_force
 from hyperslab.figures import FigureData
-from hyperslab.report import teams as report
+from hyperslab.report import workers as report
 from hyperslab.report.data import Data, Inputs, gather
 from hyperslab.report.fastest import fastest_table
 from hyperslab.results.scaling import against, speedups
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
-from hyperslab.studies.teams import API_NAMES
+from hyperslab.studies import figures as figure_kinds
+from hyperslab.studies.worker_cases import API_NAMES
 
 REPEATS, ROUNDS, CORES = 4, 3, 2
 # Seconds of the reduction by so many processes; twice as long by ranks.
@@ -170,7 +171,7 @@ def xs(line: Line2D) -> list[float]:
 
 
 def test_both_kinds_have_a_figure_a_family() -> None:
-    assert figures.names(STUDY) == ["speedup-slices", "parallel-all", "sizes"]
+    assert figure_kinds.names(STUDY) == ["speedup-slices", "parallel-all", "sizes"]
 
 
 def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> None:

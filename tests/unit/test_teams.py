@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from studies import PARALLEL, REDUCE, Content, load, mistake, parallel_study, with_case
 
-from hyperslab import specification
-from hyperslab.studies.teams import families
+from hyperslab.studies import specification
+from hyperslab.studies.worker_cases import families
 
 
 def test_a_count_of_workers_is_a_case_of_its_own(tmp_path: Path) -> None:

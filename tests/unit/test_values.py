@@ -15,8 +15,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hyperslab.selections import Box
-from hyperslab.values import ConstantPerSpectrum, Counts, Donor, MixedIndices, Values, donor_runs, open_values
+from hyperslab.data.selections import Box
+from hyperslab.data.values import (
+    ConstantPerSpectrum,
+    Counts,
+    Donor,
+    MixedIndices,
+    Values,
+    donor_runs,
+    open_values,
+)
 
 DTYPES = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"]
 
@@ -57,7 +65,7 @@ def test_a_block_is_that_part_of_the_whole(fill: Any, drawn: tuple[tuple[int, ..
 def test_blocks_longer_than_the_cached_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     values = MixedIndices((7, 11, 13), "uint16")
     expected = whole(values).tolist()
-    monkeypatch.setattr("hyperslab.values.CACHED_BYTES", 3 * 13 * 2)
+    monkeypatch.setattr("hyperslab.data.values.CACHED_BYTES", 3 * 13 * 2)
     assert whole(values).tolist() == expected
 
 

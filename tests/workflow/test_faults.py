@@ -41,7 +41,7 @@ import loop_file_systems
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import LEAST_MEMORY_MB
-from hyperslab.specification import text
+from hyperslab.studies.specification import text
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 

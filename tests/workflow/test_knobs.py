@@ -13,7 +13,7 @@ import pytest
 from clones import Clone, make_clone
 from knob_studies import small
 
-from hyperslab.releases import RELEASES, interpreter
+from hyperslab.layouts.hdf5_releases import RELEASES, interpreter
 
 pytestmark = pytest.mark.slow
 

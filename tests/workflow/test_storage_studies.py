@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from clones import Clone, make_clone
 
+from hyperslab.data.values import Counts
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.values import Counts
 
 pytestmark = pytest.mark.slow
 

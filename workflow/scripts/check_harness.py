@@ -57,9 +57,9 @@ def bare(spec: dict[str, Any], path: str, state: str) -> float:
     """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
     import h5py
 
+    from hyperslab.data.selections import endless_boxes, generator
     from hyperslab.measuring import pagecache
     from hyperslab.measuring.residency import COLD_AT_MOST
-    from hyperslab.selections import endless_boxes, generator
 
     case, settings, count = spec["case"], spec["layout"]["settings"], spec["repeats"][state]
     rng = generator(spec["seed"], case["name"], spec["round"], state)
@@ -96,11 +96,12 @@ def harness(spec: dict[str, Any], path: str, state: str) -> float:
     """Median seconds as Hyperslab's own read case measures them."""
     from hyperslab import cases, formats
     from hyperslab.cases import read
-    from hyperslab.selections import endless_boxes
-    from hyperslab.values import open_values
+    from hyperslab.cases.context import Context
+    from hyperslab.data.selections import endless_boxes
+    from hyperslab.data.values import open_values
 
     only = {**spec, "case": {**spec["case"], "states": [state]}}
-    context = cases.Context(only, formats.load("hdf5"), path, open_values(spec["dataset"]), False)
+    context = Context(only, formats.load("hdf5"), path, open_values(spec["dataset"]), False)
     with mock.patch.object(read, "endless_boxes", lambda *given: in_turn(endless_boxes(*given))):
         outcome = cases.load("read")(context)
     return float(statistics.median(row["time_s"] for row in outcome.repeats))
@@ -175,9 +176,10 @@ def compared(
 
 def main() -> int:
     """Entry point."""
-    from hyperslab import formats, specification
+    from hyperslab import formats
+    from hyperslab.data.values import open_values
     from hyperslab.planning.planned_study import PlannedStudy
-    from hyperslab.values import open_values
+    from hyperslab.studies import specification
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

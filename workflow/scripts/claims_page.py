@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hyperslab.claims.gather import build
 from hyperslab.report import templates
+from hyperslab.report.claims_page import build
 from hyperslab.report.render import render
 
 

@@ -1,6 +1,6 @@
-"""What MPI ranks run; mpirun or srun starts it for one cell (hyperslab/mpi/launch.py)."""
+"""What MPI ranks run; mpirun or srun starts it for one cell (hyperslab/cases/mpi/launch.py)."""
 
-from hyperslab.mpi.program import main
+from hyperslab.cases.mpi.program import main
 
 if __name__ == "__main__":
     main()

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hyperslab.figures import caption
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
 from hyperslab.results.tables import read_summary, read_table
+from hyperslab.studies.figures import caption
 
 
 def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:

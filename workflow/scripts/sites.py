@@ -11,9 +11,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from hyperslab.errors import ConfigurationError
 from hyperslab.planning.sites_table import tables
 from hyperslab.sites.configuration import load_sites
+from hyperslab.validation.errors import ConfigurationError
 
 
 def main() -> None:

@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hyperslab.confirm import RUN_VARIABLE
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.workers import end_with_parent
+from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.records import write_record
 
 # What generate runs under: nothing, or the way to another node of the job.

@@ -10,22 +10,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab import PROTOCOLS, cases, formats, releases
-from hyperslab.companions import remove_companions
-from hyperslab.generate import (
-    NOTE,
-    arguments,
-    one_line,
-    peak_memory_bytes,
-    remove_test_file,
-    stop_cleanly,
-    storage_error,
-)
+from hyperslab import PROTOCOLS, cases, formats
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.data.values import open_values
+from hyperslab.formats.hdf5 import release
+from hyperslab.formats.hdf5.split_metadata import remove_companions
 from hyperslab.measuring import limits, locks, machine, pagecache, probes
+from hyperslab.measuring.artifact import NOTE, remove_test_file, stop_cleanly
+from hyperslab.measuring.process import arguments, one_line, peak_memory_bytes, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import partial, write_record
 from hyperslab.sites import mounts, roots
-from hyperslab.values import open_values
 
 
 def measure(
@@ -42,7 +37,7 @@ def measure(
     # Before any file is opened: what a process has opened earlier may escape the limit.
     throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))
     file_system = machine.describe_file_system(root)
-    context = cases.Context(
+    context = Context(
         spec,
         formats.load(spec["layout"]["format"]),
         str(path),
@@ -61,7 +56,7 @@ def measure(
             outcome = cases.load(spec["case"]["kind"])(context)
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, too.
-            outcome = cases.Outcome([], {"settings": {}}, dict.fromkeys(spec["case"]["states"], str(reason)))
+            outcome = Outcome([], {"settings": {}}, dict.fromkeys(spec["case"]["states"], str(reason)))
         ended = machine.now()
         after = probes.probe(root)
     return {
@@ -116,13 +111,13 @@ def main() -> None:
     stop_cleanly(options.file, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        releases.enter(spec)
+        release.enter(spec)
         record = measure(spec, options.file, options.donor, options.launcher)
         write_record(options.record, {"site": options.site, **record})
     except MemoryError as error:
         remove_test_file(options.file)
         sys.exit(f"hyperslab.measure: {options.file}: {one_line(limits.memory_error(error))}")
-    except (OSError, cases.VerificationError) as error:
+    except (OSError, VerificationError) as error:
         remove_test_file(options.file)
         sys.exit(f"hyperslab.measure: {options.file}: {one_line(error)}")
     except BaseException as error:

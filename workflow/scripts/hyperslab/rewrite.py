@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from hyperslab.errors import ConfigurationError, validate
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole
 from hyperslab.studies.schema import Layout, Settings
+from hyperslab.validation.errors import ConfigurationError, validate
 
 MIB = 2**20
 MOST_LINES = 20

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.cases import Context, Outcome, VerificationError
-from hyperslab.cases.write import reference_first, remove, span_columns, timed_end, timed_reference
-from hyperslab.formats import library, many
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.cases.durable import reference_first, remove, span_columns, timed_end, timed_reference
+from hyperslab.formats.hdf5 import library, objects
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
@@ -49,7 +49,7 @@ class _Latest:
         self._path = context.path
         self._read: list[npt.NDArray[Any]] = []
 
-    def timed(self, opened: many.ManyDatasets, state: str, repeat: int) -> Row:
+    def timed(self, opened: objects.ManyDatasets, state: str, repeat: int) -> Row:
         """Open, read and close the latest dataset of an open file."""
         before = self._counters.read()
         started = perf_counter_ns()
@@ -76,7 +76,7 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     counters = Counters()
     before = counters.read()
     started = perf_counter_ns()
-    opened = many.create(context.path, context.specification)
+    opened = objects.create(context.path, context.specification)
     created = perf_counter_ns()
     for first, values in _objects(context):
         marks = array("q", [perf_counter_ns()])
@@ -121,7 +121,7 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
 
 def _verify_all(context: Context) -> None:
     """Read every object back and compare it with the truth."""
-    opened = many.open_many(context.path, context.specification)
+    opened = objects.open_many(context.path, context.specification)
     try:
         for first, values in _objects(context):
             for number, block in enumerate(values, first):
@@ -139,7 +139,7 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
         for repeat in range(context.specification["repeats"][state]):
             share = cache.evicted() if state == "cold" else cache.filled()
             started = perf_counter_ns()
-            opened = many.open_many(context.path, context.specification)
+            opened = objects.open_many(context.path, context.specification)
             ready = perf_counter_ns()
             if state == "warm":
                 # Many FUSE file systems drop the cached pages whenever a file is opened.
@@ -170,7 +170,7 @@ def run(context: Context) -> Outcome:
                 skipped[state] = str(reason)
         latest.verify()
         _verify_all(context)
-        report = many.report(context.path, context.specification)
+        report = objects.report(context.path, context.specification)
     finally:
         remove(context.path)
     return Outcome(rows, report, skipped)

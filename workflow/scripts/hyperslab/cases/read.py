@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from hyperslab.cases import Context, Outcome, VerificationError, error_columns
-from hyperslab.filters import lossy
+from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
+from hyperslab.data.selections import Box, Pattern, endless_boxes, generator
 from hyperslab.formats import OpenArray
+from hyperslab.layouts.hdf5_filters import lossy
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
-from hyperslab.selections import Box, Pattern, endless_boxes, generator
 
 Row = dict[str, Any]
 

@@ -13,9 +13,9 @@ from hyperslab.claims import text
 from hyperslab.claims.kinds import KINDS, Estimate, Task
 from hyperslab.claims.lookup import Lookup, Untestable
 from hyperslab.claims.verdicts import overall, verdict_of
-from hyperslab.results.blocks import ALPHA
+from hyperslab.results.block_model import ALPHA
 from hyperslab.results.scoring import plain
-from hyperslab.studies.claim_schema import Bound
+from hyperslab.studies.claims.schema import Bound
 
 Facts = Mapping[str, Mapping[str, Any]]
 STALE = "every result is stale: measured under another study or protocol than today's"
@@ -76,7 +76,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """What claims.json holds: each claim with a verdict for each site (or pair of sites).
 
-    `claims` are `hyperslab.claims.resolve` of the study, `measurements` its repeats (stale rows included, and
+    `claims` are `resolve_claims` of the study, `measurements` its repeats (stale rows included, and
     left out here), `facts` is `site_facts` of its context.
     """
     main = measurements[measurements["phase"] == "main"]

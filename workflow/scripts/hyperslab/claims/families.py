@@ -1,7 +1,7 @@
 """Weighted sums of log values over layouts, cases and sites, with intervals from rounds.
 
 All layouts of one site, case, state and quantity form a family: log value = layout + round + residual
-(hyperslab.results.blocks). In a sum whose weights cancel within a family, what moves a whole round cancels
+(`results.block_model`). In a sum whose weights cancel within a family, what moves a whole round cancels
 too, and the error is the pooled residual. Where they do not cancel (a time by itself, or one case against
 another) the family's average has an error of its own, which only the rounds can tell, two degrees of freedom
 with three of them; families are taken as independent, which is on the safe side where a round slows all of
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hyperslab.results.blocks import MIN_ROUNDS, ROUNDING, BlockFit, Floats, fit_blocks, weighted_factor
+from hyperslab.results.block_model import MIN_ROUNDS, ROUNDING, BlockFit, Floats, fit_blocks, weighted_factor
 
 # Below this part of the largest weight a sum of weights is rounding, not a level.
 CANCELS = 1e-9

@@ -11,7 +11,7 @@ from typing import Any
 from hyperslab.claims.families import Interval
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
 from hyperslab.claims.marks import full_marks, matched_marks
-from hyperslab.studies.claim_schema import Bound
+from hyperslab.studies.claims.schema import Bound
 
 LARGEST_LOG = math.log(1.7e308)
 # What a logarithm and back does to a number.

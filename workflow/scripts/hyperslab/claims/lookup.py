@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.claims.families import Family, Interval, combine, spread_over_rounds
-from hyperslab.claims.quantities import QUANTITIES, Quantity
 from hyperslab.results.scoring import site_state
+from hyperslab.studies.claims.quantities import QUANTITIES, Quantity
 
 # (weight, case, layout, state, quantity), on side "a" or "b" of a comparison.
 Term = Sequence[Any]

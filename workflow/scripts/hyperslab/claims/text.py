@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from hyperslab import text as fmt
 from hyperslab.claims.kinds import Estimate
-from hyperslab.report import format as fmt
-from hyperslab.studies.claim_schema import BOUNDS, Bound
+from hyperslab.studies.claims.schema import BOUNDS, Bound
 
 NEVER = "never here"
 INFINITE = "infinite"

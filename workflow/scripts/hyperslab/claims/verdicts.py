@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from hyperslab.claims.kinds import Estimate
-from hyperslab.studies.claim_schema import Bound
+from hyperslab.studies.claims.schema import Bound
 
 Verdict = Literal["holds", "fails", "cannot tell", "cannot be tested"]
 # How a reader sees them; the first that a comparison of a claim has decides for the claim.

@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from hyperslab.figures.scales import tick, unit_for
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import seconds, significant
 from hyperslab.results.tables import STATES
+from hyperslab.text import seconds, significant
 
 
 def table_of(medians: pd.Series, grid: Mapping[str, Any]) -> pd.DataFrame:

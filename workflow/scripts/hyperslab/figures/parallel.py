@@ -14,7 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.studies.teams import API_NAMES
+from hyperslab.studies.worker_cases import API_NAMES
 
 OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
               "warm": "read, warm"}  # fmt: skip

@@ -14,7 +14,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readabl
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import megabytes, seconds
+from hyperslab.text import megabytes, seconds
 
 COLUMNS = ["total_s", "write_s", "file_bytes"]
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend_of, sheet_height, stack
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import significant
+from hyperslab.text import significant
 
 COLUMNS = ["ratio_raw", "ratio_padded", "error_max"]
 

@@ -10,8 +10,8 @@ from hyperslab.figures.bars import Part, beside, layout_rows, readable_limit, ro
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import count, megabytes, seconds
 from hyperslab.results.tables import STATES
+from hyperslab.text import count, megabytes, seconds
 
 # The core driver reads the whole file when it is opened, so the time of opening stands beside.
 COUNTS = ["requested_reads", "requested_bytes", "requested_writes", "written_bytes", "open_s"]

@@ -18,8 +18,8 @@ from hyperslab.figures.bars import layout_rows, part_groups, row_height
 from hyperslab.figures.scales import tick
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import listing, megabytes
 from hyperslab.results.scoring import Criterion, criterion_values, read_criteria
+from hyperslab.text import listing, megabytes
 
 STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_access_s": "first access"}
 

@@ -14,7 +14,7 @@ from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import megabytes, significant
+from hyperslab.text import megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
 COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}

@@ -16,10 +16,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.meta import in_order
 from hyperslab.results.scaling import speedups
 from hyperslab.results.tables import STATES
-from hyperslab.studies.teams import families
+from hyperslab.studies.summary import in_order
+from hyperslab.studies.worker_cases import families
 
 DASHES: dict[str, Any] = {"processes": "-", "ranks": (0, (4, 2))}
 WORDS = {"processes": "processes", "ranks": "MPI ranks"}

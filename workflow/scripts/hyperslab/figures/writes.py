@@ -12,7 +12,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readabl
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.report.format import megabytes, seconds
+from hyperslab.text import megabytes, seconds
 
 SPLIT = {
     "create and write": ["create_s", "write_s"],

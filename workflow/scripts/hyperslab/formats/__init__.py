@@ -1,4 +1,7 @@
-"""The seam of storage formats: a format is one module here and one line in FORMATS."""
+"""The seam of storage formats, library side: a format is a module here and one line in MODULES.
+
+What a study may say of it, and all that needs no library, is in hyperslab.layouts.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from hyperslab.selections import Box
-    from hyperslab.values import Values
+    from hyperslab.data.selections import Box
+    from hyperslab.data.values import Values
 
-# Names in a study, each a module here; imported when used, so that planning needs none of them.
-FORMATS = ("hdf5",)
+# name in a study -> module with FORMAT; imported when used
+MODULES = {"hdf5": "hyperslab.formats.hdf5.array"}
 
 
 class Unavailable(Exception):
@@ -69,8 +72,5 @@ class Format(Protocol):
 
 def load(name: str) -> Format:
     """The format registered under `name`; raises KeyError for an unknown one."""
-    if name not in FORMATS:
-        raise KeyError(name)
-    module = importlib.import_module(f"hyperslab.formats.{name}")
-    format_: Format = module.FORMAT
+    format_: Format = importlib.import_module(MODULES[name]).FORMAT
     return format_

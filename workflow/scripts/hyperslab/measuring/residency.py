@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hyperslab.companions import companions
+from hyperslab.formats.hdf5.split_metadata import companions
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.sites.mounts import mount_of

@@ -6,8 +6,8 @@ import hashlib
 from functools import cached_property
 from typing import Any
 
+from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
-from hyperslab.sites import needs
 from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
 
 # More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
@@ -45,11 +45,11 @@ class CellJobs(Inventory):
 
     def environment(self, wildcards: Any) -> list[str]:
         """The environment of the release that a layout names, or nothing."""
-        return needs.environments([self.study(wildcards.study).layouts[wildcards.layout]])
+        return requirements.environments([self.study(wildcards.study).layouts[wildcards.layout]])
 
     def environments(self, study: str) -> list[str]:
         """Those of all releases that a study names: a batch's node may have no way to a package index."""
-        return needs.environments(self.study(study).layouts.values())
+        return requirements.environments(self.study(study).layouts.values())
 
     def has_ranks(self, study: str) -> bool:
         """Whether a study has cases of MPI ranks."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab import chunks as arithmetic
+from hyperslab.layouts import chunks as arithmetic
 from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
 from hyperslab.studies.study import LoadedStudy
 

@@ -8,15 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import specification
-from hyperslab.confirm import finalists
-from hyperslab.errors import ConfigurationError
 from hyperslab.planning.batches import Batch, split
+from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
-from hyperslab.planning.reach import node_count
+from hyperslab.planning.reachability import node_count
+from hyperslab.planning.site_checks import sites_of
 from hyperslab.records import read_record
-from hyperslab.sites.configuration import sites_of
+from hyperslab.studies import specification
+from hyperslab.validation.errors import ConfigurationError
 
 Cell = tuple[str, str, str]
 

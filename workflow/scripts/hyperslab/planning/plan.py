@@ -10,20 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab import companions, figures
-from hyperslab.claims.catalogue import TARGET
-from hyperslab.confirm import CONFIRMING, RUN_VARIABLE
-from hyperslab.errors import ConfigurationError
-from hyperslab.planning import aftermath, again, invocation, leniency, outlook
+from hyperslab.formats.hdf5 import split_metadata
+from hyperslab.planning import failures, invocation, progress, requirements, reruns, snakemake_patches
 from hyperslab.planning.batches import parse
 from hyperslab.planning.cell_jobs import CellJobs
-from hyperslab.planning.looks import Looks
+from hyperslab.planning.claims_page import TARGET
+from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE
 from hyperslab.planning.planned_study import PHASE, PlannedStudy
-from hyperslab.planning.reach import left_out
+from hyperslab.planning.reachability import left_out
+from hyperslab.planning.site_checks import check_reader, check_roots
+from hyperslab.planning.snakemake_patches import Looks
 from hyperslab.report import templates
 from hyperslab.rewriting import choice
-from hyperslab.sites import needs
-from hyperslab.sites.configuration import check_reader, check_roots, load_sites, prepare_root
+from hyperslab.sites.configuration import load_sites, prepare_root
+from hyperslab.studies import figures
+from hyperslab.validation.errors import ConfigurationError
 
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
@@ -39,7 +40,7 @@ class Plan(CellJobs):
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
         self.invocation = invocation.read(arguments)
-        self.interrupts = aftermath.Interrupts()
+        self.interrupts = failures.Interrupts()
         sites_file = self._sites_file(Path(directory), str(config.get("sites", DEFAULT_SITES)))
         batched = str(config.get("batched", ""))
         sites = load_sites(sites_file, batched)
@@ -92,10 +93,10 @@ class Plan(CellJobs):
         ]
         if not here or not self.invocation.main:
             return
-        beside = needs.metadata_sites(study, self.sites, self.sites_file)
+        beside = requirements.metadata_sites(study, self.sites, self.sites_file)
         check_roots(study, list(dict.fromkeys([*here, *beside])), self.sites, self.sites_file)
         if study.dataset.donor:
-            from hyperslab.donors import DonorError, check
+            from hyperslab.formats.donor_files import DonorError, check
 
             try:
                 check(study.dataset.model_dump(exclude_none=True))
@@ -115,40 +116,40 @@ class Plan(CellJobs):
         for slot, limit in self.slots.items():
             if slot not in workflow.global_resources:
                 workflow.register_resource(slot, limit)
-        again.force(workflow, self.forced())
+        reruns.force(workflow, self.forced())
         for line in self.outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
         self.sweep()
 
     def forced(self) -> set[str]:
         """Files that this run makes again (see again.py); the jobs that Snakemake starts force nothing."""
-        return again.forced(self, self.targeted) if self.invocation.main else set()
+        return reruns.forced(self, self.targeted) if self.invocation.main else set()
 
     def asked_again(self, study: PlannedStudy) -> Callable[[str], bool]:
         """Tells of a record whether --config remeasure= names it."""
-        return again.named(self._remeasure, study.name)
+        return reruns.named(self._remeasure, study.name)
 
     def batch_records(self) -> list[str]:
         """What the batch inside whose job this runs has to measure; nothing outside of one."""
-        return again.batch_records(self, self.default, self._batch) if self.batched else []
+        return reruns.batch_records(self, self.default, self._batch) if self.batched else []
 
     def sweep(self) -> None:
         """Clear away what a dead job of this batch left, also of cells that another has measured since."""
         if self.batched and self.invocation.main and not self.invocation.dry_run:
-            again.sweep(self, self.batch_records())
+            reruns.sweep(self, self.batch_records())
 
     def outlook(self) -> list[str]:
         """Lines about the sites of this run: what is to be measured, and which are left out and why."""
         if not self.invocation.main or self.batched:
             return []
-        return list(outlook.lines(self, self.targeted, self.invocation.dry_run))
+        return list(progress.lines(self, self.targeted, self.invocation.dry_run))
 
     def follow(self, workflow: Any) -> None:
         """Note interrupts, outlive file systems and other runs, and say how many records batches make."""
         if not self.invocation.main:
             return
-        leniency.tolerate([site["root"] for site in self.direct])
-        leniency.end_together()
+        snakemake_patches.tolerate([site["root"] for site in self.direct])
+        snakemake_patches.end_together()
         self.interrupts.watch(cluster=not self.invocation.local)
         if self.submitted:
             studies = [self.study(name) for name in self.targeted]
@@ -160,9 +161,9 @@ class Plan(CellJobs):
                 if site in sites
                 for record in self.records_of(study, site)
             ]
-            outlook.Progress(wanted).start()
+            progress.Progress(wanted).start()
             if self.invocation.executor == "slurm":
-                Looks(aftermath.executor(workflow), "results/*/batches/*/*.json").begin()
+                Looks(failures.executor(workflow), "results/*/batches/*/*.json").begin()
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
@@ -172,13 +173,13 @@ class Plan(CellJobs):
             self.sweep()
             return
         if self.invocation.executor == "slurm":
-            aftermath.cancel_jobs(aftermath.job_name(workflow), self.targeted)
+            failures.cancel_jobs(failures.job_name(workflow), self.targeted)
         for name in self.targeted:
-            again.sweep(self, again.missing_records(self, self.study(name)))
+            reruns.sweep(self, reruns.missing_records(self, self.study(name)))
         # The confirming rounds run inside another run, which makes the report; what makes of what is there
         # and fails would only fail again.
         if self.measuring and not self.interrupts.seen and CONFIRMING not in self.invocation.targets:
-            aftermath.partial_results(self._asked_for(), self.directory / "Snakefile", self._config)
+            failures.partial_results(self._asked_for(), self.directory / "Snakefile", self._config)
 
     def _asked_for(self) -> dict[str, str]:
         """What a run was asked for that is made of records, by study: the report or something before it."""
@@ -275,7 +276,7 @@ class Plan(CellJobs):
             "executing": self.invocation.executing,
         }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
-        exported[companions.VARIABLE] = json.dumps(needs.roots_by_file_system(self.sites))
+        exported[split_metadata.VARIABLE] = json.dumps(requirements.roots_by_file_system(self.sites))
         path = "" if deployed else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
         exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
         # Snakemake fills in what stands in braces.

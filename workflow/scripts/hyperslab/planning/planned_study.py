@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab import figures, specification
-from hyperslab.claims.resolve import resolve_claims
-from hyperslab.donor_paths import located
-from hyperslab.filters import lossy
-from hyperslab.report.meta import study_meta
+from hyperslab.data.donor_paths import located
+from hyperslab.layouts.hdf5_filters import lossy
+from hyperslab.studies import figures, specification
+from hyperslab.studies.claims.resolve import resolve_claims
 from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.studies.summary import study_meta
 
 # Why a layout is not recommended, however fast it is: not for someone who did not ask for other values, ...
 LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"

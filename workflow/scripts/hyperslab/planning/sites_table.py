@@ -9,9 +9,9 @@ from typing import Any
 
 from hyperslab.measuring import limits, machine
 from hyperslab.planning.invocation import Invocation
-from hyperslab.planning.reach import left_out
+from hyperslab.planning.reachability import left_out
 from hyperslab.sites import mounts, striping
-from hyperslab.sites.words import ABSENT, gigabytes, size, striping_text, throttle_text
+from hyperslab.text import ABSENT, gigabytes, size, striping_text, throttle_text
 
 Site = Mapping[str, Any]
 Facts = Mapping[str, Any]

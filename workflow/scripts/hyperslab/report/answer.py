@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.fastest import fastest_table, reads
-from hyperslab.report.meta import Meta
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import against, compared, overall, speed_cell, speed_phase, speed_table
 from hyperslab.results.tables import filters_text
+from hyperslab.studies.summary import Meta
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
 NOTHING = "nothing was measured here that is valid today"

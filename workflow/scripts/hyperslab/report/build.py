@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hyperslab.claims.page import Place
-from hyperslab.claims.page import rows as claim_rows
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.answer import overview, site_answer
 from hyperslab.report.checks import checks
+from hyperslab.report.claims import Place
+from hyperslab.report.claims import rows as claim_rows
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, FigureFile, Inputs, gather
 from hyperslab.report.fastest import reads
-from hyperslab.report.knobs import objects_table, published_table, requests_table
-from hyperslab.report.meta import case_title
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.scores import matched_facts, score_table
-from hyperslab.report.teams import parallel_table, speedup_table
+from hyperslab.report.settings import objects_table, published_table, requests_table
+from hyperslab.report.workers import parallel_table, speedup_table
+from hyperslab.studies.summary import case_title
 
 PER_CASE = ("session", "ramp", "grid")
 BLOCKS = {

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different
 from hyperslab.report.throttled import throttled
-from hyperslab.results.blocks import MIN_ROUNDS
+from hyperslab.results.block_model import MIN_ROUNDS
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01

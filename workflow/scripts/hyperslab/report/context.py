@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data
-from hyperslab.report.knobs import settings_table
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.sites.words import size, striping_text
+from hyperslab.report.settings import settings_table
+from hyperslab.text import size, striping_text
 
 Show = Callable[[Any], str]
 

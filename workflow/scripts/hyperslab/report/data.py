@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.report.meta import Meta
 from hyperslab.results.statistics import KEYS, summarise
 from hyperslab.results.tables import COLUMNS, filters_text
+from hyperslab.studies.summary import Meta
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
 PlannedCell = tuple[str, str, str, str]

@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import Data
-from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.numbers import pooled
 from hyperslab.results.tables import STATES
-from hyperslab.studies.teams import API_NAMES
+from hyperslab.studies.summary import case_title, in_order
+from hyperslab.studies.worker_cases import API_NAMES
 
 NOTE = (
     "The fastest in each state, with its pooled median and its own 95 % interval, and the slowest. The "

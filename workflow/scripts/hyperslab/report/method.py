@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 from hyperslab.report.model import Fact, Table, table
-from hyperslab.results.blocks import MIN_ROUNDS
+from hyperslab.results.block_model import MIN_ROUNDS
 from hyperslab.results.tables import COLUMNS
 
 # Paragraphs "term: what it means".

@@ -122,7 +122,7 @@ class Page:
     context: Sequence[Table]
     method: Sequence[Fact]
     columns: Sequence[Table] = field(default=())
-    # hyperslab.claims.page.Row
+    # hyperslab.report.claims.Row
     claims: Sequence[Any] = field(default=())
 
 

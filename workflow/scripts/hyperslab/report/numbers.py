@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, cold_state, medians
-from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.recommend import pareto
 from hyperslab.results.statistics import by_mean
+from hyperslab.studies.summary import case_title, in_order
 
 WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
 SIZE_PAIRS = (("chunks", "chunks_predicted"), ("padding_bytes", "padding_predicted_bytes"),

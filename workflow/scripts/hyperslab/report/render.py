@@ -6,8 +6,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from hyperslab.claims.page import ClaimsPage
 from hyperslab.report import templates
+from hyperslab.report.claims import ClaimsPage
 from hyperslab.report.model import Page
 
 

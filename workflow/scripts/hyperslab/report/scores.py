@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import Data
-from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Fact, Table, table
 from hyperslab.results.scoring import Criterion, criterion_values, read_criteria
+from hyperslab.studies.summary import case_title, in_order
 
 STATISTICS = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "min",
               "first_access_s": "first access", "file_bytes": "file size"}  # fmt: skip

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hyperslab.report import format as fmt
+from hyperslab import text as fmt
 from hyperslab.report.data import Data
-from hyperslab.report.meta import case_title, in_order
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.results.blocks import contrasts, fit_blocks
+from hyperslab.results.block_model import contrasts, fit_blocks
 from hyperslab.results.recommend import round_objectives
 from hyperslab.results.statistics import compare
 from hyperslab.results.tables import STATES
+from hyperslab.studies.summary import case_title, in_order
 
 
 def speed_phase(data: Data, site: str, pick: str) -> str:

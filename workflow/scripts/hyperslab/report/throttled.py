@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from hyperslab import text as fmt
 from hyperslab.measuring.throttling import BURST_SECONDS, ENOUGH_SECONDS
-from hyperslab.report import format as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Check, Table, table
 from hyperslab.results.statistics import THROTTLED_STATES
-from hyperslab.sites.words import throttle_text
+from hyperslab.text import throttle_text
 
 NAME = "Throttled sites"
 RESULT = ["site", "layout", "case", "state", "phase"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab import specification
 from hyperslab.records import read_record, write_record
 from hyperslab.results.tables import read_table
+from hyperslab.studies import specification
 
 # A repeat's own keys that a seed gives again, so that a pack need not carry them.
 RECOVERED = ("origin",)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.results.blocks import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
+from hyperslab.results.block_model import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
 from hyperslab.results.scoring import plain, site_state
 from hyperslab.results.statistics import log_medians
 

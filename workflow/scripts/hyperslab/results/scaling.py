@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hyperslab.results.blocks import contrasts, fit_blocks
+from hyperslab.results.block_model import contrasts, fit_blocks
 
 
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from hyperslab.measuring.throttling import BURST_SECONDS
-from hyperslab.results.blocks import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
+from hyperslab.results.block_model import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
 
 KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
 FAMILY = ["site", "case", "kind", "phase", "state"]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab import filters as filter_kinds
-from hyperslab import specification
-from hyperslab.chunks import padding_bytes
+from hyperslab.layouts import hdf5_filters as filter_kinds
+from hyperslab.layouts.chunks import padding_bytes
 from hyperslab.records import read_record
+from hyperslab.studies import specification
 
 # state -> its words; tables and figures show states in this order.
 STATES = {

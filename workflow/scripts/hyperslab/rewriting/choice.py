@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab import specification
-from hyperslab.donor_paths import NotThere, located
-from hyperslab.errors import ConfigurationError
-from hyperslab.filters import FILTERS
+from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.rewriting import RewriteError
+from hyperslab.studies import specification
 from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 RECOMMENDED = "recommended"
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5a, h5d, h5s, h5t
 
+from hyperslab.data.selections import Box
 from hyperslab.rewriting import calls
 from hyperslab.rewriting.memory import (
     Form,
@@ -20,7 +21,6 @@ from hyperslab.rewriting.memory import (
     owns_memory,
     translate,
 )
-from hyperslab.selections import Box
 
 Bytes = npt.NDArray[Any]
 # Elements of variable length are of unknown size: so many are in memory at once.

@@ -10,7 +10,7 @@ from typing import Any
 
 from h5py import h5d, h5f, h5g, h5o, h5p
 
-from hyperslab.formats.settings import KNOBS, LIBVER, Lists
+from hyperslab.formats.hdf5.settings import KNOBS, LIBVER, Lists
 from hyperslab.rewriting import RewriteError, target
 from hyperslab.rewriting.survey import Node, shown, survey
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hyperslab.chunks import chunks_per_axis
-from hyperslab.selections import Box
+from hyperslab.data.selections import Box
+from hyperslab.layouts.chunks import chunks_per_axis
 
 # HDF5 keeps some hundred bytes for every chunk that one call touches.
 MOST_CHUNKS = 32768

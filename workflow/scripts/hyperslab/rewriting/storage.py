@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5s, h5t
 
-from hyperslab.chunks import chunks_per_axis
+from hyperslab.data.selections import Box
+from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.rewriting import calls
 from hyperslab.rewriting.memory import Form, References, form_of, owns_memory, same
-from hyperslab.selections import Box
 
 # A map of the chunks that exist takes a byte a chunk.
 MOST_MAPPED = 2**26

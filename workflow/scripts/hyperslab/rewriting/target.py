@@ -8,15 +8,16 @@ from typing import Any
 
 from h5py import h5d, h5g, h5p, h5s, h5z
 
-from hyperslab.chunks import automatic_chunk
-from hyperslab.filters import NUMBERS, refusal
-from hyperslab.formats import Unavailable, filters
-from hyperslab.formats.settings import KNOBS, Lists
+from hyperslab.data.selections import Box
+from hyperslab.formats import Unavailable
+from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.settings import KNOBS, Lists
+from hyperslab.layouts.hdf5_filters import NUMBERS, refusal
+from hyperslab.layouts.hdf5_index import automatic_chunk
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain, read_plain, write_plain
 from hyperslab.rewriting.pieces import Pieces, plan
 from hyperslab.rewriting.storage import StoredChunks, chunk_of
-from hyperslab.selections import Box
 
 # A chunk of this many bytes or more is beyond HDF5 (file format, "Chunk Size": 32 bits).
 CHUNK_LIMIT = 2**32
@@ -115,10 +116,10 @@ def create(
         creation.set_chunk(tuple(chunk))
         creation.set_alloc_time(h5d.ALLOC_TIME_INCR)
         try:
-            filters.prepare(layout["filters"])
+            filter_setters.prepare(layout["filters"])
         except Unavailable as error:
             raise RewriteError(str(error)) from None
-        filters.apply(creation, layout["filters"])
+        filter_setters.apply(creation, layout["filters"])
     mine = Lists(lists.file_creation, lists.file_access, creation, lists.access, lists.transfer)
     for setting in ("alloc_time", "fill_time"):
         if setting in layout["settings"]:

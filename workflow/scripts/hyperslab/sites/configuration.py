@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import fnmatch
 import getpass
 import os
 import re
 import shlex
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hyperslab import chunks as arithmetic
-from hyperslab.errors import ConfigurationError, read_yaml, validate
-from hyperslab.filters import largest_chunk_bytes
 from hyperslab.sites import roots, striping
-from hyperslab.sites.needs import room_bytes
-from hyperslab.studies.schema import Count, Name, Strict, Whole
-from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
+from hyperslab.validation.models import Count, Name, Strict, Whole
 
-# Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
-RESERVE_BYTES = 64 * 2**20
 # Three Snakemakes (the job's step, the batch and its cells) of 170 MB each, and a small cell.
 LEAST_MEMORY_MB = 900
 # Options of sbatch that have a key of their own; Snakemake's plugin refuses them elsewhere.
@@ -174,85 +166,6 @@ def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
         return str(Path(expanded).expanduser().absolute())
     except RuntimeError:
         raise ConfigurationError(file, path, f"{root}: there is no such user") from None
-
-
-def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequence[str] = ()) -> list[str]:
-    """Names of the sites that a study wants; raises ConfigurationError for one that is not described.
-
-    Those of `elsewhere` need no description: their results were measured on other machines.
-    """
-    known = [*sites, *elsewhere]
-    wanted = known if study.study.sites == "all" else list(study.study.sites)
-    for name in wanted:
-        if name not in known:
-            raise ConfigurationError(study.file, "sites", f"no site {name!r}; {file} has {', '.join(sites)}")
-        if wanted.count(name) > 1:
-            raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")
-    for case, resolved in study.cases.items():
-        for pattern in resolved["sites"]:
-            if not fnmatch.filter(known, pattern):
-                where = f"cases.{case}.sites"
-                raise ConfigurationError(
-                    study.file, where, f"{pattern!r} matches no site; {file} has {', '.join(sites)}"
-                )
-    return wanted
-
-
-def largest_file_bytes(study: LoadedStudy) -> int:
-    """An upper bound of the largest test file: whole chunks that no filter shrinks, their index, a little."""
-    largest, itemsize = 0, study.dataset.itemsize
-    for layout in study.layouts.values():
-        size = study.dataset.nbytes
-        if layout["chunks"]:
-            shape = study.dataset.shape
-            chunks = arithmetic.chunk_count(shape, layout["chunks"])
-            size = chunks * largest_chunk_bytes(layout["filters"], layout["chunks"], itemsize)
-            size += arithmetic.btree_nodes(chunks) * arithmetic.btree_node_bytes(len(shape))
-        largest = max(largest, size + room_bytes(study, layout))
-    return largest + 2**16
-
-
-def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
-    """ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
-    needed = largest_file_bytes(study) + RESERVE_BYTES
-    for name in names:
-        site = sites[name]
-        root = Path(site["root"])
-        path = f"file_systems.{site['file_system']}"
-        existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
-        if not _writable(existing):
-            raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
-        free = os.statvfs(existing).f_bavail * os.statvfs(existing).f_frsize
-        free = min(free, site["cap_bytes"] or free)
-        if free < needed:
-            raise ConfigurationError(
-                file,
-                f"{path}.root",
-                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one "
-                "test file",
-            )
-
-
-def _writable(directory: Path) -> bool:
-    # Permissions tell a superuser nothing; a nameless file leaves no trace.
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return True
-    except OSError:
-        return False
-
-
-def check_reader(study: LoadedStudy, names: list[str], sites: Expansion) -> None:
-    """ConfigurationError where a study wants another node to read than wrote, and a site cannot do that."""
-    if study.study.reader == "any":
-        return
-    for name in names:
-        if sites[name]["executor"] == "local" or sites[name]["node_local"]:
-            raise ConfigurationError(
-                study.file,
-                "reader",
-                f"other-node needs a file system that nodes share, which {name!r} has not",
-            )
 
 
 def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int]) -> None:

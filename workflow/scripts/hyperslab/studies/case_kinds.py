@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hyperslab.filters import lossy
+from hyperslab.layouts.hdf5_filters import lossy
 from hyperslab.studies.schema import ITEMSIZE, Case, Dataset, Stride
 
 # A message of an object header is below 64 KiB (H5O_MESG_MAX_SIZE), and 4 bytes of it describe the layout.

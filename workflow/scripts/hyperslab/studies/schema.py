@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hyperslab.formats import FORMATS
-from hyperslab.releases import RELEASES
-from hyperslab.studies.claim_schema import Claim
-from hyperslab.studies.filter_schema import Filter
-from hyperslab.studies.knobs import Settings as Settings
-from hyperslab.studies.strict import Count as Count
-from hyperslab.studies.strict import Name as Name
-from hyperslab.studies.strict import Strict as Strict
-from hyperslab.studies.strict import Whole as Whole
-from hyperslab.studies.team_schema import TEAM_KINDS, Counts, Parallel
+from hyperslab.layouts import FORMATS
+from hyperslab.layouts.hdf5_releases import RELEASES
+from hyperslab.layouts.hdf5_schema import Filter
+from hyperslab.layouts.hdf5_schema import Settings as Settings
+from hyperslab.studies.claims.schema import Claim
+from hyperslab.studies.worker_schema import TEAM_KINDS, Counts, Parallel
+from hyperslab.validation.models import Count as Count
+from hyperslab.validation.models import Name as Name
+from hyperslab.validation.models import Strict as Strict
+from hyperslab.validation.models import Whole as Whole
 
 DType = Literal[
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab import chunks as arithmetic
-from hyperslab.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
-from hyperslab.filters import refusal
-from hyperslab.releases import RELEASES
+from hyperslab.layouts import hdf5_index
+from hyperslab.layouts.hdf5_filters import refusal
+from hyperslab.layouts.hdf5_releases import RELEASES
 from hyperslab.studies.case_kinds import RESOLVERS, CaseMistake, check_layout
 from hyperslab.studies.schema import Case, Layout, Settings, Study
-from hyperslab.studies.teams import variants
+from hyperslab.studies.worker_cases import variants
+from hyperslab.validation.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
 
 REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
 
@@ -130,7 +130,7 @@ class LoadedStudy:
         chunks = layout.chunks
         resolved: list[int] | None = None
         if chunks == "auto":
-            on_disk = arithmetic.automatic_chunk([shape[axes.index(a)] for a in order], dataset.itemsize)
+            on_disk = hdf5_index.automatic_chunk([shape[axes.index(a)] for a in order], dataset.itemsize)
             resolved = [on_disk[order.index(a)] for a in axes]
         elif chunks is not None:
             if len(chunks) != len(shape):

@@ -1,0 +1,60 @@
+"""What a case is given, and what it yields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperslab.data.values import Values
+from hyperslab.formats import Format
+from hyperslab.layouts.hdf5_filters import promised_error, text
+from hyperslab.measuring.deviation import Deviation
+from hyperslab.measuring.throttling import Limiter
+
+
+class VerificationError(Exception):
+    """Data read differ from the truth; the cell fails and none of its numbers is kept."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a case needs: the cell's specification, the open format, the test file and what it must hold.
+
+    `limiter` is what holds this process's I/O back (throttling.py); by default nothing does.
+    """
+
+    specification: dict[str, Any]
+    format: Format
+    path: str
+    values: Values
+    memory_resident: bool
+    # What starts MPI ranks, such as "mpirun -n 4", and the prepared donor, which they open themselves.
+    launcher: str | None = None
+    donor: str | None = None
+    limiter: Limiter = field(default_factory=Limiter)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case yields: one row a repeat, the file's report, and why which states could not be had.
+
+    Where other processes did the work, their summed memory in bytes, and their versions.
+    """
+
+    repeats: list[dict[str, Any]]
+    report: dict[str, Any]
+    skipped: dict[str, str]
+    workers_memory_bytes: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def error_columns(context: Context, deviation: Deviation) -> dict[str, float]:
+    """The measured error of a lossy layout; raises VerificationError where it breaks a filter's promise."""
+    filters = context.specification["layout"]["filters"]
+    promised = promised_error(filters)
+    if deviation.exceeds(promised):
+        raise VerificationError(
+            f"{context.path}: an error of {deviation.largest:g} is more than {', '.join(map(text, filters))} "
+            f"promises, {promised:g}"
+        )
+    return deviation.columns()

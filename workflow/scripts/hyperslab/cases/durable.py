@@ -1,0 +1,123 @@
+"""Durable writes: the pieces of an array, the columns of a write, and the plain write beside it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+import numpy as np
+
+from hyperslab.cases.context import Context
+from hyperslab.data.selections import Box
+from hyperslab.formats.hdf5.split_metadata import companions, remove_companions
+from hyperslab.measuring import pagecache
+
+# As many times of single calls, at most, are kept in a record.
+EACH_CALL = 256
+
+
+class Closable(Protocol):
+    """An open file of whatever kind."""
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def boxes_of(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Iterator[Box]:
+    """Boxes of `extent`, cut at the edge, that cover `shape` in row-major order; `first` shifts axis 0."""
+    steps = [range(0, size, width) for size, width in zip(shape, extent, strict=True)]
+    for start in itertools.product(*steps):
+        width = (min(s + e, n) - s for s, e, n in zip(start, extent, shape, strict=True))
+        yield Box((start[0] + first, *start[1:]), tuple(width))
+
+
+def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
+    """The array in pieces of whole blocks along the first axis, so that memory holds one piece."""
+    yield from boxes_of(shape, [extent[0], *shape[1:]])
+
+
+def timed_end(opened: Closable, path: str) -> dict[str, int]:
+    """Flush, close and fsync a file and what belongs to it: nanoseconds of each."""
+    before = perf_counter_ns()
+    opened.flush()
+    flushed = perf_counter_ns()
+    opened.close()
+    closed = perf_counter_ns()
+    for name in [Path(path), *companions(path)]:
+        fsync(name)
+    synced = perf_counter_ns()
+    return {"flush": flushed - before, "close": closed - flushed, "fsync": synced - closed}
+
+
+def span_columns(created: int, calls: Sequence[int], ended: dict[str, int]) -> dict[str, Any]:
+    """Columns of a durable write from nanoseconds: each phase in seconds, their sum, and the single calls."""
+    spans = {"create": created, "write": sum(calls), **ended}
+    seconds = {f"{name}_s": nanoseconds / 1e9 for name, nanoseconds in spans.items()}
+    return {"time_s": sum(spans.values()) / 1e9, **seconds, **call_columns(calls)}
+
+
+def call_columns(calls: Sequence[int]) -> dict[str, Any]:
+    """Mean, median and longest time of the calls (nanoseconds each), and each of them where they are few."""
+    # The clock tells whole nanoseconds, and so do all columns of seconds.
+    columns: dict[str, Any] = {
+        "calls": len(calls),
+        "call_mean_s": round(float(np.mean(calls))) / 1e9,
+        "call_median_s": round(float(np.median(calls))) / 1e9,
+        "call_max_s": max(calls) / 1e9,
+    }
+    return {**columns, "each_call_s": [one / 1e9 for one in calls]} if len(calls) <= EACH_CALL else columns
+
+
+def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
+    starts = [b - s for b, s in zip(box.origin, slab.origin, strict=True)]
+    return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
+
+
+def fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def timed_reference(context: Context, extent: Sequence[int]) -> float:
+    """Seconds of a plain write and fsync of the same bytes, in the same pieces, in the same directory."""
+    descriptor = os.open(context.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    elapsed = 0
+    try:
+        for slab in _slabs(context.specification["dataset"]["shape"], extent):
+            block = np.ascontiguousarray(context.values.block(slab.origin, slab.extent))
+            view = block.data.cast("B")
+            begin = perf_counter_ns()
+            while view:
+                view = view[os.write(descriptor, view) :]
+            elapsed += perf_counter_ns() - begin
+        begin = perf_counter_ns()
+        os.fsync(descriptor)
+        elapsed += perf_counter_ns() - begin
+    finally:
+        os.close(descriptor)
+    return elapsed / 1e9
+
+
+def remove(path: str) -> None:
+    """Remove a file and let its file system finish with it."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    remove_companions(path)
+    pagecache.sync_file_system(os.path.dirname(path))
+
+
+def reference_first(repeat: int, repeats: int) -> bool:
+    """Whether the plain write goes before the timed one: in turn, since who comes second finds memory warm.
+
+    Before the last one it does, so that the file read back is the last one written.
+    """
+    return (repeats - repeat) % 2 == 1

@@ -1,0 +1,53 @@
+"""The program of MPI ranks: every rank runs it, rank 0 prints what was found. Started by launch.py."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hyperslab import formats
+from hyperslab.cases.context import Context
+from hyperslab.cases.mpi.communicator import Ranks, give_up
+from hyperslab.cases.mpi.launch import MARK
+from hyperslab.data.values import open_values
+from hyperslab.measuring.workers import end_with_parent
+
+# kind of case -> module with run(ranks, context)
+PROGRAMS = {"reduce": "hyperslab.cases.reduce.ranks", "parallel": "hyperslab.cases.parallel.ranks"}
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
+    parser.add_argument("--file", required=True, help="the test file")
+    parser.add_argument("--donor", help="prepared donor (.npy) that fills the array, if any")
+    parser.add_argument("--memory-resident", action="store_true", help="the file system lies in memory")
+    options = parser.parse_args()
+    # A launcher that is killed leaves nothing behind.
+    end_with_parent(os.getppid())
+    try:
+        spec = json.loads(options.specification)
+        ranks = Ranks(spec["case"]["workers"])
+        context = Context(
+            spec,
+            formats.load(spec["layout"]["format"]),
+            options.file,
+            open_values(spec["dataset"], options.donor),
+            options.memory_resident,
+        )
+        run: Callable[[Ranks, Context], dict[str, Any]]
+        run = importlib.import_module(PROGRAMS[spec["case"]["kind"]]).run
+        result = run(ranks, context)
+    except BaseException as error:  # noqa: BLE001
+        give_up(error)
+    if ranks.rank == 0:
+        print(MARK + json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

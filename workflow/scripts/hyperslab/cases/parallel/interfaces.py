@@ -1,0 +1,314 @@
+"""Four ways in which ranks move the same bytes: parallel HDF5, MPI-IO, POSIX, one file a process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+from h5py import h5d, h5f, h5fd, h5p, h5s, h5t
+from mpi4py import MPI
+
+from hyperslab.cases.mpi.communicator import info_of, through_mpi_io
+from hyperslab.cases.parallel import io_mode
+from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.formats.hdf5 import filter_setters, settings
+
+Buffers = list[npt.NDArray[Any]]
+MODE = 0o644
+
+
+class Api(ABC):
+    """One rank's side of an open file. `create` and `open` and `close` are collective; data move by calls."""
+
+    # Whether every rank has a file of its own.
+    own_file = False
+
+    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: dict[str, Any], path: str) -> None:
+        self.comm, self.pattern, self.spec = comm, pattern, spec
+        self.asked: dict[str, Any] = spec["case"]["parallel"]
+        self.dtype = np.dtype(spec["dataset"]["dtype"])
+        self.path = f"{path}.part{pattern.rank}" if self.own_file else path
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the file with room for all datasets, and open it for writing."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open it for reading."""
+
+    @abstractmethod
+    def write(self, buffers: Buffers) -> None:
+        """Write this rank's share: one buffer a dataset."""
+
+    @abstractmethod
+    def read(self, buffers: Buffers) -> None:
+        """Read it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it."""
+
+    @abstractmethod
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        """What the file holds of a dataset, read back by this process alone: all, or this rank's share."""
+
+    def flush(self) -> None:  # noqa: B027
+        """Hand what a library buffers to the kernel; most buffer nothing."""
+
+    def in_force(self) -> dict[str, Any]:
+        """Settings as they are in force, read back after use; collective."""
+        return {"dataset_layout": "contiguous"}
+
+
+class Posix(Api):
+    """pwrite and pread on one file that all ranks have open."""
+
+    def create(self) -> None:
+        """Rank 0 makes the file, the others open it then."""
+        if self.pattern.rank == 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, MODE)
+        self.comm.Barrier()
+        if self.pattern.rank != 0:
+            self._descriptor = os.open(self.path, os.O_RDWR)
+
+    def open(self) -> None:
+        self._descriptor = os.open(self.path, os.O_RDONLY)
+
+    def _segments(self, number: int, call: int) -> list[tuple[int, int]]:
+        base = number * self.pattern.dataset_bytes
+        return [(base + offset, length) for offset, length in self.pattern.segments(call)]
+
+    def write(self, buffers: Buffers) -> None:
+        for number, call, view in self._pieces(buffers):
+            for offset, length in self._segments(number, call):
+                piece, view = view[:length], view[length:]
+                while piece:
+                    count = os.pwrite(self._descriptor, piece, offset)
+                    piece, offset = piece[count:], offset + count
+
+    def read(self, buffers: Buffers) -> None:
+        for number, call, view in self._pieces(buffers):
+            for offset, length in self._segments(number, call):
+                piece, view = view[:length], view[length:]
+                while piece:
+                    count = os.preadv(self._descriptor, [piece], offset)
+                    if count == 0:
+                        raise OSError(f"{self.path}: ends at {offset}")
+                    piece, offset = piece[count:], offset + count
+
+    def _pieces(self, buffers: Buffers) -> Any:
+        size = self.pattern.transfer
+        for number, buffer in enumerate(buffers):
+            view = buffer.data.cast("B")
+            for call in range(self.pattern.calls):
+                yield number, call, view[call * size : (call + 1) * size]
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        return _stored(self.path, number, self.pattern.dataset_bytes, self.dtype)
+
+
+class FilePerProcess(Posix):
+    """The same, each rank on a file of its own."""
+
+    own_file = True
+
+    def create(self) -> None:
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, MODE)
+
+    def _segments(self, number: int, call: int) -> list[tuple[int, int]]:
+        return [(number * self.pattern.bytes + call * self.pattern.transfer, self.pattern.transfer)]
+
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        return _stored(self.path, number, self.pattern.bytes, self.dtype)
+
+
+def _stored(path: str, number: int, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Dataset `number` of a file of datasets of `size` bytes."""
+    found: npt.NDArray[Any] = np.fromfile(path, dtype, size // dtype.itemsize, offset=number * size)
+    return found
+
+
+def every_nth_block(block: int, which: int, of: int) -> MPI.Datatype:
+    """A type of `block` bytes: block number `which` of as many, for the view of a file.
+
+    Made by the call with plain counts: mpi4py 4 takes the one with large counts, whose types the ROMIO of
+    MPICH 4.0 cannot take apart (pmodels/mpich issue 6121).
+    """
+    library = ctypes.CDLL(MPI.__file__)
+    handle = ctypes.c_int if MPI._sizeof(MPI.Datatype) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
+    byte = handle.from_address(MPI._addressof(MPI.BYTE))
+    own = MPI.Datatype()
+    around, mine, start = (ctypes.byref(ctypes.c_int(value)) for value in (of * block, block, which * block))
+    failed = library.MPI_Type_create_subarray(
+        1, around, mine, start, MPI.ORDER_C, byte, ctypes.c_void_p(MPI._addressof(own))
+    )
+    if failed:
+        raise OSError(f"MPI_Type_create_subarray failed with {failed}")
+    return own.Commit()
+
+
+class MpiIo(Api):
+    """MPI_File_write_at and read_at, or their collective forms, through a file view of the rank's blocks."""
+
+    def create(self) -> None:
+        self._open(MPI.MODE_CREATE | MPI.MODE_RDWR)
+
+    def open(self) -> None:
+        self._open(MPI.MODE_RDONLY)
+
+    def _open(self, mode: int) -> None:
+        self._file = MPI.File.Open(self.comm, self.path, io_mode, info_of(self.asked["hints"]))
+        own = every_nth_block(self.pattern.block, self.pattern.rank, self.pattern.ranks)
+        # Datasets follow each other, and each holds whole rounds of blocks, so one view serves all of them.
+        self._file.Set_view(0, MPI.BYTE, own, info=info_of(self.asked["hints"]))
+        own.Free()
+
+    def write(self, buffers: Buffers) -> None:
+        self._move(self._file.Write_at_all if self.asked["collective"] else self._file.Write_at, buffers)
+
+    def read(self, buffers: Buffers) -> None:
+        self._move(self._file.Read_at_all if self.asked["collective"] else self._file.Read_at, buffers)
+
+    def _move(self, move: Any, buffers: Buffers) -> None:
+        size = self.pattern.transfer
+        for number, buffer in enumerate(buffers):
+            view, first = buffer.view(np.uint8), number * self.pattern.bytes
+            for start in range(0, self.pattern.bytes, size):
+                move(first + start, [view[start : start + size], MPI.BYTE])
+
+    def close(self) -> None:
+        self._file.Close()
+
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        return _stored(self.path, number, self.pattern.dataset_bytes, self.dtype)
+
+    def in_force(self) -> dict[str, Any]:
+        return {
+            "dataset_layout": "contiguous",
+            "hints": hints_in_force(self.comm, self.path, self.asked["hints"]),
+        }
+
+
+def hints_in_force(comm: MPI.Comm, path: str, hints: dict[str, str]) -> dict[str, str]:
+    """What MPI-IO says of the hints in force for a file that is opened with `hints`; collective."""
+    file = MPI.File.Open(comm, path, MPI.MODE_RDONLY, info_of(hints))
+    found = dict(file.Get_info().items())
+    file.Close()
+    return found
+
+
+class Hdf5(Api):
+    """Parallel HDF5: one dataset of one axis for each, H5Dwrite and H5Dread by hyperslabs."""
+
+    def create(self) -> None:
+        layout, elements = self.spec["layout"], self.pattern.dataset_bytes // self.dtype.itemsize
+        lists = self._lists()
+        self._file = h5f.create(
+            os.fsencode(self.path), h5f.ACC_TRUNC, fcpl=lists.file_creation, fapl=lists.file_access
+        )
+        if layout["chunks"]:
+            lists.creation.set_chunk((layout["chunks"][1],))
+            filter_setters.apply(lists.creation, layout["filters"])
+        space = h5s.create_simple((elements,))
+        kind = h5t.py_create(self.dtype)
+        self._datasets = [
+            h5d.create(self._file, f"data{number}".encode(), kind, space, lists.creation)
+            for number in range(self.pattern.datasets)
+        ]
+        self._spaces()
+
+    def open(self) -> None:
+        lists = self._lists()
+        self._file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY, fapl=lists.file_access)
+        self._datasets = [
+            h5d.open(self._file, f"data{number}".encode()) for number in range(self.pattern.datasets)
+        ]
+        self._spaces()
+
+    def _lists(self) -> settings.Lists:
+        lists = settings.property_lists(self.spec["layout"]["settings"], self.path)
+        through_mpi_io(self.comm, self.asked["hints"])(lists.file_access)
+        return lists
+
+    def _spaces(self) -> None:
+        """Selections of every call and the transfer properties, made once."""
+        itemsize = self.dtype.itemsize
+        self._memory = h5s.create_simple((self.pattern.transfer // itemsize,))
+        self._selections = []
+        for call in range(self.pattern.calls):
+            start, stride, count, block = self.pattern.hyperslab(call)
+            space = h5s.create_simple((self.pattern.dataset_bytes // itemsize,))
+            space.select_hyperslab(
+                (start // itemsize,), (count,), (stride // itemsize,), (block // itemsize,)
+            )
+            self._selections.append(space)
+        self._transfer = h5p.create(h5p.DATASET_XFER)
+        self._transfer.set_dxpl_mpio(
+            h5fd.MPIO_COLLECTIVE if self.asked["collective"] else h5fd.MPIO_INDEPENDENT
+        )
+
+    def write(self, buffers: Buffers) -> None:
+        for dataset, buffer in zip(self._datasets, buffers, strict=True):
+            for space, piece in self._pieces(buffer):
+                dataset.write(self._memory, space, piece, dxpl=self._transfer)
+
+    def read(self, buffers: Buffers) -> None:
+        for dataset, buffer in zip(self._datasets, buffers, strict=True):
+            for space, piece in self._pieces(buffer):
+                dataset.read(self._memory, space, piece, dxpl=self._transfer)
+
+    def _pieces(self, buffer: npt.NDArray[Any]) -> Any:
+        size = self.pattern.transfer // self.dtype.itemsize
+        for call, space in enumerate(self._selections):
+            yield space, buffer[call * size : (call + 1) * size]
+
+    def flush(self) -> None:
+        h5f.flush(self._file)
+
+    def close(self) -> None:
+        self._mode = io_mode.of(self._transfer)
+        for dataset in self._datasets:
+            dataset.close()
+        self._datasets = []
+        self._file.close()
+
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        with h5py.File(self.path, "r") as file:
+            found: npt.NDArray[Any] = file[f"data{number}"][...]
+            return found
+
+    def in_force(self) -> dict[str, Any]:
+        last_call = self._mode
+        self.open()
+        file, transfer = h5py.File(self._file), self._transfer
+        found = settings.effective(settings.in_file(file, file["data0"], transfer), self.path)
+        chunks = file["data0"].chunks
+        filters_there = filter_setters.describe(file["data0"].id.get_create_plist())
+        self.close()
+        return {
+            # What a release older than the workflow's does not tell is left out.
+            **{name: value for name, value in found.items() if not str(value).startswith("cannot be read")},
+            "driver": "mpio",
+            "dataset_layout": "chunked" if chunks else "contiguous",
+            "chunks": list(chunks) if chunks else None,
+            "filters": filters_there,
+            "hints": hints_in_force(self.comm, self.path, self.asked["hints"]),
+            "last_call": last_call,
+        }
+
+
+APIS: dict[str, type[Api]] = {
+    "hdf5": Hdf5,
+    "mpiio": MpiIo,
+    "posix": Posix,
+    "file-per-process": FilePerProcess,
+}

@@ -1,0 +1,242 @@
+"""Timed parallel writes and reads. Stopwatch: `_timed`, the slowest rank from a barrier to its own end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.durable import reference_first
+from hyperslab.cases.mpi.communicator import Caches, Ranks, report
+from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
+from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.measuring import pagecache
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import cold, still_cold, warm
+
+Row = dict[str, Any]
+PHASES = ("create", "write", "flush", "close", "fsync")
+WRITTEN = ("written_bytes", "requested_writes")
+READ = ("requested_bytes", "requested_reads", "device_bytes")
+
+
+class Cell:
+    """One rank's part of a cell; every method is collective."""
+
+    def __init__(self, ranks: Ranks, context: Context) -> None:
+        spec = context.specification
+        self._ranks, self._context = ranks, context
+        self._pattern = Pattern.of(spec["case"], ranks.rank)
+        self._api: Api = APIS[spec["case"]["parallel"]["api"]](ranks.comm, self._pattern, spec, context.path)
+        self._plain = f"{context.path}.part-plain"
+        self._counters = Counters()
+        self._buffers: Buffers = [self._mine(number) for number in range(self._pattern.datasets)]
+
+    def _whole(self, number: int) -> Any:
+        """The truth of a dataset."""
+        elements = self._pattern.dataset_bytes // self._context.values.dtype.itemsize
+        return self._context.values.block((number, 0), (1, elements)).reshape(-1)
+
+    def _mine(self, number: int) -> Any:
+        return self._pattern.mine(self._whole(number))
+
+    def _timed(self, operation: Callable[[], None]) -> float:
+        """Seconds of the slowest rank, each from the release of all."""
+        self._ranks.comm.Barrier()
+        started = perf_counter_ns()
+        operation()
+        stopped = perf_counter_ns()
+        return self._ranks.greatest((stopped - started) / 1e9)
+
+    def _fsync(self, path: str, mine: bool) -> None:
+        if not mine:
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def _remove(self, path: str, mine: bool) -> None:
+        """Remove a file and let its file system finish with it."""
+        if mine:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        self._ranks.comm.Barrier()
+        if self._ranks.first:
+            pagecache.sync_file_system(os.path.dirname(path))
+        self._ranks.comm.Barrier()
+
+    @property
+    def _keeper(self) -> bool:
+        """Whether this rank removes the file."""
+        return self._api.own_file or self._ranks.rank == 0
+
+    @property
+    def _syncer(self) -> bool:
+        """Whether this rank writes its node's dirty pages of the file."""
+        return self._api.own_file or self._ranks.first
+
+    # Writing
+
+    def _reference(self) -> float:
+        """Seconds in which all ranks write the same bytes plainly, each its own in one piece, and fsync."""
+        self._remove(self._plain, self._ranks.rank == 0)
+        size = self._pattern.datasets * self._pattern.bytes
+
+        def write() -> None:
+            descriptor = os.open(self._plain, os.O_WRONLY | os.O_CREAT, 0o644)
+            offset = self._ranks.rank * size
+            for buffer in self._buffers:
+                view = buffer.data.cast("B")
+                while view:
+                    count = os.pwrite(descriptor, view, offset)
+                    view, offset = view[count:], offset + count
+            os.close(descriptor)
+
+        seconds = self._timed(write) + self._timed(lambda: self._fsync(self._plain, self._ranks.first))
+        self._remove(self._plain, self._ranks.rank == 0)
+        return seconds
+
+    def _written(self) -> Row:
+        """One timed write of a new file; each phase is a column of its own, between barriers."""
+        self._remove(self._api.path, self._keeper)
+        before = self._counters.read()
+        steps: dict[str, Callable[[], None]] = {
+            "create": self._api.create,
+            "write": lambda: self._api.write(self._buffers),
+            "flush": self._api.flush,
+            "close": self._api.close,
+            "fsync": lambda: self._fsync(self._api.path, self._syncer),
+        }
+        columns = {f"{name}_s": self._timed(steps[name]) for name in PHASES}
+        counted = between(before, self._counters.read())
+        totals = {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
+        return {**columns, "time_s": sum(columns.values()), **totals}
+
+    def writes(self, repeats: int) -> list[Row]:
+        """Timed writes; the first of two equal-size writes is discarded, every one is read back in full."""
+        self._reference()
+        rows = []
+        for repeat in range(repeats):
+            row: Row = {"state": "write", "repeat": repeat, **self._common()}
+            for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
+                if plain:
+                    row["reference_s"] = self._reference()
+                else:
+                    row |= self._written()
+                    self._verify_file()
+            rows.append(row)
+        return rows
+
+    def _common(self) -> Row:
+        return {"asked_bytes": self._pattern.total_bytes, "processes": self._ranks.size}
+
+    def _verify_file(self) -> None:
+        """Read back what was written: the datasets shared out among the ranks, or each rank its own file."""
+        own = self._api.own_file
+        first, step = (0, 1) if own else (self._ranks.rank, self._ranks.size)
+        for number in range(first, self._pattern.datasets, step):
+            truth = self._buffers[number] if own else self._whole(number)
+            if not np.array_equal(self._api.stored(number), truth):
+                raise VerificationError(f"{self._api.path}: dataset {number} differs from what was written")
+        self._ranks.comm.Barrier()
+
+    # Reading
+
+    def reads(self, state: str, repeats: int) -> list[Row]:
+        """Timed reads of the file that was written last; raises NotInState."""
+        resident = self._context.memory_resident
+        caches = Caches(self._ranks, self._api.path, resident, self._syncer)
+        found: Buffers = [np.empty_like(buffer) for buffer in self._buffers]
+        rows = []
+        try:
+            # Shares are those of all ranks, which therefore raise alike.
+            if state == "warm":
+                warm(caches.fill(), resident)
+            for repeat in range(repeats):
+                rows.append(self._read(caches, state, repeat, found))
+        finally:
+            caches.close()
+        return rows
+
+    def _read(self, caches: Caches, state: str, repeat: int, found: Buffers) -> Row:
+        memory, file_bytes = self._context.memory_resident, self.file_bytes()
+        if state == "cold":
+            cold(caches.evict(), memory)
+        open_s = self._timed(self._api.open)
+        # Many FUSE file systems drop the cached pages whenever a file is opened.
+        share = caches.fill() if state == "warm" else caches.resident()
+        if state == "cold":
+            try:
+                still_cold(share, file_bytes, memory, "ranks")
+            except NotInState:
+                self._api.close()
+                raise
+        before = self._counters.read()
+        time_s = self._timed(lambda: self._api.read(found))
+        counted = between(before, self._counters.read())
+        row = {
+            "state": "library-cold" if state == "cold" and memory else state,
+            "repeat": repeat,
+            "time_s": time_s,
+            "open_s": open_s,
+            "close_s": self._timed(self._api.close),
+            "resident_before": share,
+            "resident_after": caches.resident(),
+            **self._common(),
+            **{name: int(self._ranks.total(counted[name])) for name in READ},
+        }
+        for number, (one, truth) in enumerate(zip(found, self._buffers, strict=True)):
+            if not np.array_equal(one, truth):
+                raise VerificationError(
+                    f"{self._api.path}: read {repeat} of state {state} differs from what was written in "
+                    f"dataset {number}"
+                )
+            # What is left of this read must not pass for the next.
+            one.fill(0)
+        return row
+
+    # What is there
+
+    def file_bytes(self) -> int:
+        """Bytes of the file, or of all files."""
+        size = os.stat(self._api.path).st_size if self._keeper else 0
+        return int(self._ranks.total(size))
+
+    def described(self) -> dict[str, Any]:
+        """The report of the file: sizes in bytes, and settings as they are in force."""
+        size, total = self.file_bytes(), self._pattern.total_bytes
+        chunks = self._context.specification["layout"]["chunks"]
+        in_force = self._api.in_force()
+        return {
+            "file_bytes": size,
+            "data_bytes": total,
+            "remainder_bytes": size - total if not chunks else None,
+            "settings": {**in_force, "dtype": str(self._context.values.dtype)},
+        }
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        self._remove(self._api.path, self._keeper)
+
+
+def run(ranks: Ranks, context: Context) -> dict[str, Any]:
+    """What was measured; the same on all ranks."""
+    spec = context.specification
+    cell = Cell(ranks, context)
+    rows, skipped = cell.writes(spec["repeats"]["write"]), {}
+    for state in ("warm", "cold"):
+        if state not in spec["case"]["states"]:
+            continue
+        try:
+            rows += cell.reads(state, spec["repeats"][state])
+        except NotInState as reason:
+            skipped[state] = str(reason)
+    described = cell.described()
+    cell.remove()
+    return report(ranks, {"rows": rows, "skipped": skipped, "file": described})

@@ -1,0 +1,1 @@
+"""The variance of runs of planes, shared among processes or MPI ranks."""

@@ -1,0 +1,229 @@
+"""Variance of random runs of planes, split among workers. Stopwatch: `_timed`, from release to last merge."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.cases.mpi import launch
+from hyperslab.cases.reduce import moments
+from hyperslab.cases.reduce.division import COUNTS, Division, Processes, Team
+from hyperslab.cases.reduce.moments import Moments
+from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.data.values import Values
+from hyperslab.measuring import machine
+from hyperslab.measuring.pagecache import NotInState
+from hyperslab.measuring.residency import cold, still_cold, warm
+
+Row = dict[str, Any]
+# Planes whose truth is made at once.
+TRUTH_BYTES = 16 * 2**20
+VARIANCE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Found:
+    """One result, kept for the comparison with the truth."""
+
+    state: str
+    repeat: int
+    box: Box
+    planes: Moments
+    variance: float
+
+
+class Repeats:
+    """Timed reductions of one cell by one team."""
+
+    def __init__(self, context: Context, team: Team) -> None:
+        self._division = Division.of(context.specification)
+        self._path = context.path
+        self.team = team
+        self.found: list[Found] = []
+        self.rows: list[Row] = []
+
+    def _timed(self) -> tuple[float, Moments, float]:
+        """Seconds from the release of the workers to the last merge; and the moments and the variance."""
+        started = perf_counter_ns()
+        self.team.go()
+        merged, variance = moments.merged(self.team.parts(), self._division.count)
+        stopped = perf_counter_ns()
+        return (stopped - started) / 1e9, merged, variance
+
+    def reduce(self, box: Box, state: str, repeat: int) -> Row:
+        """One repeat."""
+        self.team.prepare(box)
+        time_s, merged, variance = self._timed()
+        counted = self.team.results()
+        self.found.append(Found(state, repeat, box, merged, variance))
+        row: Row = {
+            "state": state,
+            "repeat": repeat,
+            "time_s": time_s,
+            "origin": list(box.origin),
+            "asked_bytes": math.prod(box.extent) * self._division.itemsize,
+            "processes": self._division.workers,
+            **{name: int(sum(counts[name] for counts in counted)) for name in COUNTS},
+        }
+        self.rows.append(row)
+        return row
+
+    def forget(self, state: str) -> None:
+        """Drop what was measured of a state: part of a state is not a sample of it."""
+        self.rows = [row for row in self.rows if row["state"] != state]
+        self.found = [found for found in self.found if found.state != state]
+
+    def verify(self, values: Values) -> None:
+        """Compare every result, plane by plane, with the truth; raises VerificationError."""
+        axis = self._division.planes
+        truth = plane_truth(values, axis, [found.box for found in self.found])
+        for found in self.found:
+            right = truth.planes(found.box.origin[axis], found.box.extent[axis])
+            count, _, m2 = moments.whole(right)
+            wrong = moments.differing(found.planes, right)
+            if len(wrong):
+                where = f"plane {found.box.origin[axis] + int(wrong[0])}"
+            elif not np.isclose(
+                found.variance, m2 / count, rtol=VARIANCE_TOLERANCE, atol=1e-300, equal_nan=True
+            ):
+                where = "the variance of the whole"
+            else:
+                continue
+            raise VerificationError(
+                f"{self._path}: reduction {found.repeat} of state {found.state} differs from what was "
+                f"written in {where}: origin {found.box.origin}, extent {found.box.extent}"
+            )
+
+
+def plane_truth(values: Values, axis: int, boxes: Sequence[Box]) -> Moments:
+    """Moments of every plane along `axis` that a box touches, from the values themselves."""
+    planes = values.shape[axis]
+    wanted = np.zeros(planes, bool)
+    for box in boxes:
+        wanted[box.origin[axis] : box.origin[axis] + box.extent[axis]] = True
+    truth = Moments.zeros(planes)
+    plane_bytes = math.prod(values.shape) // planes * values.dtype.itemsize
+    step = max(1, TRUTH_BYTES // plane_bytes)
+
+    def fill(first: int) -> None:
+        count = min(step, planes - first)
+        origin, extent = [0] * len(values.shape), list(values.shape)
+        origin[axis], extent[axis] = first, count
+        moments.add_block(truth.planes(first, count), values.block(origin, extent), axis)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(fill, [at for at in range(0, planes, step) if wanted[at : at + step].any()]))
+    return truth
+
+
+def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
+    """Evict, open everywhere, and check that no data came with it: (resident share, seconds of opening)."""
+    cold(repeats.team.evict(), context.memory_resident)
+    open_s = repeats.team.command("open")
+    size = os.stat(context.path).st_size
+    share = still_cold(repeats.team.resident(), size, context.memory_resident, "workers")
+    return share, open_s
+
+
+def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
+    """Evict, open in every worker, reduce once, close."""
+    name = "library-cold" if context.memory_resident else state
+    for repeat, box in enumerate(boxes):
+        share, open_s = _opened_cold(context, repeats)
+        row = repeats.reduce(box, name, repeat)
+        row.update(open_s=open_s, close_s=repeats.team.command("close"), resident_before=share)
+        row["resident_after"] = repeats.team.resident()
+
+
+def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
+    """All reductions in order on files that stay open: "warm" (first filled) or "session" (first evicted)."""
+    if state == "warm":
+        warm(repeats.team.fill(), context.memory_resident)
+        open_s = repeats.team.command("open")
+        # Many FUSE file systems drop the cached pages whenever a file is opened.
+        share = repeats.team.fill()
+    else:
+        share, open_s = _opened_cold(context, repeats)
+    for repeat, box in enumerate(boxes):
+        row = repeats.reduce(box, state, repeat)
+        row["resident_before"] = share
+        share = row["resident_after"] = repeats.team.resident()
+        if repeat == 0:
+            row["open_s"] = open_s
+    row["close_s"] = repeats.team.command("close")
+
+
+# As for selections: the newly written file, still in the page cache, need not be read again to be warm.
+STATES = {"warm": _on_open_files, "session": _on_open_files, "cold": _each_on_a_cold_file}
+
+
+def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
+    """Rows of every state with this team, verified, and why which states could not be had."""
+    spec = context.specification
+    case, shape = spec["case"], spec["dataset"]["shape"]
+    repeats, skipped = Repeats(context, team), {}
+    for state, run_state in STATES.items():
+        if state not in case["states"]:
+            continue
+        # The same runs of planes whatever the number of workers: the cases of a family are compared.
+        rng = generator(spec["seed"], case["family"], spec["round"], state)
+        boxes = random_boxes(shape, case["extent"], spec["repeats"][state], rng)
+        try:
+            run_state(context, repeats, state, boxes)
+        except NotInState as reason:
+            repeats.forget("library-cold" if state == "cold" and context.memory_resident else state)
+            skipped[state] = str(reason)
+            team.command("close")
+    repeats.verify(context.values)
+    return repeats.rows, skipped
+
+
+def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows with what arithmetic says: chunks of the selection, those read twice, bytes requested."""
+    spec = context.specification
+    division = Division.of(spec)
+    stored = context.format.stored_sizes(context.path, spec)
+    cores = machine.physical_cores()
+    for row in rows:
+        box = Box(tuple(row["origin"]), tuple(spec["case"]["extent"]))
+        predicted = context.format.predict(box, spec, stored)
+        row["chunks_touched"] = predicted["chunks_touched"]
+        row["chunk_bytes"] = predicted["chunk_bytes"]
+        row["chunks_shared"] = division.chunks_shared(box)
+        row.setdefault("physical_cores", cores)
+        if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
+            # Each worker has a library, so an index and caches, of its own.
+            row["requested_predicted_bytes"] = sum(
+                context.format.predict(division.part(box, index), spec, stored)["requested"]
+                for index in range(division.workers)
+            )
+        yield row
+
+
+def run(context: Context) -> Outcome:
+    """Every state of a reduction; raises VerificationError, or ChildProcessError where a worker fails."""
+    if context.specification["case"]["by"] == "ranks":
+        done = launch.ranks(context)
+        rows, skipped, memory, versions = (
+            done[key] for key in ("rows", "skipped", "memory_bytes", "versions")
+        )
+        for row in rows:
+            row["physical_cores"] = machine.physical_cores() * done["nodes"]
+    else:
+        versions = {}
+        team = Processes(context.specification, context.path, context.memory_resident)
+        try:
+            rows, skipped = measure(context, team)
+            memory = team.end()
+        finally:
+            team.kill()
+    report = context.format.report(context.path, context.specification)
+    return Outcome(list(with_predictions(context, rows)), report, skipped, memory, versions)

@@ -1,0 +1,172 @@
+"""One worker's share of a reduction, and the team of processes that reduces a box together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import RawArray
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+import numpy as np
+
+from hyperslab import formats
+from hyperslab.cases.reduce import moments as reductions
+from hyperslab.cases.reduce.moments import Floats, Moments
+from hyperslab.data.selections import Box
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.residency import NodeCache
+from hyperslab.measuring.workers import Counts, Workers
+
+# Read from the pipe while waiting for the start: one byte by one call.
+GATE = {"requested_bytes": 1, "requested_reads": 1}
+# What workers count, summed over them.
+COUNTS = ("requested_bytes", "requested_reads", "device_bytes")
+
+
+class Team(Protocol):
+    """Workers that reduce a box together: processes of this machine, or MPI ranks."""
+
+    def command(self, name: str) -> float:
+        """Open or close the file everywhere; seconds of the slowest."""
+
+    def prepare(self, task: Box) -> None:
+        """Tell every worker the box, and wait until all are ready."""
+
+    def go(self) -> None:
+        """Release all, and wait until all are done."""
+
+    def parts(self) -> list[Moments]:
+        """What each worker found, plane by plane."""
+
+    def results(self) -> list[Counts]:
+        """What each worker counted."""
+
+    def evict(self) -> float:
+        """Empty the page cache of every node; the largest share of the file that stayed."""
+
+    def fill(self) -> float:
+        """Bring the file into the page cache of every node; the smallest share that is there."""
+
+    def resident(self) -> float:
+        """The largest share of the file that a node holds."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a reduction's boxes are shared: axes by position, chunk in array terms, order as on disk."""
+
+    planes: int
+    split: int
+    workers: int
+    count: int
+    chunk: list[int] | None
+    order: list[int]
+    itemsize: int
+
+    @classmethod
+    def of(cls, spec: dict[str, Any]) -> Division:
+        """The division that a cell's specification asks for."""
+        case, dataset, layout = spec["case"], spec["dataset"], spec["layout"]
+        axes: list[str] = dataset["axes"]
+        planes = axes.index(case["planes"])
+        return cls(
+            planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout["chunks"],
+            [axes.index(name) for name in layout["order"]], np.dtype(dataset["dtype"]).itemsize,
+        )  # fmt: skip
+
+    def part(self, box: Box, index: int) -> Box:
+        """What worker `index` reduces."""
+        return reductions.part_of(box, self.split, index, self.workers)
+
+    def pieces(self, box: Box, index: int) -> list[Box]:
+        """The same in the pieces in which it is read."""
+        return reductions.pieces(self.part(box, index), self.chunk, self.order, self.itemsize)
+
+    def chunks_shared(self, box: Box) -> int:
+        """Chunks that more than one worker reads."""
+        return reductions.chunks_shared(box, self.chunk, self.split, self.workers)
+
+
+def moments_in(shared: Any, planes: int) -> Moments:
+    """Moments that live in `shared`, a buffer of 3 x planes doubles."""
+    table: Floats = np.frombuffer(shared, np.float64).reshape(3, planes)
+    return Moments(table[0], table[1], table[2])
+
+
+class Share:
+    """One worker's side: its part of each box, read in pieces into `shared` (see `moments_in`)."""
+
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        path: str,
+        index: int,
+        shared: Any,
+        open_array: Callable[[], Any] | None = None,
+        gate: dict[str, int] = GATE,
+    ) -> None:
+        self._division, self._index, self._gate = Division.of(spec), index, gate
+        format_ = formats.load(spec["layout"]["format"])
+        self._open = open_array or (lambda: format_.open(path, spec))
+        self._opened: Any = None
+        self._moments = moments_in(shared, self._division.count)
+        self._counters = Counters()
+        self._before = self._counters.read()
+
+    def command(self, name: str) -> float:
+        """Open or close the file; seconds. To close what is not open takes none."""
+        started = perf_counter_ns()
+        if name == "open":
+            self._opened = self._open()
+        elif self._opened is not None:
+            self._opened.close()
+            self._opened = None
+        return (perf_counter_ns() - started) / 1e9
+
+    def prepare(self, task: Box) -> Callable[[], None]:
+        """Cut this worker's part of the box into pieces; what is returned reduces them."""
+        division, moments = self._division, self._moments
+        cut = division.pieces(task, self._index)
+        first = task.origin[division.planes]
+        for values in (moments.count, moments.mean, moments.m2):
+            values[:] = 0
+        self._before = self._counters.read()
+        return lambda: reductions.reduce_pieces(self._opened, cut, division.planes, first, moments)
+
+    def result(self) -> Counts:
+        """What the kernel counted since the task was prepared."""
+        counted = between(self._before, self._counters.read())
+        return {name: max(0, counted[name] - self._gate.get(name, 0)) for name in COUNTS}
+
+
+class Processes(Workers):
+    """A team of processes; each finds its moments in memory that it shares with this one."""
+
+    def __init__(self, spec: dict[str, Any], path: str, memory_resident: bool) -> None:
+        self._cache = NodeCache(path, memory_resident)
+        division = Division.of(spec)
+        memory = [RawArray("d", 3 * division.count) for _ in range(division.workers)]
+        self._moments = [moments_in(part, division.count) for part in memory]
+        super().__init__(Share, [(spec, path, index, part) for index, part in enumerate(memory)])
+
+    def parts(self) -> list[Moments]:
+        """What each worker found, plane by plane."""
+        return self._moments
+
+    def evict(self) -> float:
+        """Empty the page cache; the share of the file that stayed."""
+        return self._cache.evict()
+
+    def fill(self) -> float:
+        """Bring the file into the page cache; the share that is there."""
+        return self._cache.fill()
+
+    def resident(self) -> float:
+        """The share of the file that the page cache holds."""
+        return self._cache.resident()
+
+    def kill(self) -> None:
+        """End all at once; harmless after `end`."""
+        super().kill()
+        self._cache.close()

@@ -1,0 +1,176 @@
+"""Mean and variance of the planes of a box, in parts: how it is split, read in pieces, and merged again."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab.data.selections import Box
+from hyperslab.layouts import chunks as arithmetic
+
+Floats = npt.NDArray[np.float64]
+# What one read brings in, and what is converted to float64 at once so that it stays in the processor's cache.
+PIECE_BYTES = 16 * 2**20
+STEP_ELEMENTS = 2**16
+# Relative to a plane's root mean square: far above rounding, far below one changed unit in 10^9 values.
+TOLERANCE = 1e-12
+
+
+class Readable(Protocol):
+    """What a reduction needs of an open array."""
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """The elements of `box`."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number of values, mean, and sum of squared deviations from it (M2), each an array over planes."""
+
+    count: Floats
+    mean: Floats
+    m2: Floats
+
+    @classmethod
+    def zeros(cls, planes: int) -> Moments:
+        """Moments of nothing yet."""
+        return cls(np.zeros(planes), np.zeros(planes), np.zeros(planes))
+
+    def planes(self, first: int, count: int) -> Moments:
+        """Views of `count` planes from `first` on."""
+        part = slice(first, first + count)
+        return Moments(self.count[part], self.mean[part], self.m2[part])
+
+    @property
+    def variance(self) -> Floats:
+        """Mean squared deviation (numpy.var) of each plane."""
+        return self.m2 / self.count
+
+
+def merge_into(into: Moments, other: Moments) -> None:
+    """Add `other` to `into`, in place (Chan, Golub, LeVeque 1979, "Updating formulae", equation 2.1)."""
+    total = into.count + other.count
+    share = np.divide(other.count, total, out=np.zeros_like(total), where=total > 0)
+    delta = other.mean - into.mean
+    into.m2[:] += other.m2 + delta * delta * into.count * share
+    into.mean[:] += delta * share
+    into.count[:] = total
+
+
+def add_block(into: Moments, block: npt.NDArray[Any], axis: int) -> None:
+    """Add the values of a block whose planes lie along `axis`; two passes over each piece (stable)."""
+    planes = block.shape[axis]
+    values = np.moveaxis(block, axis, -1).reshape(-1, planes)
+    step = max(1, STEP_ELEMENTS // planes)
+    for row in range(0, len(values), step):
+        part = values[row : row + step].astype(np.float64)
+        mean = part.mean(axis=0)
+        part -= mean
+        m2 = np.einsum("ij,ij->j", part, part)
+        merge_into(into, Moments(np.full(planes, float(len(part))), mean, m2))
+
+
+def whole(planes: Moments) -> tuple[float, float, float]:
+    """(number, mean, M2) of all planes together."""
+    count = float(planes.count.sum())
+    mean = float((planes.count * planes.mean).sum() / count)
+    m2 = float(planes.m2.sum() + (planes.count * (planes.mean - mean) ** 2).sum())
+    return count, mean, m2
+
+
+def merged(parts: Iterable[Moments], planes: int) -> tuple[Moments, float]:
+    """What the workers found, merged plane by plane, and the variance of the whole selection."""
+    total = Moments.zeros(planes)
+    for part in parts:
+        merge_into(total, part)
+    count, _, m2 = whole(total)
+    return total, m2 / count
+
+
+def split(extent: int, parts: int) -> list[tuple[int, int]]:
+    """(start, length) of each part of an axis; lengths differ by at most one, as the document's do."""
+    bounds = [extent * part // parts for part in range(parts + 1)]
+    return [(start, end - start) for start, end in itertools.pairwise(bounds)]
+
+
+def part_of(box: Box, axis: int, index: int, parts: int) -> Box:
+    """The part of a box that worker `index` of `parts` reduces: its share of `axis`."""
+    start, length = split(box.extent[axis], parts)[index]
+    origin, extent = list(box.origin), list(box.extent)
+    origin[axis] += start
+    extent[axis] = length
+    return Box(tuple(origin), tuple(extent))
+
+
+def pieces(
+    box: Box, chunk: Sequence[int] | None, order: Sequence[int], itemsize: int, limit: int = PIECE_BYTES
+) -> list[Box]:
+    """The box in pieces of at most `limit` bytes (one chunk's extent, where that is more), in disk order.
+
+    `chunk` in array terms (None: contiguous), `order` are the array's axes as on disk. Cuts lie on chunk
+    boundaries, so no chunk belongs to two pieces, and along the slowest axes first, as the data lie.
+    """
+    grid = list(chunk) if chunk else [1] * len(box.extent)
+    step = list(box.extent)
+    for axis in order:
+        if math.prod(step) * itemsize <= limit:
+            break
+        one = math.prod(step) // step[axis] * grid[axis] * itemsize
+        step[axis] = min(step[axis], max(1, limit // one) * grid[axis])
+    cuts = []
+    for axis in order:
+        start, end = box.origin[axis], box.origin[axis] + box.extent[axis]
+        first = start // grid[axis] * grid[axis] + step[axis]
+        inner = range(first, end, step[axis]) if step[axis] < box.extent[axis] else range(0)
+        cuts.append(list(itertools.pairwise([start, *inner, end])))
+    place = [list(order).index(axis) for axis in range(len(order))]
+    found = []
+    for combination in itertools.product(*cuts):
+        spans = [combination[position] for position in place]
+        found.append(Box(tuple(a for a, _ in spans), tuple(b - a for a, b in spans)))
+    return found
+
+
+def reduce_pieces(opened: Readable, parts: Sequence[Box], axis: int, first: int, into: Moments) -> None:
+    """Read the pieces one after another and add each to its planes; plane `first` is the first of `into`."""
+    for piece in parts:
+        block = opened.read(piece)
+        add_block(into.planes(piece.origin[axis] - first, piece.extent[axis]), block, axis)
+
+
+def chunks_shared(box: Box, chunk: Sequence[int] | None, axis: int, parts: int) -> int:
+    """Chunks of which more than one worker reads elements when `axis` is split; 0 where there are none."""
+    if not chunk:
+        return 0
+    readers: dict[int, int] = {}
+    for index in range(parts):
+        mine = part_of(box, axis, index, parts)
+        for coordinate in arithmetic.touched_per_axis(mine.origin, mine.extent, chunk)[axis]:
+            readers[coordinate] = readers.get(coordinate, 0) + 1
+    touched = arithmetic.touched_per_axis(box.origin, box.extent, chunk)
+    others = math.prod(len(part) for number, part in enumerate(touched) if number != axis)
+    return others * sum(count > 1 for count in readers.values())
+
+
+def differing(found: Moments, truth: Moments) -> npt.NDArray[np.intp]:
+    """Planes whose number, mean or M2 is not the truth within rounding (`TOLERANCE`); NaN equals NaN."""
+    rms = np.sqrt(truth.mean**2 + truth.variance)
+    deviation = np.sqrt(truth.variance)
+    slack = truth.count * (TOLERANCE * rms * deviation + (TOLERANCE * rms) ** 2)
+    same = (
+        (found.count == truth.count)
+        & _close(found.mean, truth.mean, TOLERANCE * rms)
+        & _close(found.m2, truth.m2, slack)
+    )
+    return np.flatnonzero(~same)
+
+
+def _close(found: Floats, truth: Floats, slack: Floats) -> npt.NDArray[np.bool_]:
+    both: npt.NDArray[np.bool_] = (np.isnan(found) & np.isnan(truth)) | (found == truth)
+    return both | (np.abs(found - truth) <= slack)

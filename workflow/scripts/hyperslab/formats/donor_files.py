@@ -1,0 +1,160 @@
+"""Donors: real arrays whose values fill the test files. Read once, cut to what a study uses, kept as .npy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.data.tiles import tiles
+
+# A few of these (read, converted, compared) are in memory at once.
+TILE_BYTES = 64 * 2**20
+
+
+class DonorError(Exception):
+    """A donor that cannot serve; the text is one line that names the file and the fix."""
+
+
+class DonorArray(Protocol):
+    """What a donor must offer: extent, type, and boxes of values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]: ...
+
+
+class ImzML:
+    """An imzML image as an array (x, y, m/z); pixels that were not measured are zero."""
+
+    def __init__(self, path: Path) -> None:
+        from pyimzml.ImzMLParser import ImzMLParser
+
+        self._parser = ImzMLParser(str(path))
+        lengths = set(self._parser.mzLengths)
+        if len(lengths) != 1:
+            raise DonorError(
+                f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis"
+            )
+        self._pixels = {(x - 1, y - 1): index for index, (x, y, _) in enumerate(self._parser.coordinates)}
+        extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
+        self.shape = (*extent, lengths.pop())
+        self.dtype = np.dtype(self._parser.intensityPrecision)
+
+    def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
+        ranges = [range(*part.indices(size)) for part, size in zip(index, self.shape, strict=True)]
+        block = np.zeros([len(axis) for axis in ranges], self.dtype)
+        for i, x in enumerate(ranges[0]):
+            for j, y in enumerate(ranges[1]):
+                if (pixel := self._pixels.get((x, y))) is not None:
+                    block[i, j] = self._parser.getspectrum(pixel)[1][index[2]]
+        return block
+
+
+@contextmanager
+def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        found: list[str] = []
+        file.visititems(
+            lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None
+        )
+        if dataset is None or f"/{dataset.lstrip('/')}" not in found:
+            asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
+            raise DonorError(f"{path}: {asked}; the file has {', '.join(found[:12]) or 'none'}")
+        yield file[dataset]
+
+
+@contextmanager
+def _open_npy(path: Path, _: str | None) -> Iterator[DonorArray]:
+    yield np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+@contextmanager
+def _open_imzml(path: Path, _: str | None) -> Iterator[DonorArray]:
+    yield ImzML(path)
+
+
+OPENERS = {
+    ".npy": _open_npy,
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".nc": _open_hdf5,
+    ".nc4": _open_hdf5,
+    ".imzml": _open_imzml,
+}
+
+
+def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager[DonorArray]:
+    """The donor's array; raises DonorError for a file of unknown kind or without the dataset."""
+    if not path.exists():
+        raise DonorError(f"{path}: there is no such file")
+    if path.suffix.lower() not in OPENERS:
+        raise DonorError(f"{path}: unknown kind of donor; known are {', '.join(OPENERS)}")
+    return OPENERS[path.suffix.lower()](path, dataset)
+
+
+def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
+    """File and dataset of a donor; raises DonorError where the path cannot be known."""
+    try:
+        return located(donor)
+    except NotThere as reason:
+        raise DonorError(str(reason)) from None
+
+
+def check(spec: dict[str, Any]) -> None:
+    """Raises DonorError where the donor of a dataset specification cannot fill it."""
+    path, dataset = _located(spec["donor"])
+    try:
+        with open_donor(path, dataset) as array:
+            _check_shape(path, array, spec)
+    except (OSError, ValueError) as error:
+        raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
+    if len(array.shape) != len(spec["shape"]):
+        raise DonorError(
+            f"{path}: has {len(array.shape)} axes {tuple(array.shape)}, the dataset has {len(spec['shape'])}"
+        )
+    held = [min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True)]
+    window = spec["donor"].get("window")
+    if window and any(w > h for w, h in zip(window, held, strict=True)):
+        raise DonorError(f"{path}: donor.window {window} is longer than what the donor holds, {held}")
+    if np.dtype(array.dtype).kind not in "iuf":
+        raise DonorError(f"{path}: holds {array.dtype}, not numbers")
+
+
+def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
+    """`block` in `dtype`; raises DonorError where a value would change (floats may lose digits to floats)."""
+    result = block.astype(dtype)
+    floats = block.dtype.kind == "f" and dtype.kind == "f"
+    if not floats and not np.array_equal(result, block):
+        raise DonorError(
+            f"{path}: values from {block.min()} to {block.max()} ({block.dtype}) do not all fit {dtype}"
+        )
+    return result
+
+
+def prepare(spec: dict[str, Any], output: Path) -> None:
+    """Write the part of the donor that a dataset specification uses to `output`, piece by piece."""
+    dtype = np.dtype(spec["dtype"])
+    path, dataset = _located(spec["donor"])
+    with open_donor(path, dataset) as array:
+        _check_shape(path, array, spec)
+        held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
+        target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
+        # Whole chunks of the donor, so that none is read twice; a chunk of it may reach beyond what is used.
+        whole = getattr(array, "chunks", None) or [1] * len(held)
+        chunks = [min(extent, used) for extent, used in zip(whole, held, strict=True)]
+        for tile in tiles(held, chunks, array.dtype.itemsize, TILE_BYTES):
+            piece = tile.slices()
+            target[piece] = converted(np.asarray(array[piece]), dtype, path)
+        target.flush()

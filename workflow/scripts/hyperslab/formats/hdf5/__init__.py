@@ -1,0 +1,1 @@
+"""HDF5 through h5py."""

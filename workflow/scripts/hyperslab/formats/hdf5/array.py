@@ -1,0 +1,240 @@
+"""HDF5 through h5py: create with a layout, write, open, read, and report what the file says of itself."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+from h5py import h5d, h5p
+
+from hyperslab.data.selections import Box, Pattern
+from hyperslab.data.tiles import in_array_order, tiles
+from hyperslab.data.values import Values
+from hyperslab.formats.hdf5 import filter_setters, inspection, parallel_compression, prediction, settings
+from hyperslab.formats.hdf5.description import create_file, describe_dataset, disk_order, open_file
+from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
+from hyperslab.formats.hdf5.selected import read_selected, write_selected
+from hyperslab.formats.hdf5.settings import Lists
+
+DATASET = b"data"
+
+
+def _lists(spec: dict[str, Any], path: str, chunk_cache_bytes: int | None = None) -> Lists:
+    """Property lists with the settings of the layout."""
+    chosen = spec["layout"]["settings"]
+    if chunk_cache_bytes is not None:
+        chosen = {**chosen, "chunk_cache_bytes": chunk_cache_bytes}
+        # The plain writer's file is the same by any driver that writes one file.
+        if chosen.get("driver", {}).get("name") != "split":
+            chosen.pop("driver", None)
+    return settings.property_lists(chosen, path)
+
+
+class Hdf5Array:
+    """The dataset of one open test file.
+
+    `transfer` is the transfer property list, where the layout sets one; `memory` the type a case asks for.
+    """
+
+    def __init__(
+        self,
+        file: h5py.File,
+        order: list[int],
+        transfer: h5p.PropDXID | None = None,
+        memory: np.dtype[Any] | None = None,
+    ) -> None:
+        self._file = file
+        self._dataset = file[DATASET]
+        self._order = order
+        self._inverse = [order.index(axis) for axis in range(len(order))]
+        self._natural = order == sorted(order)
+        self._transfer = transfer
+        self._memory = memory
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """The elements of `box`, as a user of h5py gets them."""
+        return self.reader(box)()
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """A read of `box` that lacks nothing but the read: `dataset[index]`, wherever h5py offers that."""
+        if self._transfer is not None or self._memory is not None or isinstance(box, Pattern):
+            return lambda: self._read_selected(box)
+        dataset, inverse = self._dataset, self._inverse
+        index = box.permuted(self._order).slices()
+        return (lambda: dataset[index]) if self._natural else lambda: dataset[index].transpose(inverse)
+
+    def _read_selected(self, box: Box) -> npt.NDArray[Any]:
+        """As `read`, for what h5py's indexing does not offer."""
+        transfer = self._transfer or h5p.create(h5p.DATASET_XFER)
+        if self._natural:
+            return read_selected(self._dataset, box, self._memory, transfer)
+        result = read_selected(self._dataset, box.permuted(self._order), self._memory, transfer)
+        return result if result.ndim < len(self._order) else result.transpose(self._inverse)
+
+    def write(self, box: Box, block: npt.NDArray[Any]) -> None:
+        """Store `block` at `box`."""
+        if self._transfer is not None:
+            turned = box.permuted(self._order), block.transpose(self._order)
+            write_selected(self._dataset, *turned, self._transfer)
+        elif self._natural:
+            self._dataset[box.slices()] = block
+        else:
+            self._dataset[box.permuted(self._order).slices()] = block.transpose(self._order)
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close dataset and file."""
+        self._file.close()
+
+
+def _create(path: str, spec: dict[str, Any], lists: Lists, allocate_early: bool) -> h5py.File:
+    """A new file whose empty dataset has the layout of `spec`."""
+    file_id = create_file(path, lists)
+    datatype, space = describe_dataset(lists.creation, spec)
+    if allocate_early:
+        lists.creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        lists.creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    h5d.create(file_id, DATASET, datatype, space, lists.creation).close()
+    return h5py.File(file_id)
+
+
+def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
+    """The dataset of an open file, with the layout's transfer settings and the case's memory type."""
+    memory = spec.get("case", {}).get("memory_dtype")
+    transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
+    return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
+
+
+class Hdf5:
+    """The HDF5 side of the format seam."""
+
+    _workers_memory_bytes = 0
+
+    def create(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+        """Create the file and an empty dataset; chunks are allocated as they are written (HDF5's default)."""
+        lists = _lists(spec, path)
+        return _array(_create(path, spec, lists, False), spec, lists)
+
+    def prepare(self, spec: dict[str, Any]) -> None:
+        """Load what the layout's filters need."""
+        filter_setters.prepare(spec["layout"]["filters"])
+
+    def open(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+        """Open for reading with the library settings of `spec`."""
+        self.prepare(spec)
+        lists = _lists(spec, path)
+        return _array(open_file(path, lists), spec, lists)
+
+    def open_by(
+        self, path: str, spec: dict[str, Any], put_driver: Callable[[h5p.PropFAID], None]
+    ) -> Hdf5Array:
+        """As `open`, by a driver that no setting can name: that of MPI-IO, which takes a communicator."""
+        lists = _lists(spec, path)
+        put_driver(lists.file_access)
+        return _array(open_file(path, lists), spec, lists)
+
+    def create_plain(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+        """As `create`, without a chunk cache: chunks reach the file in the order in which they are written.
+
+        A chunk cache evicts by slot, so some chunks overtake others (their order is part of a layout).
+        """
+        lists = _lists(spec, path, chunk_cache_bytes=0)
+        return _array(_create(path, spec, lists, False), spec, lists)
+
+    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
+        """Fill a new file; returns "allocated" or "compressed" for the shortcuts, else "plain".
+
+        Allocated: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
+        into the allocated places through the kernel. Offsets, index and values equal those of the plain
+        writer for unfiltered data with version-1 B-trees and for contiguous data (tested per family of
+        layouts). Compressed: see `formats.compressed`.
+        """
+        layout = spec["layout"]
+        order = disk_order(spec)
+        chosen = settings.resolved(layout["settings"])
+        plain = layout.get("storage") or not inspection.CHUNK_ITER or chosen.keys() - settings.BASIC
+        if not plain and parallel_compression.suits(spec):
+            self._write_compressed(path, spec, values)
+            return "compressed"
+        if plain or layout["filters"] or chosen["libver"] not in ("earliest", "v108"):
+            self.write_plain(path, spec, values)
+            return "plain"
+        file = _create(path, spec, _lists(spec, path), True)
+        dataset = file[DATASET].id
+        shape = [spec["dataset"]["shape"][axis] for axis in order]
+        if layout["chunks"]:
+            offsets = array("q")
+            dataset.chunk_iter(lambda chunk: offsets.append(chunk.byte_offset))
+            file.close()
+            chunk = [layout["chunks"][axis] for axis in order]
+            fill_chunks(path, np.frombuffer(offsets, np.int64), shape, chunk, values, order)
+        else:
+            offset = dataset.get_offset()
+            file.close()
+            fill_contiguous(path, offset, shape, values, order)
+        return "allocated"
+
+    def workers_memory_bytes(self) -> int:
+        """The largest memory of the processes that `generate` started, summed, in bytes."""
+        return self._workers_memory_bytes
+
+    def _write_compressed(self, path: str, spec: dict[str, Any], values: Values) -> None:
+        """As `write_plain`, of filtered chunks, which several processes compress."""
+        order = disk_order(spec)
+        file = _create(path, spec, _lists(spec, path, chunk_cache_bytes=0), False)
+        try:
+            chunk = [spec["layout"]["chunks"][axis] for axis in order]
+            self._workers_memory_bytes = parallel_compression.fill(
+                file[DATASET].id, spec, chunk, values, order
+            )
+        finally:
+            file.close()
+
+    def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
+        """Row-major over the chunks on disk, each written once."""
+        order = disk_order(spec)
+        shape = [spec["dataset"]["shape"][axis] for axis in order]
+        chunk = spec["layout"]["chunks"]
+        step = [chunk[axis] for axis in order] if chunk else [1] * len(shape)
+        opened = self.create_plain(path, spec)
+        try:
+            for tile in tiles(shape, step, values.dtype.itemsize):
+                box = in_array_order(tile, order)
+                opened.write(box, values.block(box.origin, box.extent))
+        finally:
+            opened.close()
+
+    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Sizes in bytes, chunk counts and the settings in force, from another open than any timed one."""
+        lists = _lists(spec, path)
+        file = open_file(path, lists)
+        try:
+            return inspection.report(file[DATASET], path, spec, lists)
+        finally:
+            file.close()
+
+    def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """What `predict` needs from the file: where filtered, stored bytes of each chunk, row-major."""
+        if not spec["layout"]["filters"]:
+            return {}
+        sizes = array("q")
+        file = open_file(path, _lists(spec, path))
+        try:
+            inspection.visit_chunks(file[DATASET].id, lambda chunk: sizes.append(chunk.size))
+        finally:
+            file.close()
+        return {"chunk_sizes": sizes}
+
+    def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown."""
+        return prediction.predict(box, disk_order(spec), spec, stored)
+
+
+FORMAT = Hdf5()

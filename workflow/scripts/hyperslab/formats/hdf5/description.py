@@ -1,0 +1,48 @@
+"""Files and datasets of HDF5 as a specification describes them, for every one that writes them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import h5py
+from h5py import h5d, h5f, h5g, h5p, h5s, h5t
+
+from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.settings import Lists
+
+
+def disk_order(spec: dict[str, Any]) -> list[int]:
+    """Array axes in the order in which they lie on disk."""
+    names = spec["dataset"]["axes"]
+    return [names.index(name) for name in spec["layout"]["order"]]
+
+
+def create_file(path: str, lists: Lists) -> h5f.FileID:
+    """A new file with an empty group, in which nothing says when it was made: equal requests, equal files."""
+    group = h5p.create(h5p.GROUP_CREATE)
+    for created in (lists.file_creation, group):
+        created.set_obj_track_times(False)
+    file_id = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=lists.file_creation, fapl=lists.file_access)
+    # The root group's first link allocates space; made here, it lies before the chunks for every writer.
+    h5g.create(file_id, b"provenance", gcpl=group).close()
+    return file_id
+
+
+def open_file(path: str, lists: Lists) -> h5py.File:
+    """A file opened for reading with the settings of `lists`."""
+    return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=lists.file_access))
+
+
+def describe_dataset(creation: h5p.PropDCID, spec: dict[str, Any]) -> tuple[h5t.TypeID, h5s.SpaceID]:
+    """Put the layout of `spec` on a dataset creation property list; returns the dataset's type and space."""
+    layout, dataset = spec["layout"], spec["dataset"]
+    creation.set_obj_track_times(False)
+    order = disk_order(spec)
+    if layout["chunks"]:
+        creation.set_chunk(tuple(layout["chunks"][axis] for axis in order))
+        filter_setters.apply(creation, layout["filters"])
+    else:
+        creation.set_layout(h5d.COMPACT if layout.get("storage") == "compact" else h5d.CONTIGUOUS)
+    space = h5s.create_simple(tuple(dataset["shape"][axis] for axis in order))
+    return filter_setters.datatype(dataset["dtype"], layout["filters"]), space

@@ -1,0 +1,115 @@
+"""Many equal HDF5 datasets in one file, created, written and read one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from h5py import h5d, h5f, h5s
+
+from hyperslab.formats.hdf5 import filter_setters, library, settings
+from hyperslab.formats.hdf5.description import create_file, describe_dataset, open_file
+from hyperslab.formats.hdf5.inspection import LAYOUTS
+from hyperslab.formats.hdf5.settings import Lists, property_lists
+
+
+def one_object(spec: dict[str, Any]) -> dict[str, Any]:
+    """The specification of one dataset: that of a cell without its first axis."""
+    dataset, layout = spec["dataset"], spec["layout"]
+    first = dataset["axes"][0]
+    return {
+        "dataset": {**dataset, "axes": dataset["axes"][1:], "shape": dataset["shape"][1:]},
+        "layout": {
+            **layout,
+            "order": [axis for axis in layout["order"] if axis != first],
+            "chunks": layout["chunks"][1:] if layout["chunks"] else None,
+        },
+    }
+
+
+class ManyDatasets:
+    """An open file of datasets that are named by their number."""
+
+    def __init__(self, file_id: h5f.FileID, spec: dict[str, Any], lists: Lists) -> None:
+        self._file = file_id
+        self._lists = lists
+        one = one_object(spec)
+        self._datatype, self._space = describe_dataset(lists.creation, one)
+        axes = one["dataset"]["axes"]
+        self._order = [axes.index(axis) for axis in one["layout"]["order"]]
+        self._every = spec["layout"]["settings"].get("garbage_collect_every")
+        self.collections = 0
+
+    def add(self, number: int, block: npt.NDArray[Any]) -> None:
+        """Create dataset `number` and write all of it; collects garbage as often as the layout asks."""
+        made = h5d.create(self._file, b"%06d" % number, self._datatype, self._space, self._lists.creation)
+        data = np.ascontiguousarray(block.transpose(self._order))
+        made.write(h5s.ALL, h5s.ALL, data, self._datatype, self._lists.transfer)
+        made.close()
+        if self._every and (number + 1) % self._every == 0:
+            library.garbage_collect()
+            self.collections += 1
+
+    def read(self, number: int) -> npt.NDArray[Any]:
+        """All of dataset `number`, opened and closed for it."""
+        found = h5d.open(self._file, b"%06d" % number)
+        out = np.empty(found.shape, found.dtype)
+        found.read(h5s.ALL, h5s.ALL, out, self._datatype, self._lists.transfer)
+        found.close()
+        return out.transpose([self._order.index(axis) for axis in range(len(self._order))])
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+        h5f.flush(self._file)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def create(path: str, spec: dict[str, Any]) -> ManyDatasets:
+    """A new file without datasets; raises Unavailable."""
+    lists = property_lists(spec["layout"]["settings"], path)
+    return ManyDatasets(create_file(path, lists), spec, lists)
+
+
+def open_many(path: str, spec: dict[str, Any]) -> ManyDatasets:
+    """Open for reading with the library settings of `spec`; raises Unavailable."""
+    lists = property_lists(spec["layout"]["settings"], path)
+    return ManyDatasets(open_file(path, lists).id, spec, lists)
+
+
+def report(path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Sizes in bytes over all datasets, and the settings in force, from another open than any timed one."""
+    lists = property_lists(spec["layout"]["settings"], path)
+    file = open_file(path, lists)
+    try:
+        stored = index = chunks = 0
+        for number in range(spec["dataset"]["shape"][0]):
+            found = h5d.open(file.id, b"%06d" % number)
+            stored += found.get_storage_size()
+            index += library.index_bytes(found)
+            chunks += found.get_num_chunks() if found.get_create_plist().get_layout() == h5d.CHUNKED else 0
+            found.close()
+        dataset = file[b"000000"]
+        in_force = settings.in_file(file, dataset, lists.transfer)
+        size = settings.whole_size(path, spec["layout"]["settings"])
+        return {
+            "file_bytes": size,
+            "stored_bytes": stored,
+            "data_bytes": stored,
+            "padding_bytes": 0,
+            "index_bytes": index,
+            "remainder_bytes": size - stored - index,
+            "chunks": chunks,
+            "settings": {
+                "dataset_layout": LAYOUTS[in_force.creation.get_layout()],
+                "chunks": list(dataset.chunks) if dataset.chunks else None,
+                "filters": filter_setters.describe(in_force.creation),
+                **settings.effective(in_force, path),
+                "dtype": str(dataset.dtype),
+            },
+        }
+    finally:
+        file.close()

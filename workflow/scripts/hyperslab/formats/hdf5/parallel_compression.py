@@ -1,0 +1,145 @@
+"""Filtered chunks made by several processes and stored by one, in the order of the plain writer.
+
+A worker writes a run of chunks to a file in its memory with the same creation properties and hands back what
+HDF5 stored of each, so that every filter serves, plugins too. Which worker makes a chunk does not matter to
+it: offsets, sizes, filter masks, index and values are those of the plain writer (tested for each filter).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from h5py import h5d, h5f, h5p, h5s
+
+from hyperslab.data.selections import Box
+from hyperslab.data.tiles import read_tile, row_major, tiles
+from hyperslab.data.values import Values
+from hyperslab.formats.hdf5.description import describe_dataset
+from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.workers import end_with_parent
+
+# A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
+# does the writer with what waits for it: with five processes well under the bound of 1 GiB.
+TILE_BYTES = 8 * 2**20
+MOST_WORKERS = 4
+# Starting processes takes longer than compressing less than this.
+LEAST_BYTES = 32 * 2**20
+
+# Filter mask and bytes of one chunk.
+Stored = tuple[int, bytes]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive chunks as HDF5 stores them, the worker that made them, and its largest memory so far."""
+
+    chunks: list[Stored]
+    worker: int
+    memory_bytes: int
+
+
+def workers() -> int:
+    """How many processes compress: one a core of this process."""
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def suits(spec: dict[str, Any]) -> bool:
+    """Whether several processes are of use: many filtered chunks, none larger than a tile, several cores."""
+    layout, dataset = spec["layout"], spec["dataset"]
+    if not layout["filters"] or workers() < 2:
+        return False
+    itemsize = np.dtype(dataset["dtype"]).itemsize
+    whole, chunk = (math.prod(shape) * itemsize for shape in (dataset["shape"], layout["chunks"]))
+    return bool(whole >= LEAST_BYTES and chunk <= TILE_BYTES)
+
+
+def fill(
+    dataset: h5d.DatasetID, spec: dict[str, Any], chunk: Sequence[int], values: Values, order: Sequence[int]
+) -> int:
+    """Store `values` in an empty dataset, chunk by chunk in row-major order; `chunk` in disk order.
+
+    Returns the largest memory of each worker, summed, in bytes. Raises ChildProcessError where a worker
+    ended before its work was done, as a fault in a filter's library makes it.
+    """
+    # A new interpreter each: what a fork would share (the library's caches, its locks) none has.
+    pool = ProcessPoolExecutor(workers(), get_context("spawn"), _begin, (os.getpid(), spec, values, order))
+    try:
+        runs = tiles(dataset.shape, chunk, values.dtype.itemsize, TILE_BYTES)
+        memory: dict[int, int] = {}
+        for tile, run in _in_order(pool, runs):
+            for place, (mask, content) in zip(_places(tile, chunk), run.chunks, strict=True):
+                dataset.write_direct_chunk(place, content, mask)
+            memory[run.worker] = run.memory_bytes
+        return sum(memory.values())
+    except BrokenProcessPool:
+        names = ", ".join(one["name"] for one in spec["layout"]["filters"])
+        message = f"a process that compressed chunks ({names}) ended before its work was done"
+        raise ChildProcessError(message) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[Box, Run]]:
+    """Each run with its chunks, as the runs come; no more are under way than keep all workers busy."""
+    waiting: deque[tuple[Box, Future[Run]]] = deque()
+    for tile in runs:
+        waiting.append((tile, pool.submit(_compressed, tile)))
+        if len(waiting) > workers():
+            first, future = waiting.popleft()
+            yield first, future.result()
+    while waiting:
+        first, future = waiting.popleft()
+        yield first, future.result()
+
+
+def _places(tile: Box, chunk: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The first element of each chunk of a run, in row-major order."""
+    counts = [-(-extent // size) for extent, size in zip(tile.extent, chunk, strict=True)]
+    for position in np.ndindex(*counts):
+        yield tuple(o + p * c for o, p, c in zip(tile.origin, position, chunk, strict=True))
+
+
+# What a worker was given when it began: specification, values, order of the axes on disk.
+_given: tuple[dict[str, Any], Values, Sequence[int]]
+
+
+def _begin(parent: int, spec: dict[str, Any], values: Values, order: Sequence[int]) -> None:
+    global _given
+    end_with_parent(parent)
+    # What the terminal sends to the whole group is the parent's to act on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _given = (spec, values, order)
+
+
+def _compressed(tile: Box) -> Run:
+    """Every chunk of a run as HDF5 stores it, in row-major order."""
+    spec, values, order = _given
+    block = row_major(read_tile(values, tile, order))
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fapl_core(block_size=2**20, backing_store=False)
+    # Without a chunk cache each chunk goes through its filters as soon as it is written.
+    access.set_cache(0, 1, 0, 0.75)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    creation = h5p.create(h5p.DATASET_CREATE)
+    datatype, _ = describe_dataset(creation, spec)
+    file = h5f.create(b"chunks", h5f.ACC_TRUNC, fapl=access)
+    try:
+        # Without limits, or no chunk could be larger than the run at the array's edge.
+        space = h5s.create_simple(block.shape, (h5s.UNLIMITED,) * block.ndim)
+        dataset = h5d.create(file, b"data", datatype, space, creation)
+        dataset.write(h5s.ALL, h5s.ALL, block)
+        inside = Box((0,) * len(tile.origin), tile.extent)
+        chunks = [dataset.read_direct_chunk(place) for place in _places(inside, creation.get_chunk())]
+        return Run(chunks, os.getpid(), largest_memory_bytes())
+    finally:
+        file.close()

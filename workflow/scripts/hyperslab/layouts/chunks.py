@@ -1,0 +1,67 @@
+"""Arithmetic of chunked storage: how many chunks, how much padding, how large an index. Pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+Shape = Sequence[int]
+
+
+def chunks_per_axis(shape: Shape, chunk: Shape) -> tuple[int, ...]:
+    """Number of chunks along each axis; `shape` and `chunk` in elements."""
+    return tuple(-(-extent // size) for extent, size in zip(shape, chunk, strict=True))
+
+
+def chunk_count(shape: Shape, chunk: Shape) -> int:
+    """Number of chunks that an array of `shape` needs."""
+    return math.prod(chunks_per_axis(shape, chunk))
+
+
+def padding_bytes(shape: Shape, chunk: Shape, itemsize: int) -> int:
+    """Bytes of unfiltered storage that hold no array element, because edge chunks are stored whole."""
+    stored = math.prod(count * size for count, size in zip(chunks_per_axis(shape, chunk), chunk, strict=True))
+    return (stored - math.prod(shape)) * itemsize
+
+
+def touched_per_axis(origin: Shape, extent: Shape, chunk: Shape) -> tuple[range, ...]:
+    """Range of chunk coordinates that the box at `origin` with `extent` (elements) touches, per axis."""
+    return tuple(
+        range(start // size, (start + width - 1) // size + 1)
+        for start, width, size in zip(origin, extent, chunk, strict=True)
+    )
+
+
+def chunks_touched(origin: Shape, extent: Shape, chunk: Shape) -> int:
+    """Number of chunks that a box touches."""
+    return math.prod(len(axis) for axis in touched_per_axis(origin, extent, chunk))
+
+
+def linear_chunk_indices(origin: Shape, extent: Shape, shape: Shape, chunk: Shape) -> Iterator[int]:
+    """Row-major positions of the chunks that a box touches, ascending."""
+    counts = chunks_per_axis(shape, chunk)
+    strides = [math.prod(counts[axis + 1 :]) for axis in range(len(counts))]
+    for coordinates in itertools.product(*touched_per_axis(origin, extent, chunk)):
+        yield sum(c * s for c, s in zip(coordinates, strides, strict=True))
+
+
+def run_axis(extent: Shape, shape: Shape) -> int:
+    """The axis along which a box lies in runs of row-major storage: it holds all of every later one."""
+    axis = len(shape) - 1
+    while axis > 0 and extent[axis] == shape[axis]:
+        axis -= 1
+    return axis
+
+
+def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tuple[int, int]]:
+    """(start, length) in elements of the runs that a box forms in row-major storage, ascending."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = run_axis(extent, shape)
+    length = extent[inner] * strides[inner]
+    outer = [range(start, start + width) for start, width in zip(origin[:inner], extent[:inner], strict=True)]
+    for coordinates in itertools.product(*outer):
+        yield (
+            sum(c * s for c, s in zip(coordinates, strides, strict=False)) + origin[inner] * strides[inner],
+            length,
+        )

@@ -1,0 +1,117 @@
+"""Arithmetic of HDF5's own: sizes of chunk indexes, automatic chunks, reads through the sieve buffer."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+Shape = Sequence[int]
+
+# HDF5 file format specification, "Version 1 B-trees": 2 x 32 children a node for chunks (H5Pset_istore_k).
+BTREE_CHILDREN = 64
+
+
+# H5B splits the rightmost node 90:10, so nodes filled in ascending order keep 57 of 64 children.
+BTREE_KEPT = 57
+
+
+# HDF5 file format specification, "Fixed Array": 1,024 elements a data block page.
+FIXED_ARRAY_PAGE = 1024
+
+
+def btree_node_bytes(dimensions: int) -> int:
+    """Size of one version-1 B-tree node for chunks: header 24, 65 keys of 8 + 8(d+1), 64 addresses of 8."""
+    return 24 + (BTREE_CHILDREN + 1) * (8 + 8 * (dimensions + 1)) + BTREE_CHILDREN * 8
+
+
+def btree_parent(child: int) -> int:
+    """Which parent node holds child number `child`, for children inserted in ascending order."""
+    return child // BTREE_KEPT
+
+
+def _btree_level(children: int) -> int:
+    """Nodes needed for `children` inserted in ascending order."""
+    return 1 + max(0, -(-(children - BTREE_CHILDREN) // BTREE_KEPT))
+
+
+def btree_nodes(chunks: int) -> int:
+    """Nodes of a version-1 B-tree after `chunks` insertions in ascending (row-major) order."""
+    total, level = 0, chunks
+    while True:
+        level = _btree_level(level)
+        total += level
+        if level == 1:
+            return total
+
+
+def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
+    """Distinct version-1 B-tree nodes on the paths to the chunks `linear` (row-major, tree as above)."""
+    wanted, level, total = set(linear), chunks, 0
+    while True:
+        level = _btree_level(level)
+        wanted = {min(btree_parent(child), level - 1) for child in wanted}
+        total += len(wanted)
+        if level == 1:
+            return total
+
+
+def fixed_array_bytes(
+    chunks: int, filtered: bool = False, chunk_bytes: int = 0, size_bytes: int | None = None
+) -> int:
+    """Index bytes of a fixed array (libver v110 and later), zero for a single chunk (no index is kept).
+
+    Header 28 bytes, data block prefix 14 and checksum 4, 8 bytes an unfiltered element; above 1,024 elements
+    a page bitmap and a checksum a page (HDF5 file format specification, "Fixed Array"). Filtered elements add
+    the stored size of the chunk in `size_bytes` bytes (by default one more than `chunk_bytes` needs, as
+    H5D__farray_idx_create has it up to data layout message version 4) and a 4-byte filter mask.
+    """
+    if chunks == 1:
+        return 0
+    entry = 8
+    if filtered:
+        # 1 + (floor(log2(chunk_bytes)) + 8) // 8, of which the inner sum is bit_length + 7.
+        entry += (size_bytes or min(8, 1 + (max(chunk_bytes, 1).bit_length() + 7) // 8)) + 4
+    pages = -(-chunks // FIXED_ARRAY_PAGE) if chunks > FIXED_ARRAY_PAGE else 0
+    return 28 + 14 + 4 + chunks * entry + -(-pages // 8) + 4 * pages
+
+
+def automatic_chunk(shape: Shape, itemsize: int) -> tuple[int, ...]:
+    """The chunk shape that h5py chooses for `chunks=True`.
+
+    Target 16 KiB x 2^log10(array MiB) within 8 KiB and 1 MiB; the axes are halved in turn (rounding up) until
+    the chunk is below the target or within 50 % of it, and below 1 MiB.
+    """
+    chunk = [float(extent if extent else 1024) for extent in shape]
+    target = 16 * 1024 * 2 ** math.log10(math.prod(chunk) * itemsize / 2**20)
+    target = min(max(target, 8 * 1024), 1024 * 1024)
+    for turn in itertools.count():
+        size = math.prod(chunk) * itemsize
+        if (size < target or abs(size - target) / target < 0.5) and size < 1024 * 1024:
+            break
+        if math.prod(chunk) == 1:
+            break
+        axis = turn % len(chunk)
+        chunk[axis] = math.ceil(chunk[axis] / 2)
+    return tuple(int(extent) for extent in chunk)
+
+
+def sieve_requested_bytes(
+    runs: Iterable[tuple[int, int]], itemsize: int, total_bytes: int, sieve: int
+) -> int:
+    """Bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset by its sieve buffer.
+
+    A run inside the buffer costs nothing, one longer than the buffer is read directly, any other fills the
+    buffer from its start (never past the end of the dataset): H5D__contig_readvv_sieve_cb.
+    """
+    requested, held_from, held_to = 0, 0, 0
+    for start, length in runs:
+        first, last = start * itemsize, (start + length) * itemsize
+        if held_from <= first and last <= held_to:
+            continue
+        if last - first > sieve:
+            requested += last - first
+            continue
+        held_from, held_to = first, min(first + sieve, total_bytes)
+        requested += held_to - held_from
+    return requested

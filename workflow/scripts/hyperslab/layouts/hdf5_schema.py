@@ -1,0 +1,190 @@
+"""HDF5's settings and filters as a study may give them, with their bounds; formats/hdf5 puts them in force.
+
+A filter is written "gzip", {gzip: 4}, or {blosc: {codec: zstd, level: 5}}. A setting left out keeps the
+library's own value and stays out of specifications.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from hyperslab.layouts.hdf5_filters import FILTERS
+from hyperslab.validation.models import Count, Name, Strict, Whole
+
+# H5C__MIN_MAX_CACHE_SIZE and H5C__MAX_MAX_CACHE_SIZE.
+MetadataCacheBytes = Annotated[Whole, Field(ge=1024, le=128 * 2**20)]
+Percent = Annotated[Whole, Field(ge=0, le=100)]
+# "default" leaves what the release of HDF5 brings, which differs between releases.
+Default = Literal["default"]
+
+
+class MetadataCache(Strict):
+    """Bytes of the metadata cache: at first, and the bounds between which it resizes itself.
+
+    H5Pset_mdc_config. The number of objects that H5Pset_cache once took is ignored since HDF5 1.8.
+    """
+
+    initial_bytes: MetadataCacheBytes
+    min_bytes: MetadataCacheBytes
+    max_bytes: MetadataCacheBytes
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MetadataCache:
+        if not self.min_bytes <= self.initial_bytes <= self.max_bytes:
+            raise ValueError("needs min_bytes <= initial_bytes <= max_bytes")
+        return self
+
+
+class Alignment(Strict):
+    """Everything of at least `threshold_bytes` begins at a multiple of `bytes` (H5Pset_alignment)."""
+
+    threshold_bytes: Annotated[Whole, Field(ge=0)] = 1
+    bytes: Count
+
+
+class Paging(Strict):
+    """File space in pages, and a page buffer if `buffer_bytes` is given.
+
+    H5Pset_file_space_strategy, H5Pset_file_space_page_size, H5Pset_page_buffer_size.
+    """
+
+    page_bytes: Annotated[Whole, Field(ge=512, le=2**30)]
+    buffer_bytes: Count | None = None
+    min_metadata_percent: Percent | None = None
+    min_raw_percent: Percent | None = None
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Paging:
+        shares = [share for share in (self.min_metadata_percent, self.min_raw_percent) if share is not None]
+        if self.buffer_bytes is None and shares:
+            raise ValueError("min_metadata_percent and min_raw_percent need buffer_bytes")
+        if self.buffer_bytes is not None and self.buffer_bytes < self.page_bytes:
+            raise ValueError(f"buffer_bytes should hold at least one page of {self.page_bytes}")
+        if sum(shares) > 100:
+            raise ValueError("min_metadata_percent and min_raw_percent add up to more than 100")
+        return self
+
+
+# parameter of a driver -> the driver that has it
+DRIVER_PARAMETERS = {
+    "metadata_on": "split",
+    "increment_bytes": "core",
+    "backing_store": "core",
+    "block_bytes": "direct",
+    "copy_buffer_bytes": "direct",
+}
+
+
+class Driver(Strict):
+    """The way to the file: `metadata_on` names the file system of the split driver's metadata file."""
+
+    name: Literal["sec2", "stdio", "core", "direct", "split"]
+    metadata_on: Name | None = None
+    increment_bytes: Count | None = None
+    backing_store: bool | None = None
+    block_bytes: Count | None = None
+    copy_buffer_bytes: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fitting_parameters(self) -> Driver:
+        for parameter, driver in DRIVER_PARAMETERS.items():
+            if getattr(self, parameter) is not None and driver != self.name:
+                raise ValueError(f"{self.name} has no {parameter}; only {driver} has one")
+        if self.name == "split" and self.metadata_on is None:
+            raise ValueError("split needs metadata_on, the name of a file system")
+        if self.name == "core" and self.backing_store is False:
+            raise ValueError("without a backing store there would be no file to measure")
+        return self
+
+
+class Settings(Strict):
+    """Library settings in force while a file is written and read."""
+
+    chunk_cache_bytes: Annotated[Whole, Field(ge=0)] | Default = 8 * 2**20
+    chunk_cache_slots: Count | Default = 8191
+    chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] | Default = 0.75
+    sieve_bytes: Count | Default = 65536
+    libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] | Default = "earliest"
+    meta_block_bytes: Annotated[Whole, Field(ge=0)] | None = None
+    metadata_cache: MetadataCache | None = None
+    # H5Pset_buffer. The conversion of one element needs room (H5D__typeinfo_init).
+    conversion_buffer_bytes: Annotated[Whole, Field(ge=64)] | None = None
+    alloc_time: Literal["early", "late", "incremental"] | None = None
+    fill_time: Literal["ifset", "alloc", "never"] | None = None
+    alignment: Alignment | None = None
+    driver: Driver | None = None
+    paging: Paging | None = None
+    # H5garbage_collect after so many objects of an `objects` case.
+    garbage_collect_every: Count | None = None
+
+
+# Strict, or `yes` would be the number 1.
+Real = Annotated[float, Field(strict=True)]
+
+
+def _known(name: str) -> str:
+    if name not in FILTERS:
+        *others, last = map(repr, FILTERS)
+        raise ValueError(f"should be {', '.join(others)} or {last}")
+    return name
+
+
+def _has(name: str, parameter: str) -> None:
+    """Raise ValueError where the filter `name` has no such parameter."""
+    known = FILTERS[name].parameters if name in FILTERS else {parameter: None}
+    if parameter not in known:
+        has = f"it has {', '.join(known)}" if known else "it has no parameter"
+        raise ValueError(f"{name} has no {parameter}; {has}")
+
+
+class Filter(Strict):
+    """One filter of a layout with its parameters: "gzip", {gzip: 4}, or {blosc: {codec: zstd, level: 5}}."""
+
+    name: Annotated[str, AfterValidator(_known)]
+    level: Whole | None = None
+    block: Whole | None = None
+    coding: str | None = None
+    bits: Whole | None = None
+    digits: Whole | None = None
+    codec: str | None = None
+    shuffle: str | None = None
+    accuracy: Real | None = None
+    precision: Whole | None = None
+    rate: Real | None = None
+    reversible: Literal[True] | None = None
+    absolute: Real | None = None
+    psnr: Real | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+            ((name, given),) = value.items()
+            parameters = FILTERS[name].parameters if name in FILTERS else {}
+            if not isinstance(given, dict):
+                given = {next(iter(parameters), "level"): given}
+            for parameter in given:
+                _has(name, str(parameter))
+            return {"name": name, **given}
+        return value
+
+    @model_validator(mode="after")
+    def _fitting_parameters(self) -> Filter:
+        kind = FILTERS[self.name]
+        given = self.model_dump(exclude_none=True, exclude={"name"})
+        for name, value in given.items():
+            _has(self.name, name)
+            if wrong := kind.parameters[name].mistake(value):
+                raise ValueError(f"{self.name}'s {name} {wrong}, not {value!r}")
+        if kind.modes and len(given.keys() & set(kind.modes)) != 1:
+            raise ValueError(f"{self.name} needs exactly one of {', '.join(kind.modes)}")
+        return self

@@ -1,0 +1,93 @@
+"""What the page of all claims is made of: studies that have results, those that wait for them, and the rest.
+
+Rules ask this, so it needs neither pandas nor templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.studies import figures
+from hyperslab.studies.claims.schema import NO_STUDY, Claim
+from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
+from hyperslab.validation.models import Name, Strict
+
+if TYPE_CHECKING:
+    from hyperslab.planning.inventory import Inventory
+
+TARGET = "results/claims.html"
+UNTESTED = Path("config") / "claims" / "untested.yaml"
+
+
+class Untested(Strict):
+    """The file of claims that no study tests, each with the reason."""
+
+    claims: dict[Name, Claim]
+
+
+def untested(file: Path) -> list[dict[str, Any]]:
+    """The claims of a file that no study tests; none where there is no file. Raises ConfigurationError."""
+    if not file.exists():
+        return []
+    claims = validate(Untested, read_yaml(file), file).claims
+    for name, claim in claims.items():
+        if not claim.untestable:
+            raise ConfigurationError(
+                file, f"claims.{name}", "what has comparisons belongs into a study; here stands `untestable`"
+            )
+    return [told({"id": name, **claim.model_dump(exclude_none=True)}) for name, claim in claims.items()]
+
+
+def told(claim: Mapping[str, Any], reason: str = "") -> dict[str, Any]:
+    """A claim without results, as claims.json has it."""
+    kept = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
+    why = claim.get("untestable") or reason
+    kind = "cannot be tested" if "untestable" in claim else "not measured"
+    verdict: dict[str, Any] = {"sites": [], "verdict": kind, "reason": why, "comparisons": []}
+    return {**kept, "verdicts": [verdict]}
+
+
+def _studies(inventory: Inventory) -> list[str]:
+    return sorted(path.stem for path in (inventory.directory / "config" / "studies").glob("*.yaml"))
+
+
+def _with_results(inventory: Inventory, name: str) -> list[str]:
+    """The sites of a study that have records; none where its sites are not described here."""
+    study = inventory.study(name)
+    try:
+        return [site for site in inventory.sites_of(study) if inventory.present(study, site)]
+    except ConfigurationError:
+        return []
+
+
+def inputs(inventory: Inventory) -> dict[str, Any]:
+    """The verdicts of each study that has results, and the figures that show them."""
+    found: dict[str, Any] = {"verdicts": [], "figures": []}
+    for name in _studies(inventory):
+        study = inventory.study(name)
+        sites = _with_results(inventory, name) if study.claims else []
+        if not sites:
+            continue
+        found["verdicts"].append(f"results/{name}/claims.json")
+        wanted = {claim["figure"] for claim in study.claims if claim.get("figure")}
+        found["figures"] += [
+            f"results/{name}/figures/{site}/{figure}.svg"
+            for site in sites
+            for figure in figures.names(study.figure_meta, site)
+            if figure in wanted
+        ]
+    return found
+
+
+def waiting(inventory: Inventory) -> list[dict[str, Any]]:
+    """Claims without results, as claims.json would have them: of studies not measured, and of no study."""
+    found = []
+    for name in _studies(inventory):
+        claims = inventory.study(name).claims
+        if claims and not _with_results(inventory, name):
+            reason = f"the study {name} has no results"
+            found.append({"study": name, "claims": [told(claim, reason) for claim in claims]})
+    listed = untested(inventory.directory / UNTESTED)
+    return [*found, {"study": NO_STUDY, "claims": listed}] if listed else found

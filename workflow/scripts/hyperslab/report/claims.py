@@ -1,0 +1,272 @@
+"""Claims and verdicts as texts for a page: of one study in its report, or of all studies together."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab import text as fmt
+from hyperslab.claims import text
+from hyperslab.claims.verdicts import VERDICTS
+from hyperslab.report.model import Figure
+
+# (study, site, figure) -> where on the page that figure is; None where it is not there.
+Place = Callable[[str, str, str], str | None]
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A verdict as one sees it: in words, as a symbol, and in a tone of the style sheet."""
+
+    word: str
+    symbol: str
+    tone: str
+
+
+BADGES = {
+    "holds": Badge("holds", "✓", "good"),
+    "fails": Badge("fails", "✗", "bad"),
+    "cannot tell": Badge("cannot tell at this noise", "?", "unknown"),
+    "cannot be tested": Badge("cannot be tested here", "–", "absent"),
+    "not measured": Badge("not measured here", "○", "absent"),
+}
+# Verdicts that say nothing of the claim.
+NONE = (BADGES["cannot be tested"], BADGES["not measured"])
+DIFFERS = Badge("differs between sites", "±", "unknown")
+TESTABILITY = {
+    "V": "reproducible",
+    "D": "direction only",
+    "S": "at a smaller scale",
+    "X": "not without the original machines",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One comparison; `parts` are its instances where there are several."""
+
+    says: str
+    measured: str
+    bound: str
+    badge: Badge
+    published: str = ""
+    judged: bool = True
+    parts: Sequence[Line] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The verdict of one site, or of one site against another."""
+
+    where: str
+    badge: Badge
+    reason: str = ""
+    lines: Sequence[Line] = ()
+    figures: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim in one study."""
+
+    anchor: str
+    claim: str
+    testability: str
+    sentence: str
+    section: str
+    study: str
+    published: str
+    entries: Sequence[Entry]
+    badge: Badge
+    explanation: str = ""
+    conclusion: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The claims of one source, and how many of them have which verdict."""
+
+    source: str
+    anchor: str
+    rows: Sequence[Row]
+    counts: Sequence[tuple[Badge, int]]
+
+
+@dataclass(frozen=True)
+class ClaimsPage:
+    """All claims; `figures` are embedded at its end, by anchor.
+
+    `measured` says which studies have results where, `waiting` names those without.
+    """
+
+    groups: Sequence[Group]
+    figures: Sequence[tuple[str, Figure]]
+    measured: Sequence[str]
+    waiting: Sequence[str]
+
+
+def in_order(claim: str) -> list[tuple[int, str]]:
+    """A key that sorts 000.2 before 000.10, and an explanation behind what it explains."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", claim)]
+
+
+def rows(found: Iterable[Mapping[str, Any]], place: Place) -> list[Row]:
+    """The rows of the claims in what claims.json of one or several studies hold, in order of their names."""
+    claims = [(str(content["study"]), claim) for content in found for claim in content["claims"]]
+    claims.sort(key=lambda pair: in_order(pair[1]["id"]))
+    concluded = conclusions(claim for _, claim in claims)
+    result = []
+    for study, claim in claims:
+        # A study that only explains another one's claim concludes beside its first explanation.
+        about = claim.get("explains") or claim["id"]
+        said = concluded.pop(about, "") if claim["id"] == about or not _has(claims, about) else ""
+        result.append(_row(study, claim, place, said))
+    return result
+
+
+def _has(claims: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> bool:
+    return any(claim["id"] == name for _, claim in claims)
+
+
+def _row(study: str, claim: Mapping[str, Any], place: Place, conclusion: str) -> Row:
+    entries = [_entry(study, claim, verdict, place) for verdict in claim["verdicts"]]
+    letters = claim["testability"].split("/")
+    return Row(
+        anchor=re.sub(r"[^\w.-]", "-", f"claim-{study}-{claim['id']}"),
+        claim=claim["id"],
+        testability=f"{claim['testability']}: {' or '.join(TESTABILITY[letter] for letter in letters)}",
+        sentence=claim["sentence"],
+        section=claim["section"],
+        study=study,
+        published=claim.get("published") or "",
+        entries=entries,
+        badge=_common(entries),
+        explanation=claim.get("explanation") or "",
+        conclusion=conclusion,
+    )
+
+
+def _common(entries: Sequence[Entry]) -> Badge:
+    """The verdict that all sites agree on; those where nothing can be tested do not count beside others."""
+    distinct = list(dict.fromkeys(entry.badge for entry in entries if entry.badge not in NONE))
+    if not distinct:
+        return entries[0].badge
+    return distinct[0] if len(distinct) == 1 else DIFFERS
+
+
+def _entry(study: str, claim: Mapping[str, Any], verdict: Mapping[str, Any], place: Place) -> Entry:
+    sites = verdict["sites"]
+    lines = [_line(comparison) for comparison in verdict["comparisons"]]
+    figures: list[tuple[str, str]] = []
+    for site in sites if verdict["comparisons"] and claim.get("figure") else []:
+        if href := place(study, site, claim["figure"]):
+            figures.append((href, f"figure {claim['figure']}" + (f" of {site}" if len(sites) > 1 else "")))
+    return Entry(" against ".join(sites), BADGES[verdict["verdict"]], _reason(verdict, lines), lines, figures)
+
+
+def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
+    """Why there is no plain verdict, or what it rests on, in one line."""
+    if reason := verdict.get("reason"):
+        return str(reason)
+    judged = [part for line in lines if line.judged for part in (line.parts or [line])]
+    counted = Counter(part.badge for part in judged)
+    if verdict["verdict"] == "fails":
+        return _some(counted[BADGES["fails"]], len(judged), "comparison", "fails", "fail")
+    if verdict["verdict"] == "cannot tell":
+        across = _some(counted[BADGES["cannot tell"]], len(judged), "interval", "reaches", "reach")
+        return f"{across} across the bound"
+    return f"all {fmt.count(len(judged), 'comparison')} hold" if len(judged) > 1 else ""
+
+
+def _some(number: int, of: int, noun: str, one: str, many: str) -> str:
+    """ "1 of 7 comparisons fails", "2 of 2 intervals reach"; `one` and `many` are the verb's forms."""
+    return f"{number} of {fmt.count(of, noun)} {one if number == 1 else many}"
+
+
+def _line(comparison: Mapping[str, Any]) -> Line:
+    """A comparison: its number with interval, or those of its instances from least to greatest."""
+    results = comparison["results"]
+    parts = [
+        Line(
+            result["says"],
+            result.get("text", result.get("reason", "")),
+            comparison["bound"],
+            BADGES[result["verdict"]],
+        )
+        for result in results
+    ]
+    published, judged = comparison.get("published") or "", comparison["judged"]
+    if len(parts) == 1:
+        (only,) = parts
+        return Line(only.says, only.measured, only.bound, only.badge, published, judged)
+    badge = BADGES[_worst(result["verdict"] for result in results)]
+    return Line(comparison["says"], _range(comparison), comparison["bound"], badge, published, judged, parts)
+
+
+def _worst(verdicts: Iterable[str]) -> str:
+    found = set(verdicts)
+    return next(verdict for verdict in VERDICTS if verdict in found)
+
+
+def _range(comparison: Mapping[str, Any]) -> str:
+    """ "0.93 to 1.08, 6 of 7 hold"."""
+    results = comparison["results"]
+    values = [result["value"] for result in results if result.get("value") is not None]
+    held = sum(result["verdict"] == "holds" for result in results)
+    counted = f"{held} of {len(results)} hold"
+    if not values:
+        return counted
+    ends = [text.number(end, comparison["unit"]) for end in (min(values), max(values))]
+    return f"{' to '.join(dict.fromkeys(ends))}; {counted}" if all(map(math.isfinite, values)) else counted
+
+
+def conclusions(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Claim -> what the data say of its explanations, for those that were tested anywhere."""
+    tested: dict[str, list[Mapping[str, Any]]] = {}
+    for claim in claims:
+        if claim.get("explains"):
+            tested.setdefault(claim["explains"], []).append(claim)
+    return {name: _conclusion(explanations) for name, explanations in tested.items()}
+
+
+def _conclusion(explanations: Sequence[Mapping[str, Any]]) -> str:
+    """Which of the explanations the data support, site by site."""
+    words = {claim["id"]: claim["explanation"] for claim in explanations}
+    sites: dict[str, dict[str, str]] = {}
+    for claim in explanations:
+        for verdict in claim["verdicts"]:
+            if BADGES[verdict["verdict"]] not in NONE:
+                sites.setdefault(" against ".join(verdict["sites"]), {})[claim["id"]] = verdict["verdict"]
+    if not sites:
+        return f"Explanations to test: {fmt.listing(words.values())}. There are no results yet."
+    said = []
+    for site, verdicts in sites.items():
+        holding = [words[name] for name, verdict in verdicts.items() if verdict == "holds"]
+        listed = fmt.listing(f"{words[name]} ({verdict})" for name, verdict in verdicts.items())
+        if len(holding) == 1:
+            said.append(f"{site}: the data support one explanation, {holding[0]}. Tested: {listed}.")
+        else:
+            support = "several explanations" if holding else "none of the explanations"
+            said.append(f"{site}: the data support {support}. Tested: {listed}.")
+    return " ".join(said)
+
+
+def groups(found: Sequence[Row], sources: Mapping[str, str]) -> list[Group]:
+    """Rows by the source that their anchors have in `sources`, with the number of claims of each verdict."""
+    by_source: dict[str, list[Row]] = {}
+    for row in found:
+        by_source.setdefault(sources[row.anchor], []).append(row)
+    return [
+        Group(source, f"source-{number}", listed, _counts(listed))
+        for number, (source, listed) in enumerate(by_source.items(), 1)
+    ]
+
+
+def _counts(found: Sequence[Row]) -> list[tuple[Badge, int]]:
+    """How many claims have which verdict; explanations are not counted."""
+    counted = Counter(row.badge for row in found if not row.explanation)
+    return [(badge, counted[badge]) for badge in (*BADGES.values(), DIFFERS) if counted[badge]]

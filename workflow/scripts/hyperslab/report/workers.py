@@ -1,0 +1,168 @@
+"""The numbers of cases that several workers carry out: speed-up of reductions, rates of parallel access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from hyperslab import text as fmt
+from hyperslab.report.data import Data
+from hyperslab.report.model import Cell, Table, table
+from hyperslab.results.scaling import against, speedups
+from hyperslab.results.tables import STATES
+from hyperslab.studies.summary import in_order
+from hyperslab.studies.worker_cases import API_NAMES, WORKERS, families
+
+BEYOND = "beyond the physical cores: not claimed"
+
+
+def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """Mean time and speed-up of every reduction by layout, state and number of workers."""
+    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    body = []
+    for family, teams in families(data.study["cases"], "reduce").items():
+        for by, counts in teams.items():
+            chosen = rows[rows["case"].isin(counts.values())]
+            for layout in in_order(set(chosen["layout"]), data.study["layouts"]):
+                for state in in_order(set(chosen["state"]), STATES):
+                    here = chosen[(chosen["layout"] == layout) & (chosen["state"] == state)]
+                    own = summary[(summary["layout"] == layout) & (summary["state"] == state)]
+                    body += _speedups([_common(data, counts, family), layout, state], by, counts, here, own)
+    if not body:
+        return None
+    columns = ["Reduction", "Layout", "State", "#Workers", "#Mean ± standard deviation", "#Repeats",
+               "#Speed-up", "#Efficiency", "#Chunks read by two", "#Requested"]  # fmt: skip
+    note = (
+        "Times over all repeats of all rounds. Speed-up: ratio of round medians to the fewest workers, with "
+        "its 95 % interval, adjusted over the numbers of workers; efficiency: speed-up over how many times "
+        "more workers there are."
+    )
+    return table("Speed-up", columns, body, note, folded=len(body) > 16, pick=pick)
+
+
+def _common(data: Data, counts: Mapping[int, str], family: str) -> str:
+    """What the titles of a family's cases begin with."""
+    title = str(data.study["cases"][next(iter(counts.values()))].get("title") or family)
+    return title.rpartition(", ")[0] or title
+
+
+def _speedups(
+    leading: list[Any], by: str, counts: Mapping[int, str], rows: pd.DataFrame, summary: pd.DataFrame
+) -> list[list[Any]]:
+    """One row a number of workers."""
+    gains = speedups(summary, counts).set_index("case")
+    fewest, body = min(counts), []
+    for workers, case in sorted(counts.items()):
+        times = rows["time_s"][rows["case"] == case]
+        if times.empty:
+            continue
+        middle = rows[rows["case"] == case][["chunks_shared", "requested_bytes", "physical_cores"]].median()
+        word = WORKERS[by][1 if workers == 1 else 2]
+        mean, sd = fmt.seconds(times.mean()), fmt.seconds(times.std())
+        gain, efficiency = Cell(fmt.ABSENT), fmt.ABSENT
+        if case in gains.index:
+            entry = gains.loc[case]
+            note = fmt.interval(entry.get("low"), entry.get("high"))
+            beyond = workers > middle["physical_cores"]
+            gain = Cell(
+                fmt.significant(entry["ratio"]), BEYOND if beyond else note, "muted" if beyond else ""
+            )
+            efficiency = fmt.percent(entry["ratio"] * fewest / workers, 0)
+        body.append([
+            *leading, f"{workers} {word}", f"{mean} ± {sd}" if len(times) > 1 else mean, len(times), gain,
+            efficiency, fmt.whole(middle["chunks_shared"]), fmt.megabytes(middle["requested_bytes"]),
+        ])  # fmt: skip
+    return body
+
+
+def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """Bytes per second of every parallel case: durable writes, write calls alone, cold and warm reads."""
+    cases = {name: case for name, case in data.study["cases"].items() if case["kind"] == "parallel"}
+    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows = rows[rows["case"].isin(cases)]
+    if rows.empty:
+        return None
+    states = in_order(set(rows["state"]) - {"write"}, STATES)
+    body = []
+    for name, case in cases.items():
+        mine = rows[rows["case"] == name]
+        for layout in in_order(set(mine["layout"]), data.study["layouts"]):
+            here = mine[mine["layout"] == layout]
+            own = summary[(summary["layout"] == layout)]
+            cores = here["physical_cores"].median()
+            asked = here["asked_bytes"].median()
+            ranks = Cell(str(case["workers"]), "beyond the physical cores" if case["workers"] > cores else "")
+            calls = here["write_s"].median()
+            access = Cell(_access(case), next(iter(here["in_force"]), ""))
+            body.append([
+                access, API_NAMES[case["parallel"]["api"]], ranks, layout, fmt.megabytes(asked),
+                _rate(own, name, "write", asked), Cell(_per_second(asked, calls)),
+                *(_rate(own, name, state, asked) for state in states),
+                *(_mpiio(own, cases, name, state) for state in ("write", *states[:1])),
+            ])  # fmt: skip
+    columns = ["Access", "Interface", "#Ranks", "Layout", "#Bytes", "#Durable write", "#Write calls alone",
+               *(f"#Read {state}" for state in states), "#MPI-IO, durable write, is",
+               *(f"#MPI-IO, read {state}, is" for state in states[:1])]  # fmt: skip
+    note = (
+        "Rates from the geometric mean of the rounds' medians, with its 95 % interval; write calls alone: "
+        "median over all repeats, into the page cache. The last columns compare with MPI-IO for the same "
+        "access and ranks."
+    )
+    return table("Rates of parallel access", columns, body, note, folded=len(body) > 24, pick=pick)
+
+
+def _access(case: Mapping[str, Any]) -> str:
+    """How a parallel case reaches its bytes, in words."""
+    asked = case["parallel"]
+    blocks = f"interleaved blocks of {_size(asked['block'])}" if asked["interleaved"] else "contiguous"
+    hints = ", ".join(f"{name} {value}" for name, value in asked["hints"].items())
+    words = [
+        "collective" if asked["collective"] else "independent",
+        blocks,
+        f"{asked['datasets']} x {_size(asked['bytes'])} a rank",
+        f"{_size(asked['transfer'])} a call",
+    ]
+    return ", ".join([*words, hints] if hints else words)
+
+
+def _size(value: int) -> str:
+    """A size in binary units."""
+    for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
+        if value % scale == 0:
+            return f"{value // scale} {unit}"
+    return f"{value} B"
+
+
+def _per_second(volume: float, seconds: float) -> str:
+    """A rate in MB (10^6) per second."""
+    return f"{fmt.significant(volume / seconds / 1e6)} MB/s" if seconds > 0 else fmt.ABSENT
+
+
+def _rate(summary: pd.DataFrame, case: str, state: str, volume: float) -> Cell:
+    """The rate of a cell over its rounds, with its interval."""
+    found = summary[(summary["case"] == case) & (summary["state"] == state)]
+    if found.empty:
+        return Cell(fmt.ABSENT)
+    entry = found.iloc[0]
+    low, high = (volume / entry[name] / 1e6 for name in ("pooled_high_s", "pooled_low_s"))
+    return Cell(_per_second(volume, entry["pooled_median_s"]), fmt.interval(low, high))
+
+
+def _mpiio(summary: pd.DataFrame, cases: Mapping[str, Mapping[str, Any]], name: str, state: str) -> Cell:
+    """How MPI-IO compares with a case of the same family and as many ranks."""
+    mine = cases[name]
+    if mine["parallel"]["api"] == "mpiio":
+        return Cell("itself", "", "muted")
+    twins = [
+        other
+        for other, case in cases.items()
+        if (case["family"], case["workers"], case["parallel"]["api"])
+        == (mine["family"], mine["workers"], "mpiio")
+    ]
+    found = against(summary[summary["state"] == state], name, twins)
+    if found.empty:
+        return Cell(fmt.ABSENT)
+    entry = found.iloc[0]
+    return Cell(*fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"])))

@@ -1,0 +1,69 @@
+"""The specification of a cell: all that decides what is measured, and a hash that tells old results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from hyperslab import PROTOCOLS
+from hyperslab.data.donor_paths import identity
+from hyperslab.studies.case_kinds import SPECIFIED
+from hyperslab.studies.study import LoadedStudy
+
+
+def dataset(study: LoadedStudy) -> dict[str, Any]:
+    """Shape, type and content of the array; of a donor given by a variable also which file that is here."""
+    described = study.dataset.model_dump(exclude_none=True)
+    if donor := described.get("donor"):
+        found = identity(donor)
+        described["donor"] = {**donor, **({"file": found} if found else {})}
+    return described
+
+
+def content(study: LoadedStudy, layout: str) -> dict[str, Any]:
+    """What decides the bytes of a test file: dataset and layout (of the whole array)."""
+    described = {key: value for key, value in study.layouts[layout].items() if key != "label"}
+    return {"dataset": dataset(study), "layout": described}
+
+
+def file_specification(study: LoadedStudy, layout: str, case: str) -> dict[str, Any]:
+    """What generate needs: the content, with the shape that the case asks for."""
+    spec = content(study, layout)
+    spec["dataset"]["shape"] = study.cases[case]["shape"]
+    return spec
+
+
+def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> dict[str, Any]:
+    """What measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
+    resolved = study.cases[case]
+    return {
+        **file_specification(study, layout, case),
+        "case": {"name": case, **{key: resolved[key] for key in SPECIFIED if key in resolved}},
+        "repeats": resolved["repeats"],
+        "seed": study.study.seed,
+        "round": round_,
+        "protocol": PROTOCOLS[resolved["kind"]],
+        **({"reader": study.study.reader} if study.study.reader != "any" else {}),
+    }
+
+
+def text(spec: dict[str, Any]) -> str:
+    """A specification as canonical JSON: equal specifications have equal texts."""
+    return json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def agrees(expected: str | None, spec: dict[str, Any]) -> bool:
+    """Whether a specification has the hash `expected`; where that knows no donor's file, with any."""
+    if expected is None or expected == digest(spec):
+        return expected is not None
+    described = spec["dataset"]
+    if "file" not in described.get("donor", {}):
+        return False
+    anonymous = {key: value for key, value in described["donor"].items() if key != "file"}
+    return expected == digest({**spec, "dataset": {**described, "donor": anonymous}})
+
+
+def digest(spec: dict[str, Any]) -> str:
+    """A hash of a specification, 16 hexadecimal digits."""
+    return hashlib.sha256(text(spec).encode()).hexdigest()[:16]

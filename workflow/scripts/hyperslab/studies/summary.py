@@ -1,0 +1,75 @@
+"""What the report needs of a study beside its tables: titles, order and shapes, as JSON for a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.data.donor_paths import identity
+from hyperslab.studies.worker_cases import TEAM_KEYS
+
+if TYPE_CHECKING:
+    from hyperslab.studies.schema import DonorFile
+    from hyperslab.studies.study import LoadedStudy
+
+Meta = Mapping[str, Any]
+
+
+def settings_vary(study: LoadedStudy) -> bool:
+    """Whether layouts differ in what most studies have the same for all: settings, storage or release."""
+    kept = ("settings", "storage", "release")
+    return len({repr([layout.get(key) for key in kept]) for layout in study.layouts.values()}) > 1
+
+
+def study_meta(study: LoadedStudy) -> dict[str, Any]:
+    """The part of a loaded study that the report shows; `json.dumps` takes it."""
+    dataset = study.dataset
+    cases = {
+        name: {key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case}
+        for name, case in study.cases.items()
+    }
+    layouts = {
+        name: {
+            "chunks": layout["chunks"],
+            "order": layout["order"],
+            "filters": layout["filters"],
+            "label": layout["label"],
+            "release": layout.get("release"),
+        }
+        for name, layout in study.layouts.items()
+    }
+    return {
+        "name": study.name,
+        "title": study.study.title,
+        "source": study.study.source,
+        "axes": list(dataset.axes),
+        "shape": list(dataset.shape),
+        "dtype": dataset.dtype,
+        "itemsize": dataset.itemsize,
+        "raw_bytes": dataset.nbytes,
+        "fill": f"donor {_donor(dataset.donor)}" if dataset.donor else dataset.fill,
+        "layouts": layouts,
+        "cases": cases,
+        "rounds": study.study.rounds,
+        "states": list(study.study.recommendation.states),
+        "size_bound": study.study.recommendation.size_bound,
+        "tradeoff": list(study.study.tradeoff),
+        "published": study.study.published,
+        "settings_vary": settings_vary(study),
+    }
+
+
+def _donor(donor: DonorFile) -> str:
+    """A donor's path, and which file a variable in it stands for."""
+    found = identity(donor.model_dump())
+    return f"{donor.path} ({found})" if found else donor.path
+
+
+def case_title(study: Meta, case: str) -> str:
+    """The title of a case, or its name where the study has none."""
+    return str(study["cases"].get(case, {}).get("title") or case)
+
+
+def in_order(names: set[str], order: Mapping[str, Any]) -> list[str]:
+    """`names` in this order; those it does not know follow, sorted."""
+    return [name for name in order if name in names] + sorted(names - set(order))

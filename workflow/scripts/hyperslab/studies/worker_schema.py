@@ -1,0 +1,48 @@
+"""What a study says of cases that several workers carry out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from hyperslab.validation.models import Count, Strict
+
+Counts = Annotated[list[Count], Field(min_length=1)]
+Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]
+# What only MPI-IO has: collective calls, and hints to it.
+THROUGH_MPI_IO = ("hdf5", "mpiio")
+TEAM_KINDS = ("reduce", "parallel")
+
+
+class Parallel(Strict):
+    """What every rank writes and reads, in the terms of HDF5's own benchmark h5perf; sizes in bytes.
+
+    Of each of `datasets` a rank holds `bytes`, moved `transfer` at a time. Contiguous: they lie in one piece,
+    rank after rank. Interleaved: in blocks of `block`, of which every rank has one in turn.
+    """
+
+    apis: Annotated[list[Api], Field(min_length=1)] = list(get_args(Api))
+    datasets: Count = 1
+    bytes: Count
+    transfer: Count
+    block: Count | None = None
+    interleaved: bool = False
+    collective: bool = False
+    hints: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Parallel:
+        if len(set(self.apis)) != len(self.apis):
+            raise ValueError("apis: each at most once")
+        if self.bytes % self.transfer:
+            raise ValueError(f"bytes ({self.bytes}) should be a multiple of transfer ({self.transfer})")
+        if self.block is not None and not self.interleaved:
+            raise ValueError("only `interleaved: true` has blocks")
+        if self.transfer % (self.block or self.transfer):
+            raise ValueError(f"transfer ({self.transfer}) should be a multiple of block ({self.block})")
+        for api in self.apis:
+            if api not in THROUGH_MPI_IO and (self.collective or self.hints):
+                what = "collective calls" if self.collective else "hints"
+                raise ValueError(f"{api} has no {what}; only {' and '.join(THROUGH_MPI_IO)} have")
+        return self

@@ -1,0 +1,1 @@
+"""Validation: strict models, and mistakes as one line."""
