@@ -193,13 +193,13 @@ def test_fixed_array_of_filtered_chunks_in_the_latest_format_against_hdf5(size: 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=5), st.sampled_from([1, 2, 4, 8]))
 def test_automatic_chunk_is_that_of_h5py(shape: list[int], itemsize: int) -> None:
-    assert hdf5_index.automatic_chunk(shape, itemsize) == guess_chunk(tuple(shape), None, itemsize)
+    assert chunks.automatic_chunk(shape, itemsize) == guess_chunk(tuple(shape), None, itemsize)
 
 
 def test_automatic_chunk_of_an_array_created_with_h5py() -> None:
     with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
         created = file.create_dataset("data", FULL, "uint16", chunks=True)
-        assert hdf5_index.automatic_chunk(FULL, 2) == created.chunks
+        assert chunks.automatic_chunk(FULL, 2) == created.chunks
 
 
 # ---- contiguous storage

@@ -17,7 +17,7 @@ from hyperslab.cases.context import Context, Outcome
 from hyperslab.data.values import open_values
 from hyperslab.formats.hdf5 import split_metadata
 from hyperslab.formats.hdf5.array import FORMAT
-from hyperslab.planning.site_checks import largest_file_bytes
+from hyperslab.planning.site_checks import largest_bytes
 from hyperslab.studies import specification as specifications
 from hyperslab.studies.study import LoadedStudy
 
@@ -120,7 +120,7 @@ def test_no_file_is_larger_than_foreseen(measured: Callable[[str], Cells], tmp_p
         if isinstance(outcome, Outcome):
             content = small(name)
             content = {**content, "layouts": {layout: content["layouts"][layout]}, "published": {}}
-            assert outcome.report["file_bytes"] <= largest_file_bytes(load(tmp_path, content))
+            assert outcome.report["file_bytes"] <= largest_bytes(load(tmp_path, content))
 
 
 # ---- what the counts say

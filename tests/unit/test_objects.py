@@ -17,7 +17,7 @@ from hyperslab import cases
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.formats.hdf5 import objects, split_metadata
 from hyperslab.formats.hdf5.array import FORMAT
-from hyperslab.studies.case_kinds import COMPACT_BYTES
+from hyperslab.layouts.hdf5 import COMPACT_BYTES
 
 Spec = dict[str, Any]
 COUNT, VALUES = 200, 1024

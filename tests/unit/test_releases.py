@@ -15,7 +15,7 @@ from test_environments import packages, reached, run_in
 
 from hyperslab.formats.hdf5.release import enter
 from hyperslab.layouts.hdf5_releases import RELEASES, interpreter
-from hyperslab.planning.requirements import environments, metadata_sites, roots_by_file_system
+from hyperslab.planning.requirements import environments, other_sites, roots_by_file_system
 from update_pins import versions
 
 ROOT = Path(__file__).parents[2]
@@ -145,5 +145,5 @@ def test_metadata_go_to_the_file_system_of_a_site(tmp_path: Path) -> None:
     assert roots_by_file_system(SITES) == {"disk": "/a", "memory": "/b"}
     driver = {"driver": {"name": "split", "metadata_on": "memory"}}
     study = load(tmp_path, changed("layouts.split", {"settings": driver}))
-    assert metadata_sites(study, SITES, Path("sites.yaml")) == ["fast"]
-    assert metadata_sites(load(tmp_path, changed("rounds", 3)), SITES, Path("sites.yaml")) == []
+    assert other_sites(study, SITES, Path("sites.yaml")) == ["fast"]
+    assert other_sites(load(tmp_path, changed("rounds", 3)), SITES, Path("sites.yaml")) == []

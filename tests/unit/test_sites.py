@@ -15,7 +15,7 @@ import yaml
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
-from hyperslab.planning.site_checks import RESERVE_BYTES, check_roots, largest_file_bytes, sites_of
+from hyperslab.planning.site_checks import RESERVE_BYTES, check_roots, largest_bytes, sites_of
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.sites.roots import MARKER
@@ -256,7 +256,7 @@ def test_a_root_without_permission(tmp_path: Path) -> None:
 
 
 def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
-    needed = largest_file_bytes(study_of(tmp_path)) + RESERVE_BYTES
+    needed = largest_bytes(study_of(tmp_path)) + RESERVE_BYTES
     text = refusal(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
     expected = f"{tmp_path} has 0.07 GB, but study study needs 0.07 GB for one test file"
     assert text == f"sites.yaml: file_systems.fs.root: {expected}"
@@ -307,9 +307,9 @@ def test_no_test_file_is_larger_than_foreseen(tmp_path: Path, libver: str) -> No
         formats.load("hdf5").generate(str(tmp_path / f"{name}.h5"), spec, values)
         single = study_of(tmp_path, layouts={name: {**layout, "settings": {}}}, **more)
         # Without the allowance for headers, which would hide a wrong sum in files as small as these.
-        foreseen = largest_file_bytes(single) - 2**16 + 8192
+        foreseen = largest_bytes(single) - 2**16 + 8192
         assert (tmp_path / f"{name}.h5").stat().st_size <= foreseen, name
-        assert foreseen <= largest_file_bytes(study)
+        assert foreseen <= largest_bytes(study)
 
 
 def test_prepared_roots_have_their_marker(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import BASE, changed, load, mistake
 
-from hyperslab.layouts.hdf5_index import automatic_chunk
+from hyperslab.layouts.chunks import automatic_chunk
 from hyperslab.studies.study import REPEATS, LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 

@@ -22,7 +22,6 @@ from hyperslab.results.tables import (
     WHOLE,
     YES_NO,
     context_of,
-    filters_text,
     rows_of,
     tidy,
 )
@@ -249,11 +248,6 @@ def test_grid_values_of_a_layout(tmp_path: Path) -> None:
     for grid, expected in ((study.grid_values["2by25"], [2, 25]), ({"m": 7}, [7, None]), ({}, [None, None])):
         row = rows_of(path, "mine", None, grid)[0]
         assert [row["grid_m"], row["grid_n"]] == expected
-
-
-def test_filters_as_text() -> None:
-    assert filters_text([]) == ""
-    assert filters_text([{"name": "shuffle"}, {"name": "gzip", "level": 4}]) == "shuffle, gzip 4"
 
 
 # ---- stale: another specification, another protocol

@@ -13,10 +13,11 @@ from typing import Any
 
 import yaml
 
+from hyperslab.layouts.hdf5 import Hdf5Model
+from hyperslab.layouts.hdf5_schema import Settings
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole
-from hyperslab.studies.schema import Layout, Settings
 from hyperslab.validation.errors import ConfigurationError, validate
 
 MIB = 2**20
@@ -49,7 +50,7 @@ def read_layout(text: str) -> dict[str, Any]:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigurationError("--layout", "", f"not valid YAML: {_one_line(error)}") from None
-    layout = validate(Layout, content, Path("--layout"))
+    layout = validate(Hdf5Model, content, Path("--layout"))
     settings = validate(Settings, layout.settings, Path("--layout"), "settings").model_dump(exclude_none=True)
     if layout.order:
         raise ConfigurationError("--layout", "order", "a rewritten dataset keeps its axes in their order")

@@ -7,7 +7,8 @@ from typing import Any
 
 from hyperslab.data.values import Values
 from hyperslab.formats import Format
-from hyperslab.layouts.hdf5_filters import promised_error, text
+from hyperslab.layouts import layout_of
+from hyperslab.layouts.layout import Layout
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.throttling import Limiter
 
@@ -33,6 +34,11 @@ class Context:
     donor: str | None = None
     limiter: Limiter = field(default_factory=Limiter)
 
+    @property
+    def layout(self) -> Layout:
+        """The cell's layout, with all that follows from it."""
+        return layout_of(self.specification["layout"])
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -50,11 +56,10 @@ class Outcome:
 
 def error_columns(context: Context, deviation: Deviation) -> dict[str, float]:
     """The measured error of a lossy layout; raises VerificationError where it breaks a filter's promise."""
-    filters = context.specification["layout"]["filters"]
-    promised = promised_error(filters)
+    promised = context.layout.promised_error()
     if deviation.exceeds(promised):
         raise VerificationError(
-            f"{context.path}: an error of {deviation.largest:g} is more than {', '.join(map(text, filters))} "
+            f"{context.path}: an error of {deviation.largest:g} is more than {context.layout.filters_text()} "
             f"promises, {promised:g}"
         )
     return deviation.columns()

@@ -15,7 +15,6 @@ import xxhash
 from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
 from hyperslab.data.selections import Box, Pattern, endless_boxes, generator
 from hyperslab.formats import OpenArray
-from hyperslab.layouts.hdf5_filters import lossy
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.pagecache import NotInState
@@ -93,7 +92,7 @@ class _Session:
 
         Returns the error of a lossy layout in columns; of any other every byte has to be right.
         """
-        if lossy(self._context.specification["layout"]["filters"]):
+        if self._context.layout.lossy():
             return self._error()
         # Neither numpy nor the digest holds the interpreter's lock for long.
         with ThreadPoolExecutor(2) as pool:

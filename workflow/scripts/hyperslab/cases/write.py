@@ -21,7 +21,6 @@ from hyperslab.cases.durable import (
     timed_end,
     timed_reference,
 )
-from hyperslab.layouts.hdf5_filters import lossy
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 
@@ -87,7 +86,7 @@ def _verify(context: Context) -> dict[str, float]:
     spec = context.specification
     shape = spec["dataset"]["shape"]
     plane = math.prod(shape[1:]) * context.values.dtype.itemsize
-    exact, deviation = not lossy(spec["layout"]["filters"]), Deviation()
+    exact, deviation = not context.layout.lossy(), Deviation()
     opened = context.format.open(context.path, spec)
     try:
         for slab in boxes_of(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
@@ -106,7 +105,7 @@ def _verify(context: Context) -> dict[str, float]:
 def run(context: Context) -> Outcome:
     """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
     spec = context.specification
-    extent = block_extent(spec["case"], spec["dataset"], spec["layout"]["chunks"])
+    extent = block_extent(spec["case"], spec["dataset"], context.layout.chunks)
     counters = Counters()
     rows: list[dict[str, Any]] = []
     report: dict[str, Any] = {}

@@ -65,3 +65,23 @@ def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tupl
             sum(c * s for c, s in zip(coordinates, strides, strict=False)) + origin[inner] * strides[inner],
             length,
         )
+
+
+def automatic_chunk(shape: Shape, itemsize: int) -> tuple[int, ...]:
+    """The chunk shape that h5py chooses for `chunks=True`.
+
+    Target 16 KiB x 2^log10(array MiB) within 8 KiB and 1 MiB; the axes are halved in turn (rounding up) until
+    the chunk is below the target or within 50 % of it, and below 1 MiB.
+    """
+    chunk = [float(extent if extent else 1024) for extent in shape]
+    target = 16 * 1024 * 2 ** math.log10(math.prod(chunk) * itemsize / 2**20)
+    target = min(max(target, 8 * 1024), 1024 * 1024)
+    for turn in itertools.count():
+        size = math.prod(chunk) * itemsize
+        if (size < target or abs(size - target) / target < 0.5) and size < 1024 * 1024:
+            break
+        if math.prod(chunk) == 1:
+            break
+        axis = turn % len(chunk)
+        chunk[axis] = math.ceil(chunk[axis] / 2)
+    return tuple(int(extent) for extent in chunk)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.layouts import chunks as arithmetic
+from hyperslab.layouts import layout_of
 from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
 from hyperslab.studies.study import LoadedStudy
 
@@ -21,11 +21,9 @@ SECONDS_A_CELL = 2.0
 
 def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     """About how long one cell takes, writing its file included: arithmetic at assumed rates."""
-    stored, asked = study.layouts[layout], study.cases[case]
+    stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     itemsize, shape = study.dataset.itemsize, asked["shape"]
-    size: int = math.prod(shape) * itemsize
-    if stored["chunks"]:
-        size += arithmetic.padding_bytes(shape, stored["chunks"], itemsize)
+    size = stored.stored_bytes(shape, itemsize)
     writing = size / WRITE_BYTES_PER_S
     repeats: int = sum(asked["repeats"].values())
     if asked["kind"] in MAKE_THEIR_FILE:
@@ -36,13 +34,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         reading = reading_all if asked["kind"] == "parallel" else SECONDS_A_REPEAT
         return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
     extent = asked["extent"]
-    if stored["chunks"]:
-        corners = zip(extent, stored["chunks"], strict=True)
-        touched = math.prod(math.ceil(length / chunk) + 1 for length, chunk in corners)
-        volume = min(size, touched * math.prod(stored["chunks"]) * itemsize)
-    else:
-        touched = math.prod(extent[: arithmetic.run_axis(extent, shape)])
-        volume = min(size, math.prod(extent) * itemsize + touched * 2**16)
+    touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * SECONDS_A_CHUNK + volume / READ_BYTES_PER_S
     if asked["kind"] != "reduce":
         return SECONDS_A_CELL + writing + repeats * one

@@ -93,7 +93,7 @@ class Plan(CellJobs):
         ]
         if not here or not self.invocation.main:
             return
-        beside = requirements.metadata_sites(study, self.sites, self.sites_file)
+        beside = requirements.other_sites(study, self.sites, self.sites_file)
         check_roots(study, list(dict.fromkeys([*here, *beside])), self.sites, self.sites_file)
         if study.dataset.donor:
             from hyperslab.formats.donor_files import DonorError, check

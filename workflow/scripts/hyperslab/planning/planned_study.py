@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import located
-from hyperslab.layouts.hdf5_filters import lossy
+from hyperslab.layouts import layout_of
 from hyperslab.studies import figures, specification
 from hyperslab.studies.claims.resolve import resolve_claims
-from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
 
-# Why a layout is not recommended, however fast it is: not for someone who did not ask for other values, ...
+# Why a layout is not recommended to someone who did not ask for other values, however fast it is.
 LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
-# ... and not where the work is done outside the time of a selection.
-IN_MEMORY = "the core driver reads the whole file when it is opened, which is not in the time of a selection"
 # phase -> letter of its rounds
 ROUND = {"main": "r", "confirm": "c"}
 PHASE = {letter: phase for phase, letter in ROUND.items()}
@@ -108,10 +105,11 @@ class PlannedStudy(LoadedStudy):
         kept = chosen.model_dump(exclude={"confirm_rounds", "lossy"})
         excluded = {}
         for name, layout in self.layouts.items():
-            if lossy(layout["filters"]) and not chosen.lossy:
+            found = layout_of(layout)
+            if found.lossy() and not chosen.lossy:
                 excluded[name] = LOSSY
-            elif layout["settings"].get("driver", {}).get("name") == "core":
-                excluded[name] = IN_MEMORY
+            elif why := found.unfit():
+                excluded[name] = why
         # Only where it says something, or every study's recommendation would be made again.
         return {**kept, "excluded": excluded} if excluded else kept
 
@@ -125,6 +123,9 @@ class PlannedStudy(LoadedStudy):
         One without filters comes first; where automatic chunks stand with filters only, the first of those.
         """
         chunks = None if which == "contiguous" else which
-        known = {name: layout or Layout() for name, layout in self.study.layouts.items()}
-        found = [name for name, layout in known.items() if layout.chunks == chunks and not layout.storage]
-        return min(found, key=lambda name: bool(known[name].filters), default=None)
+        found = [
+            name
+            for name, layout in self.given.items()
+            if getattr(layout, "chunks", None) == chunks and not getattr(layout, "storage", None)
+        ]
+        return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)

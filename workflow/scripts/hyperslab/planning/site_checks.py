@@ -8,10 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hyperslab.layouts import chunks as arithmetic
-from hyperslab.layouts import hdf5_index
-from hyperslab.layouts.hdf5_filters import largest_chunk_bytes
-from hyperslab.planning.requirements import room_bytes
+from hyperslab.layouts import layout_of
 from hyperslab.sites.configuration import Expansion
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -42,23 +39,20 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
     return wanted
 
 
-def largest_file_bytes(study: LoadedStudy) -> int:
-    """An upper bound of the largest test file: whole chunks that no filter shrinks, their index, a little."""
-    largest, itemsize = 0, study.dataset.itemsize
-    for layout in study.layouts.values():
-        size = study.dataset.nbytes
-        if layout["chunks"]:
-            shape = study.dataset.shape
-            chunks = arithmetic.chunk_count(shape, layout["chunks"])
-            size = chunks * largest_chunk_bytes(layout["filters"], layout["chunks"], itemsize)
-            size += hdf5_index.btree_nodes(chunks) * hdf5_index.btree_node_bytes(len(shape))
-        largest = max(largest, size + room_bytes(study, layout))
-    return largest + 2**16
+def largest_bytes(study: LoadedStudy) -> int:
+    """Return an upper bound of what one cell's test artifact takes, in bytes."""
+    arrays = max((case["shape"][0] for case in study.cases.values() if case["kind"] == "objects"), default=0)
+    return max(layout_of(layout).largest_bytes(study.dataset, arrays) for layout in study.layouts.values())
+
+
+def largest_files(study: LoadedStudy) -> int:
+    """Return an upper bound of the files and directories of one cell's test artifact."""
+    return max(layout_of(layout).largest_files(study.dataset.shape) for layout in study.layouts.values())
 
 
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
     """ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
-    needed = largest_file_bytes(study) + RESERVE_BYTES
+    needed = largest_bytes(study) + RESERVE_BYTES
     for name in names:
         site = sites[name]
         root = Path(site["root"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ from hyperslab.report.fastest import fastest_table, reads
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import against, compared, overall, speed_cell, speed_phase, speed_table
-from hyperslab.results.tables import filters_text
 from hyperslab.studies.summary import Meta
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -97,21 +95,9 @@ def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
 
 
 def layout_text(study: Meta, layout: str) -> str:
-    """Chunk shape by axis, bytes of a chunk, axis order if not the array's, filters, and release if any."""
+    """Return what a layout says of itself: chunk shape by axis, bytes of a chunk, axis order, filters."""
     described = study["layouts"].get(layout)
-    if described is None:
-        return "not in today's study"
-    chunks = described["chunks"]
-    filters = f"filters {filters_text(described['filters'])}" if described["filters"] else "no filters"
-    if not chunks:
-        text = "no chunks"
-    else:
-        size = study["itemsize"] * math.prod(chunks)
-        text = f"chunks of {fmt.shape(chunks)} ({', '.join(study['axes'])}; {size / 1024:,.4g} KiB)"
-    if described["order"] and list(described["order"]) != list(study["axes"]):
-        text += f", stored in the order {', '.join(described['order'])}"
-    release = f", HDF5 {described['release']}" if described["release"] else ""
-    return f"{text}, {filters}{release}"
+    return "not in today's study" if described is None else str(described["words"])
 
 
 def _weights(weights: Mapping[str, float]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.results.statistics import KEYS, summarise
-from hyperslab.results.tables import COLUMNS, filters_text
+from hyperslab.results.tables import COLUMNS
 from hyperslab.studies.summary import Meta
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
@@ -76,7 +76,7 @@ class Data:
         """What the pick is compared with: words for it, and the layout's name (None: not in the study)."""
         automatic = self.recommendation.get("automatic")
         filters = self.study["layouts"].get(automatic, {}).get("filters")
-        words = "h5py's automatic chunks" + (f" with {filters_text(filters)}" if filters else "")
+        words = "h5py's automatic chunks" + (f" with {filters}" if filters else "")
         return [("contiguous", self.recommendation.get("contiguous")), (words, automatic)]
 
 

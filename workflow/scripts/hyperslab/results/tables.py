@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.layouts import hdf5_filters as filter_kinds
-from hyperslab.layouts.chunks import padding_bytes
+from hyperslab import text
+from hyperslab.layouts import layout_of
 from hyperslab.records import read_record
 from hyperslab.studies import specification
 
@@ -130,19 +130,14 @@ SETTINGS = (
 YES_NO = {"noisy", "overlap", "stale", "throttle_artefact"}
 
 
-def filters_text(filters: Iterable[Mapping[str, Any]]) -> str:
-    """Filters as one short text, such as "shuffle, gzip 4"."""
-    return ", ".join(map(filter_kinds.text, filters))
-
-
 def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, float]:
     """Both compression ratios of an array whose chunks (or whole) take `stored` bytes; {} where unknown."""
     if not stored or spec["case"]["kind"] == "objects":
         return {}
-    dataset, chunks = spec["dataset"], spec["layout"]["chunks"]
+    dataset = spec["dataset"]
     itemsize = np.dtype(dataset["dtype"]).itemsize
     raw = math.prod(dataset["shape"]) * itemsize
-    padded = raw + (padding_bytes(dataset["shape"], chunks, itemsize) if chunks else 0)
+    padded = layout_of(spec["layout"]).stored_bytes(dataset["shape"], itemsize)
     return {"ratio_raw": raw / stored, "ratio_padded": padded / stored}
 
 
@@ -150,7 +145,7 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
     """The rows of one record; `expected` is the hash of today's specification (None: it has no such cell)."""
     record = read_record(path)
     spec = record["specification"]
-    layout, case, round_ = spec["layout"], spec["case"], spec["round"]
+    layout, case, round_ = layout_of(spec["layout"]), spec["case"], spec["round"]
     writer = record["writer"] or {}
     first = writer.get("began", record["began"])
     probes = [record["probes"][when] for when in ("before", "after")]
@@ -166,9 +161,9 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
         "stale": not specification.agrees(expected, spec),
         **{name: record["file"].get(name) for name in FILE_COLUMNS},
         **compression(spec, record["file"].get("stored_bytes")),
-        "error_bound": filter_kinds.promised_error(layout["filters"]),
-        "chunk_shape": "x".join(map(str, layout["chunks"])) if layout["chunks"] else "contiguous",
-        "filters": filters_text(layout["filters"]),
+        "error_bound": layout.promised_error(),
+        "chunk_shape": text.shape(layout.chunks),
+        "filters": layout.filters_text(),
         "grid_m": values[0] if values else None,
         "grid_n": values[1] if len(values) > 1 else None,
         "generate_s": writer.get("generate_s"),

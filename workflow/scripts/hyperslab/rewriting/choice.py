@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.layouts.hdf5 import Hdf5Model
 from hyperslab.layouts.hdf5_filters import FILTERS
+from hyperslab.layouts.layout import LayoutModel
 from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
-from hyperslab.studies.schema import Layout
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -22,12 +23,12 @@ SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "f
 SUFFIXES = (".h5", ".hdf5", ".nc", ".nc4")
 
 
-def asked(layout: Layout, settings: Mapping[str, Any]) -> dict[str, Any]:
+def asked(layout: LayoutModel, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
 
     Raises RewriteError, without the layout's name, for a layout that a user's file cannot get.
     """
-    if layout.format != "hdf5":
+    if not isinstance(layout, Hdf5Model):
         raise RewriteError(f"is stored as {layout.format}; a rewritten file is HDF5")
     if layout.release:
         raise RewriteError(f"is written by HDF5 {layout.release}; a file is rewritten by the HDF5 in use")
@@ -51,13 +52,7 @@ def _of_study(study: LoadedStudy, name: str) -> dict[str, Any]:
         raise RewriteError(
             f"stores the axes as {stored}; a rewritten dataset keeps its own, {', '.join(axes)}"
         )
-    layout = study.study.layouts.get(name) or Layout()
-    if name in study.grid_values:
-        values = study.grid_values[name]
-        grid = next(grid for grid in study.study.grids if grid.name.format(**values) == name)
-        chunks = [values.get(str(extent), extent) for extent in grid.chunks]
-        layout = Layout.model_validate({"chunks": chunks, "filters": resolved["filters"]})
-    return asked(layout, resolved["settings"])
+    return asked(study.given[name], resolved["settings"])
 
 
 def own_dataset(study: LoadedStudy) -> tuple[str, str]:

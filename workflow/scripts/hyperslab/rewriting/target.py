@@ -12,8 +12,8 @@ from hyperslab.data.selections import Box
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import KNOBS, Lists
+from hyperslab.layouts.chunks import automatic_chunk
 from hyperslab.layouts.hdf5_filters import NUMBERS, refusal
-from hyperslab.layouts.hdf5_index import automatic_chunk
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain, read_plain, write_plain
 from hyperslab.rewriting.pieces import Pieces, plan

@@ -5,15 +5,11 @@ A kind is a field of schema.Case, one function here, and one module in hyperslab
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hyperslab.layouts.hdf5_filters import lossy
+from hyperslab.layouts import layout_of
 from hyperslab.studies.schema import ITEMSIZE, Case, Dataset, Stride
-
-# A message of an object header is below 64 KiB (H5O_MESG_MAX_SIZE), and 4 bytes of it describe the layout.
-COMPACT_BYTES = 2**16 - 1 - 4
 
 Shape = Mapping[str, int]
 # (case, extent of every axis) -> what the case adds to a specification, `states` among it.
@@ -114,26 +110,31 @@ def check_layout(
 ) -> None:
     """Raise CaseMistake where a resolved case cannot be had of a resolved layout."""
     board = (resolved.get("pattern") or {}).get("checkerboard")
-    if board and layout["order"] != dataset.axes:
+    found = layout_of(layout)
+    if resolved.get("pattern") and not found.abilities.strides:
+        raise CaseMistake("read", f"{found.title} cannot be asked for every so many elements")
+    if board and found.order != dataset.axes:
         raise CaseMistake("pattern", "a checkerboard needs layouts whose order is that of the dataset's axes")
     # Values of the file, if they are known to fit a narrower type than its own.
     stored = "uint8" if dataset.fill == "random-below-256" and not dataset.donor else dataset.dtype
     if case.memory_dtype and not _holds(case.memory_dtype, stored):
         message = f"{case.memory_dtype} does not hold every {stored}; take a wider type"
         raise CaseMistake("memory_dtype", message)
-    if lossy(layout["filters"]) and case.kind not in ("read", "write"):
+    if case.memory_dtype and not found.abilities.memory_types:
+        raise CaseMistake("memory_dtype", f"{found.title} is read in the type that is stored")
+    if found.lossy() and case.kind not in ("read", "write"):
         raise CaseMistake("layouts", "only read and write cases can measure the error of a lossy filter")
-    if case.kind == "objects" and layout["format"] != "hdf5":
-        raise CaseMistake("objects", "only HDF5 holds many datasets in a file")
-    if case.parallel and case.parallel.apis != ["hdf5"] and layout["chunks"]:
+    if case.kind == "objects" and not found.abilities.many_arrays:
+        raise CaseMistake("objects", f"{found.title} does not hold many arrays in a file")
+    if case.ranks and not found.abilities.ranks:
+        raise CaseMistake("ranks", f"MPI ranks cannot open {found.title} together")
+    if case.parallel and case.parallel.apis != ["hdf5"] and found.chunks:
         raise CaseMistake("layouts", f"{case.parallel.apis[0]} has no chunks; name contiguous layouts")
     kept = [
         extent for axis, extent in zip(dataset.axes, resolved["shape"], strict=True) if axis != case.objects
     ]
-    size = math.prod(kept) * dataset.itemsize
-    if layout.get("storage") == "compact" and size > COMPACT_BYTES:
-        message = f"compact storage holds at most {COMPACT_BYTES:,} bytes, and a dataset would have {size:,}"
-        raise CaseMistake("layouts", message)
+    if reason := found.refusal(kept, dataset.itemsize):
+        raise CaseMistake("layouts", reason)
 
 
 def _reduce(case: Case, shape: Shape) -> dict[str, Any]:

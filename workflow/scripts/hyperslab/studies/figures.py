@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.layouts import layout_of
 from hyperslab.studies.summary import settings_vary
 from hyperslab.studies.worker_cases import TEAM_KEYS, families
 
@@ -99,7 +100,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         own, names = names[:count], names[count:]
         layouts = {name: list(study.grid_values[name].values()) for name in own}
         grids.append({"name": grid.name, "variables": list(grid.over), "layouts": layouts})
-    filtered = [name for name, layout in study.layouts.items() if layout["filters"]]
+    filtered = [name for name, layout in study.layouts.items() if layout_of(layout).filters_text()]
     return {
         "shape": list(study.dataset.shape),
         "layouts": list(study.layouts),

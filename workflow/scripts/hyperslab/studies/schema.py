@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hyperslab.layouts import FORMATS
-from hyperslab.layouts.hdf5_releases import RELEASES
-from hyperslab.layouts.hdf5_schema import Filter
 from hyperslab.layouts.hdf5_schema import Settings as Settings
 from hyperslab.studies.claims.schema import Claim
 from hyperslab.studies.worker_schema import TEAM_KINDS, Counts, Parallel
@@ -24,11 +21,9 @@ DType = Literal[
 ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in get_args(DType)}
 State = Literal["cold", "warm", "session"]
 Strategy = Literal["whole", "chunk", "spectrum", "spectra-block"]
-Chunks = list[Count | Literal["all"]] | Literal["auto"]
 Extent = Count | Literal["all"]
 Block = dict[Name, Count | Literal["all", "chunk"]]
 # What pydantic would report form by form, in one sentence.
-CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
 SELECTION_FORMS = (
     "a mapping of axes to extents, 'all' or {extent, step, block}, such as {z: 25} or "
     "{y: {extent: 100, step: 4, block: 2}}"
@@ -98,50 +93,21 @@ class Dataset(Strict):
         return math.prod(self.shape) * self.itemsize
 
 
-def _known_format(name: str) -> str:
-    if name not in FORMATS:
-        raise ValueError(f"should be {' or '.join(map(repr, FORMATS))}")
-    return name
+class Grid(BaseModel):
+    """Many layouts at once: every combination of the variables' values.
 
+    What else stands in it says the layouts, whose extents may be variables of `over`.
+    """
 
-def _known_release(name: str) -> str:
-    if name not in RELEASES:
-        raise ValueError(f"should be {' or '.join(map(repr, RELEASES))} (in quotes)")
-    return name
-
-
-class Layout(Strict):
-    """How the array is stored."""
-
-    format: Annotated[str, AfterValidator(_known_format)] = "hdf5"
-    chunks: Chunks | None = Field(default=None, description=CHUNKS_FORMS)
-    order: list[Name] | None = None
-    filters: list[Filter] = []
-    settings: dict[str, Any] = {}
-    label: str | None = None
-    storage: Literal["compact"] | None = None
-    release: Annotated[str, AfterValidator(_known_release)] | None = None
-
-    @model_validator(mode="after")
-    def _compact_is_whole(self) -> Layout:
-        if self.storage and (self.chunks or self.filters):
-            raise ValueError("compact storage has neither chunks nor filters")
-        return self
-
-
-class Grid(Strict):
-    """Many layouts at once: every combination of the variables' values."""
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str
     over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(min_length=1, max_length=2)
-    chunks: list[Count | Literal["all"] | Name] = Field(
-        description="a list of extents, 'all' or variables of `over`"
-    )
-    order: list[Name] | None = None
-    filters: list[Filter] = []
-    settings: dict[str, Any] = {}
-    # Lets the grid's layouts equal others, to compare a layout with itself.
-    label: str | None = None
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What the grid says of each of its layouts, variables not filled in."""
+        return dict(self.model_extra or {})
 
 
 class Case(Strict):
@@ -239,7 +205,8 @@ class Study(Strict):
     source: str | None = None
     dataset: Dataset
     settings: dict[str, Any] = {}
-    layouts: dict[Name, Layout | None] = {}
+    # Each is checked by the model of its format (studies/layout_expansion.py).
+    layouts: dict[Name, dict[str, Any] | None] = {}
     grids: list[Grid] = []
     cases: dict[Name, Case] = Field(min_length=1)
     sites: list[Name] | Literal["all"] = Field(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
-import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab.layouts import hdf5_index
-from hyperslab.layouts.hdf5_filters import refusal
-from hyperslab.layouts.hdf5_releases import RELEASES
+from hyperslab.layouts import layout_of
 from hyperslab.studies.case_kinds import RESOLVERS, CaseMistake, check_layout
-from hyperslab.studies.schema import Case, Layout, Settings, Study
+from hyperslab.studies.layout_expansion import expand
+from hyperslab.studies.schema import Case, Study
 from hyperslab.studies.worker_cases import variants
-from hyperslab.validation.errors import NAME_PATTERN, NAME_RULE, ConfigurationError, read_yaml, validate
+from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
 
 REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
 
@@ -49,7 +45,8 @@ def _extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
 class LoadedStudy:
     """A valid study with its grids expanded and every default filled in.
 
-    `layouts` and `cases` map names to plain dictionaries, ready for specifications.
+    `layouts` and `cases` map names to plain dictionaries, ready for specifications; `given` has the layouts
+    as they are written, grids expanded.
     """
 
     def __init__(self, file: Path) -> None:
@@ -57,117 +54,14 @@ class LoadedStudy:
         self.name = file.stem
         self.study = validate(Study, _extended(file), file)
         self.dataset = self.study.dataset
-        validate(Settings, self.study.settings, file, "settings")
-        self.grid_values: dict[str, dict[str, int]] = {}
-        self.layouts = self._expand_layouts()
+        expanded = expand(self.study, file)
+        self.given, self.layouts = expanded.given, expanded.resolved
+        self.grid_values = expanded.grid_values
         self.cases = self._expand_cases()
         self._check_criteria()
 
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)
-
-    # Layouts
-
-    def _expand_layouts(self) -> dict[str, dict[str, Any]]:
-        layouts: dict[str, dict[str, Any]] = {}
-        for name, layout in self.study.layouts.items():
-            layouts[name] = self._resolve_layout(f"layouts.{name}", layout or Layout())
-        for position, grid in enumerate(self.study.grids):
-            for combination in itertools.product(*grid.over.values()):
-                values = dict(zip(grid.over, combination, strict=True))
-                path = f"grids.{position}"
-                try:
-                    name = grid.name.format(**values)
-                except (KeyError, IndexError, ValueError, AttributeError, TypeError):
-                    variables = ", ".join("{" + variable + "}" for variable in grid.over)
-                    raise self._fail(f"{path}.name", f"only {variables} can be filled in") from None
-                if not re.fullmatch(NAME_PATTERN, name):
-                    raise self._fail(f"{path}.name", f"{NAME_RULE}, not {name!r}")
-                if name in layouts:
-                    raise self._fail(
-                        f"{path}.name", f"duplicate layout {name!r}; every layout needs its own name"
-                    )
-                for extent in grid.chunks:
-                    if isinstance(extent, str) and extent != "all" and extent not in values:
-                        raise self._fail(
-                            f"{path}.chunks", f"unknown variable {extent!r}; `over` has {', '.join(values)}"
-                        )
-                chunks = [values.get(str(extent), extent) for extent in grid.chunks]
-                layout = Layout.model_validate(
-                    {
-                        "chunks": chunks,
-                        "order": grid.order,
-                        "filters": [f.model_dump(exclude_none=True) for f in grid.filters],
-                        "settings": grid.settings,
-                        "label": grid.label,
-                    }
-                )
-                layouts[name] = self._resolve_layout(f"{path} ({name})", layout)
-                self.grid_values[name] = values
-        if not layouts:
-            raise self._fail("layouts", "a study needs at least one layout (under `layouts` or `grids`)")
-        self._refuse_twins(layouts)
-        return layouts
-
-    def _refuse_twins(self, layouts: dict[str, dict[str, Any]]) -> None:
-        seen: dict[str, str] = {}
-        for name, layout in layouts.items():
-            content = repr(sorted((key, value) for key, value in layout.items() if key != "label"))
-            if content in seen and layout["label"] is None:
-                raise self._fail(
-                    f"layouts.{name}",
-                    f"duplicate layout: the same as {seen[content]!r} "
-                    "(give it a `label` to compare a layout with itself)",
-                )
-            seen.setdefault(content, name)
-
-    def _resolve_layout(self, path: str, layout: Layout) -> dict[str, Any]:
-        dataset = self.dataset
-        shape, axes = dataset.shape, dataset.axes
-        order = layout.order or axes
-        if sorted(order) != sorted(axes):
-            raise self._fail(f"{path}.order", f"{order} must name each of {axes} once")
-        chunks = layout.chunks
-        resolved: list[int] | None = None
-        if chunks == "auto":
-            on_disk = hdf5_index.automatic_chunk([shape[axes.index(a)] for a in order], dataset.itemsize)
-            resolved = [on_disk[order.index(a)] for a in axes]
-        elif chunks is not None:
-            if len(chunks) != len(shape):
-                raise self._fail(
-                    f"{path}.chunks", f"{chunks} needs {len(shape)} extents, one for each of {axes}"
-                )
-            resolved = [
-                size if extent == "all" else int(extent) for extent, size in zip(chunks, shape, strict=True)
-            ]
-            if any(extent > size for extent, size in zip(resolved, shape, strict=True)):
-                raise self._fail(f"{path}.chunks", f"{resolved} is larger than the array {shape}")
-            if math.prod(resolved) * dataset.itemsize >= 2**32:
-                raise self._fail(
-                    f"{path}.chunks", f"{resolved} has 4 GiB or more; an HDF5 chunk must be smaller"
-                )
-        if layout.filters and resolved is None:
-            raise self._fail(f"{path}.filters", "filters need chunks; a contiguous dataset cannot have any")
-        filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
-        if wrong := refusal(filters, dataset.dtype, resolved or []):
-            raise self._fail(f"{path}.filters", wrong)
-        settings = validate(
-            Settings, {**self.study.settings, **layout.settings}, self.file, f"{path}.settings"
-        )
-        if layout.release and settings.libver in RELEASES[layout.release].unknown_libvers:
-            message = f"HDF5 {layout.release} does not know {settings.libver}"
-            raise self._fail(f"{path}.settings.libver", message)
-        optional = {"storage": layout.storage, "release": layout.release}
-        return {
-            "format": layout.format,
-            "chunks": resolved,
-            "order": list(order),
-            "filters": filters,
-            # What is not given stays out of specifications, and with it out of their hashes.
-            "settings": settings.model_dump(exclude_none=True),
-            "label": layout.label,
-            **{key: value for key, value in optional.items() if value is not None},
-        }
 
     # Cases
 
@@ -217,7 +111,7 @@ class LoadedStudy:
                 check_layout(case, resolved, self.dataset, self.layouts[layout_name])
             except CaseMistake as mistake:
                 raise self._fail(f"{path}.{mistake.path}", f"{mistake} (layout {layout_name})") from None
-            chunk = self.layouts[layout_name]["chunks"]
+            chunk = layout_of(self.layouts[layout_name]).chunks
             if case.shape and chunk and any(c > s for c, s in zip(chunk, resolved["shape"], strict=True)):
                 raise self._fail(
                     f"{path}.shape", f"the chunks {chunk} of {layout_name} do not fit {resolved['shape']}"

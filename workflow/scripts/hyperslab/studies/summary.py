@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.data.donor_paths import identity
+from hyperslab.layouts import layout_of
 from hyperslab.studies.worker_cases import TEAM_KEYS
 
 if TYPE_CHECKING:
@@ -28,15 +29,14 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         name: {key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case}
         for name, case in study.cases.items()
     }
-    layouts = {
+    described = {
         name: {
-            "chunks": layout["chunks"],
-            "order": layout["order"],
-            "filters": layout["filters"],
-            "label": layout["label"],
-            "release": layout.get("release"),
+            "chunks": layout.chunks,
+            "filters": layout.filters_text(),
+            "words": layout.words(dataset.axes, dataset.itemsize),
+            "label": layout.described["label"],
         }
-        for name, layout in study.layouts.items()
+        for name, layout in ((name, layout_of(resolved)) for name, resolved in study.layouts.items())
     }
     return {
         "name": study.name,
@@ -48,7 +48,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         "itemsize": dataset.itemsize,
         "raw_bytes": dataset.nbytes,
         "fill": f"donor {_donor(dataset.donor)}" if dataset.donor else dataset.fill,
-        "layouts": layouts,
+        "layouts": described,
         "cases": cases,
         "rounds": study.study.rounds,
         "states": list(study.study.recommendation.states),

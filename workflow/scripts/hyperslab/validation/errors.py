@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -31,6 +32,26 @@ class ConfigurationError(Exception):
     def __init__(self, file: str | Path, path: str, message: str) -> None:
         # Keys and values may hold line breaks, the line that names them must not.
         super().__init__(f"{file}: " + " ".join(f"{path + ': ' if path else ''}{message}".split()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands in a configuration file: the file, and the path inside it."""
+
+    file: Path
+    path: str = ""
+
+    def at(self, *parts: str | int) -> Place:
+        """Return a place inside this one."""
+        return Place(self.file, ".".join(map(str, (*([self.path] if self.path else []), *parts))))
+
+    def mistake(self, message: str) -> ConfigurationError:
+        """Return the error that names this place."""
+        return ConfigurationError(self.file, self.path, message)
+
+    def validate(self, model: type[Model], content: Any) -> Model:
+        """Return what stands here as a `model`; raises ConfigurationError for a mistake."""
+        return validate(model, content, self.file, self.path)
 
 
 def read_yaml(file: Path) -> Any:

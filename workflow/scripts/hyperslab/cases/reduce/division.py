@@ -14,6 +14,7 @@ from hyperslab import formats
 from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.data.selections import Box
+from hyperslab.layouts import layout_of
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts, Workers
@@ -67,12 +68,12 @@ class Division:
     @classmethod
     def of(cls, spec: dict[str, Any]) -> Division:
         """The division that a cell's specification asks for."""
-        case, dataset, layout = spec["case"], spec["dataset"], spec["layout"]
+        case, dataset, layout = spec["case"], spec["dataset"], layout_of(spec["layout"])
         axes: list[str] = dataset["axes"]
         planes = axes.index(case["planes"])
         return cls(
-            planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout["chunks"],
-            [axes.index(name) for name in layout["order"]], np.dtype(dataset["dtype"]).itemsize,
+            planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout.chunks,
+            [axes.index(name) for name in layout.order], np.dtype(dataset["dtype"]).itemsize,
         )  # fmt: skip
 
     def part(self, box: Box, index: int) -> Box:

@@ -1,0 +1,196 @@
+"""What every layout answers for its format, without the format's library."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from hyperslab.layouts import chunks as arithmetic
+from hyperslab.validation.errors import Place
+from hyperslab.validation.models import Strict
+
+Shape = Sequence[int]
+# Beside what is read, a request of a contiguous array may bring in this much (the sieve buffer, a page).
+BESIDE_BYTES = 2**16
+
+
+class Array(Protocol):
+    """The array that is stored: names of its axes, extents, type and bytes."""
+
+    @property
+    def axes(self) -> list[str]: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def itemsize(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What files of a format can do; a case that needs more is refused before anything runs."""
+
+    # Boxes that are smaller than what is stored as one piece can be written.
+    partial_writes: bool = True
+    # Elements can be read into another type than that of the file.
+    memory_types: bool = False
+    # Every so many elements along an axis can be asked for in one selection.
+    strides: bool = False
+    # Many arrays can lie in one file.
+    many_arrays: bool = False
+    # MPI ranks can open one file together.
+    ranks: bool = False
+    # An axis can grow after the array was created.
+    resize: bool = False
+    # A coarser level of the array can be read by itself.
+    coarse_levels: bool = False
+    # A user's own file can be rewritten to a layout of this format.
+    rewriting: bool = False
+
+
+class LayoutModel(Strict):
+    """What a study may say of a layout of any format."""
+
+    # Fields that list extents, one an axis: in a grid they may name its variables.
+    extents: ClassVar[tuple[str, ...]] = ("chunks",)
+
+    format: str = "hdf5"
+    label: str | None = None
+
+
+class Layout(ABC):
+    """A resolved layout: a plain dictionary, part of specifications, and what follows from it.
+
+    Shapes and boxes are in array terms, in elements.
+    """
+
+    # Words for the format in reports and errors.
+    title: ClassVar[str]
+    model: ClassVar[type[LayoutModel]]
+    # What `settings` of a layout may say.
+    settings: ClassVar[type[Strict]]
+    abilities: ClassVar[Abilities]
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        self.described = described
+
+    @classmethod
+    @abstractmethod
+    def resolve(cls, given: Any, array: Array, settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """Return what a study says of a layout (`model`) with every default filled in.
+
+        `settings` are those of the study, which belong to HDF5; `place` is where the layout stands. Raises
+        ConfigurationError for what cannot be had of the array.
+        """
+
+    @property
+    def chunks(self) -> list[int] | None:
+        """Extents of what is stored and read as one piece, in array terms; None for a contiguous array."""
+        return self.described.get("chunks")
+
+    @property
+    def order(self) -> list[str]:
+        """Names of the axes as they lie on disk, slowest first."""
+        found: list[str] = self.described["order"]
+        return found
+
+    @abstractmethod
+    def largest_bytes(self, array: Array, arrays: int = 0) -> int:
+        """Return an upper bound of the bytes of all files; `arrays` counts those that a case makes of it."""
+
+    def largest_files(self, shape: Shape) -> int:
+        """Return an upper bound of the number of files and directories."""
+        return 1
+
+    def refusal(self, shape: Shape, itemsize: int) -> str | None:
+        """Return why an array of this shape cannot be stored so, or None."""
+        return None
+
+    def touched(self, origin: Shape, extent: Shape) -> int:
+        """Return the number of chunks that a box touches; zero for a contiguous array."""
+        return arithmetic.chunks_touched(origin, extent, self.chunks) if self.chunks else 0
+
+    def stored_bytes(self, shape: Shape, itemsize: int) -> int:
+        """Return the bytes of the array without filters, padded where edge chunks are stored whole."""
+        padding = arithmetic.padding_bytes(shape, self.chunks, itemsize) if self.chunks else 0
+        return math.prod(shape) * itemsize + padding
+
+    def estimated_reading(self, extent: Shape, shape: Shape, itemsize: int) -> tuple[int, int]:
+        """Return about how many pieces a selection of `extent` reads, and their bytes."""
+        size = self.stored_bytes(shape, itemsize)
+        if self.chunks:
+            corners = zip(extent, self.chunks, strict=True)
+            pieces = math.prod(math.ceil(length / chunk) + 1 for length, chunk in corners)
+            return pieces, min(size, pieces * math.prod(self.chunks) * itemsize)
+        pieces = math.prod(extent[: arithmetic.run_axis(extent, shape)])
+        return pieces, min(size, math.prod(extent) * itemsize + pieces * BESIDE_BYTES)
+
+    def lossy(self) -> bool:
+        """Return whether values may differ from those that were written."""
+        return False
+
+    def promised_error(self) -> float | None:
+        """Return the largest absolute error that a lossy layout promises; None without a promise."""
+        return None
+
+    def filters_text(self) -> str:
+        """Return the filters as one short text, such as "shuffle, gzip 4"; "" without any."""
+        return ""
+
+    def words(self, axes: Sequence[str], itemsize: int) -> str:
+        """Return chunk shape by axis, bytes of a chunk, axis order if not the array's, and filters."""
+        parts = [self._chunks_text(axes, itemsize)]
+        if self.order != list(axes):
+            parts.append(f"stored in the order {', '.join(self.order)}")
+        filters = self.filters_text()
+        return ", ".join([*parts, f"filters {filters}" if filters else "no filters"])
+
+    def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
+        if not self.chunks:
+            return "no chunks"
+        size = itemsize * math.prod(self.chunks)
+        extents = "x".join(map(str, self.chunks))
+        return f"chunks of {extents} ({', '.join(axes)}; {size / 1024:,.4g} KiB)"
+
+    def environment(self) -> str | None:
+        """Return the file that says that the layout's own environment is complete; None: the workflow's."""
+        return None
+
+    def other_file_systems(self) -> list[str]:
+        """Return names of the file systems on which parts of the test file lie beside its own."""
+        return []
+
+    def unfit(self) -> str | None:
+        """Return why this layout is not recommended although its times may be the shortest, or None."""
+        return None
+
+
+def resolved_order(order: list[str] | None, array: Array, place: Place) -> list[str]:
+    """Return the order of the axes on disk, the array's own by default; raises ConfigurationError."""
+    found = order or array.axes
+    if sorted(found) != sorted(array.axes):
+        raise place.at("order").mistake(f"{found} must name each of {array.axes} once")
+    return list(found)
+
+
+def resolved_extents(given: Sequence[int | str], array: Array, place: Place) -> list[int]:
+    """Return extents with "all" filled in; raises ConfigurationError for those that the array has not."""
+    if len(given) != len(array.shape):
+        wanted = f"needs {len(array.shape)} extents, one for each of {array.axes}"
+        raise place.mistake(f"{list(given)} {wanted}")
+    found = [
+        size if extent == "all" else int(extent) for extent, size in zip(given, array.shape, strict=True)
+    ]
+    if any(extent > size for extent, size in zip(found, array.shape, strict=True)):
+        raise place.mistake(f"{found} is larger than the array {array.shape}")
+    return found
+
+
+def automatic_extents(array: Array, order: Sequence[str]) -> list[int]:
+    """Return the chunk that h5py chooses for the array as it lies on disk, in array terms."""
+    on_disk = arithmetic.automatic_chunk([array.shape[array.axes.index(a)] for a in order], array.itemsize)
+    return [on_disk[order.index(axis)] for axis in array.axes]
