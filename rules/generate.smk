@@ -1,4 +1,4 @@
-"""Generate: one new test file for each cell and round, on the file system under test, removed when measured."""
+"""Generate: one new test artifact for each cell and round, on the file system under test, removed when measured."""
 
 for site in PLAN.direct:
 
@@ -11,7 +11,7 @@ for site in PLAN.direct:
             # Another release of HDF5, where the layout names one; the process goes on in it by itself.
             environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
         output:
-            temp(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5"),
+            temp(directory(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}")),
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.generate.log",
         # Rounds run in order, and a written file is measured before the next is written.
@@ -25,4 +25,4 @@ for site in PLAN.direct:
             spec=lambda wildcards: PLAN.file_specification(wildcards),
         shell:
             "${{HYPERSLAB_WRITER:-}} python -m hyperslab.generate --specification {params.spec:q}"
-            " --file {output:q} --donor {input.donor:q} > {log:q} 2>&1"
+            " --artifact {output:q} --donor {input.donor:q} > {log:q} 2>&1"

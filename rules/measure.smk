@@ -6,8 +6,8 @@ for site in PLAN.direct:
         name:
             f"measure_{site['name']}"
         input:
-            # The test file of a read case; a write case makes its own.
-            file=lambda wildcards, site=site["name"]: PLAN.test_file(wildcards, site),
+            # The test artifact of a read case; a write case makes its own.
+            artifact=lambda wildcards, site=site["name"]: PLAN.artifact(wildcards, site),
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
             # Another release of HDF5, where the layout names one; the process goes on in it by itself.
             environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
@@ -15,7 +15,7 @@ for site in PLAN.direct:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
-        # What is written is measured next; a write case has no file that waits.
+        # What is written is measured next; a write case has none that waits.
         priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
@@ -25,8 +25,8 @@ for site in PLAN.direct:
         params:
             spec=lambda wildcards: PLAN.cell_specification(wildcards),
             site=site["name"],
-            file=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5",
+            artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
             "python -m hyperslab.measure --specification {params.spec:q}"
-            " --file {params.file:q} --site {params.site:q} --record {output:q}"
+            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
             " --donor {input.donor:q} > {log:q} 2>&1"

@@ -28,7 +28,7 @@ for site in PLAN.direct:
         name:
             f"measure_mpi_{site['name']}"
         input:
-            file=lambda wildcards, site=site["name"]: PLAN.test_file(wildcards, site),
+            artifact=lambda wildcards, site=site["name"]: PLAN.artifact(wildcards, site),
             donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
             environment=ancient(RANKS_ENVIRONMENT),
         output:
@@ -49,11 +49,11 @@ for site in PLAN.direct:
         params:
             spec=lambda wildcards: PLAN.cell_specification(wildcards),
             site=site["name"],
-            file=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}.h5",
+            artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
             # The measuring process is no rank; where its h5py knows MPI (conda), MPI must not start in it.
             "MPI4PY_RC_INITIALIZE=0 python -m hyperslab.measure --specification {params.spec:q}"
-            " --file {params.file:q} --site {params.site:q} --record {output:q}"
+            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
             " --launcher '{resources.mpi} -n {resources.tasks}'"
             " --donor {input.donor:q} > {log:q} 2>&1"
 

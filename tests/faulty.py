@@ -40,16 +40,16 @@ def wait_for(
 
 @dataclass(frozen=True)
 class CellProcess:
-    """A process that writes or measures a test file."""
+    """A process that writes or measures a test artifact."""
 
     pid: int
-    file: Path
+    artifact: Path
 
     def has_file_open(self) -> bool:
         """Whether it is at its work just now."""
         for entry in Path(f"/proc/{self.pid}/fd").glob("*"):
             with contextlib.suppress(OSError):
-                if os.readlink(entry) == str(self.file):
+                if Path(os.readlink(entry)).is_relative_to(self.artifact):
                     return True
         return False
 
@@ -60,7 +60,7 @@ class CellProcess:
 
     def record(self, results: Path) -> Path:
         """Where the record of its cell is to be, in the folder of its study and site."""
-        return results / self.file.parent.name / f"{self.file.stem}.json"
+        return results / self.artifact.parent.name / f"{self.artifact.name}.json"
 
 
 def cell_processes(program: str, root: Path) -> list[CellProcess]:
@@ -71,8 +71,8 @@ def cell_processes(program: str, root: Path) -> list[CellProcess]:
             words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if f"hyperslab.{program}".encode() in words[:4] and b"--file" in words:
-            file = Path(os.fsdecode(words[words.index(b"--file") + 1]))
+        if f"hyperslab.{program}".encode() in words[:4] and b"--artifact" in words:
+            file = Path(os.fsdecode(words[words.index(b"--artifact") + 1]))
             if file.is_relative_to(root):
                 found.append(CellProcess(int(entry.name), file))
     return found

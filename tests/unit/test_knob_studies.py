@@ -15,8 +15,8 @@ from studies import load
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.data.values import open_values
-from hyperslab.formats.hdf5 import split_metadata
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.measuring import other_file_systems
 from hyperslab.planning.site_checks import largest_bytes
 from hyperslab.studies import specification as specifications
 from hyperslab.studies.study import LoadedStudy
@@ -44,7 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         }
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(split_metadata.VARIABLE, json.dumps(roots))
+        patch.setenv(other_file_systems.VARIABLE, json.dumps(roots))
         yield measure
     assert [path for root in roots.values() for path in Path(root).iterdir()] == []
 
@@ -60,7 +60,7 @@ def _cell(study: LoadedStudy, layout: str, case: str, path: Path) -> Outcome | s
         return str(reason)
     finally:
         path.unlink(missing_ok=True)
-        split_metadata.remove_companions(path)
+        other_file_systems.remove(path)
 
 
 def counted(cells: Cells, layout: str, case: str, column: str, state: str = "write") -> Any:

@@ -54,16 +54,17 @@ def memory_root(memory: Path) -> Iterator[Path]:
         yield root
 
 
-def test_file(root: Path) -> Path:
-    return root / "study" / "layout" / "box.r0.h5"
+def artifact(root: Path) -> Path:
+    return root / "study" / "layout" / "box.r0"
 
 
-test_file.__test__ = False  # type: ignore[attr-defined]
+def data(root: Path) -> Path:
+    return artifact(root) / "data.h5"
 
 
 def command(program: str, spec: Spec, root: Path, *more: str) -> list[str]:
     start = [sys.executable, "-m", f"hyperslab.{program}", "--specification", text(spec)]
-    return [*start, "--file", str(test_file(root)), *more]
+    return [*start, "--artifact", str(artifact(root)), *more]
 
 
 def measure_command(spec: Spec, root: Path, record: Path) -> list[str]:
@@ -144,7 +145,7 @@ def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
     assert record["began"]["boot_id"] == record["ended"]["boot_id"]
     assert record["file_system"]["memory_resident"] is False
     # The test file stays until the scheduler removes it; the writer's note is in the record.
-    assert left_in(disk_root) == ["box.r0.h5"]
+    assert left_in(disk_root) == []
     assert left_in(tmp_path) == ["box.r0.json", "hyperslab-node.lock"]
 
 
@@ -195,7 +196,7 @@ def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
     spec["layout"]["chunks"], spec["case"]["extent"] = [2, 3, 20], [6, 7, 3]
     donor = ["--donor", str(tmp_path / "donor.npy")]
     assert run([*command("generate", spec, memory_root), *donor]).returncode == 0
-    with h5py.File(test_file(memory_root)) as file:
+    with h5py.File(data(memory_root)) as file:
         assert file["data"][3, 5, 7] == np.load(tmp_path / "donor.npy")[0, 3, 0]
     done = run([*measure_command(spec, memory_root, tmp_path / "a.json"), *donor])
     assert (done.returncode, done.stderr) == (0, "")
@@ -203,11 +204,11 @@ def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
 
 def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:
     spec = write_cell(file_specification((8, 10, 200)), "whole", 3)
-    names = ["one.h5", "other.h5"]
+    names = ["one", "other"]
     jobs = []
     for name in names:
         words = measure_command(spec, memory_root, tmp_path / f"{name}.json")
-        words[words.index("--file") + 1] = str(memory_root / name)
+        words[words.index("--artifact") + 1] = str(memory_root / name)
         jobs.append(subprocess.Popen(words))
     assert [job.wait(SECONDS) for job in jobs] == [0, 0]
     records = [read_record(tmp_path / f"{name}.json") for name in names]
@@ -236,14 +237,14 @@ def flip_a_bit(path: Path, element: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("state", ["cold", "warm", "session"])
 def test_one_flipped_bit_fails_the_cell(disk_root: Path, tmp_path: Path, state: str) -> None:
     whole = read_cell(file_specification((8, 10, 200), (3, 4, 64)), (8, 10, 200), {state: 2})
-    path = test_file(disk_root)
+    path = artifact(disk_root)
     generate(whole, path, None)
-    flip_a_bit(path, (5, 7, 111))
+    flip_a_bit(data(disk_root), (5, 7, 111))
     done = run(measure_command(whole, disk_root, tmp_path / "box.r0.json"))
     assert done.returncode == 1
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"hyperslab.measure: {path}: VerificationError: ")
+    assert line.startswith(f"hyperslab.measure: {path}: VerificationError: {path}")
     assert line.endswith(
         f"selection 0 of state {state} differs from what was written: origin (0, 0, 0), extent (8, 10, 200)"
     )
@@ -266,7 +267,7 @@ def test_a_flipped_bit_fails_exactly_where_it_is_read(disk_root: Path) -> None:
 
 
 def test_a_broken_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> None:
-    path = test_file(memory_root)
+    path = data(memory_root)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"no HDF5 at all" * 100)
     done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
@@ -279,7 +280,7 @@ def test_a_broken_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> N
 def test_a_missing_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> None:
     done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
     assert done.returncode == 1
-    assert f"hyperslab.measure: {test_file(memory_root)}: FileNotFoundError" in done.stderr
+    assert f"hyperslab.measure: {artifact(memory_root)}: FileNotFoundError" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -316,12 +317,12 @@ def test_a_signal_in_mid_measure_leaves_nothing(
 ) -> None:
     if kind == "read":
         endless = {**CELL, "repeats": {**STATES, "cold": 10**7}}
-        generate(endless, test_file(memory_root), None)
-        assert left_in(memory_root) == ["box.r0.h5", f"box.r0.h5{NOTE}"]
+        generate(endless, artifact(memory_root), None)
+        assert left_in(memory_root) == ["data.h5", NOTE]
     else:
         endless = write_cell(file_specification((8, 10, 200)), "spectrum", 10**7)
     words = measure_command(endless, memory_root, tmp_path / "box.r0.json")
-    assert stopped(words, test_file(memory_root), number) == (128 + number, "")
+    assert stopped(words, artifact(memory_root), number) == (128 + number, "")
     assert left_in(memory_root) == []
     assert left_in(tmp_path) == ["hyperslab-node.lock"]
 
@@ -339,9 +340,10 @@ reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
 del thing
 print("still here")
 """
-    for name in ("box.r0.h5", f"box.r0.h5{NOTE}", "partial"):
+    (memory_root / "box.r0").mkdir()
+    for name in ("box.r0/data.h5", f"box.r0/{NOTE}", "partial"):
         (memory_root / name).touch()
-    words = [sys.executable, "-c", callback, str(memory_root / "box.r0.h5"), str(memory_root / "partial")]
+    words = [sys.executable, "-c", callback, str(memory_root / "box.r0"), str(memory_root / "partial")]
     done = run(words)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "", "")
     assert left_in(memory_root) == []
@@ -352,7 +354,7 @@ def test_a_signal_while_waiting_for_another_job_leaves_nothing(
     memory_root: Path, tmp_path: Path, program: str
 ) -> None:
     if program == "measure":
-        generate(CELL, test_file(memory_root), None)
+        generate(CELL, artifact(memory_root), None)
     words = command("generate", CELL, memory_root)
     words = words if program == "generate" else measure_command(CELL, memory_root, tmp_path / "box.r0.json")
     with (memory_root / ROOT_LOCK).open("w") as lock:
@@ -369,7 +371,7 @@ def test_generate_leaves_nothing_where_it_fails(memory_root: Path, monkeypatch: 
 
     monkeypatch.setattr(FORMAT.__class__, "generate", lambda _, path, *rest: full(path, *rest))
     with pytest.raises(OSError, match="No space left"):
-        generate(CELL, test_file(memory_root), None)
+        generate(CELL, artifact(memory_root), None)
     assert left_in(memory_root) == []
 
 
@@ -383,7 +385,7 @@ def test_a_file_that_cannot_grow_fails_in_one_line(program: str, memory_root: Pa
     done = run(["prlimit", "--fsize=100000", *command(program, spec, memory_root, *more)])
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"hyperslab.{program}: {test_file(memory_root)}: OSError: [Errno 27] ")
+    assert line.startswith(f"hyperslab.{program}: {artifact(memory_root)}: OSError: [Errno 27] ")
     assert "File too large" in line
     assert left_in(memory_root) == []
     assert left_in(tmp_path) == ["hyperslab-node.lock"]

@@ -285,7 +285,8 @@ def ranks_of(pid: int) -> list[int]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_measurement_leaves_no_rank(root: Path, tmp_path: Path, number: signal.Signals) -> None:
     spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
-    FORMAT.generate(str(root / "a.h5"), spec, values_of(spec))
+    (root / "a").mkdir()
+    FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
     run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -302,7 +303,8 @@ def test_a_killed_measurement_leaves_no_rank(root: Path, tmp_path: Path, number:
 @pytest.mark.faults
 def test_a_killed_rank_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
     spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
-    FORMAT.generate(str(root / "a.h5"), spec, values_of(spec))
+    (root / "a").mkdir()
+    FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
     run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
@@ -312,4 +314,4 @@ def test_a_killed_rank_fails_the_cell_with_one_line(root: Path, tmp_path: Path) 
     assert run.returncode == 1
     (line,) = said.splitlines()
     assert "ChildProcessError: MPI ranks ended with status" in line
-    assert not (root / "a.h5").exists() and not (tmp_path / "record.json").exists()
+    assert not (root / "a").exists() and not (tmp_path / "record.json").exists()

@@ -14,7 +14,7 @@ from test_environments import ROOT, packages, pins, reached
 from hyperslab import formats
 from hyperslab.cases.context import Context
 from hyperslab.cases.mpi import environment, launch
-from hyperslab.measuring.artifact import remove_test_file
+from hyperslab.measuring.artifact import Artifact
 
 LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
 CREATE = ROOT / "envs" / "create-mpi"
@@ -126,8 +126,8 @@ def test_a_launcher_that_refuses_is_told_with_what_helps(
         launch.ranks(context)
 
 
-def test_files_of_ranks_go_with_the_test_file(tmp_path: Path) -> None:
+def test_files_of_ranks_go_with_the_data(tmp_path: Path) -> None:
     for name in ("a.h5", "a.h5.part0", "a.h5.part11", "a.h5.part-plain", "a.h5x", "b.h5"):
         (tmp_path / name).touch()
-    remove_test_file(tmp_path / "a.h5")
+    Artifact(tmp_path / "a.h5").clear()
     assert {path.name for path in tmp_path.glob("*.h5*")} == {"a.h5x", "b.h5"}

@@ -15,9 +15,10 @@ from studies import changed, load, mistake
 
 from hyperslab import cases
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.formats.hdf5 import objects, split_metadata
+from hyperslab.formats.hdf5 import objects
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
+from hyperslab.measuring import other_file_systems
 
 Spec = dict[str, Any]
 COUNT, VALUES = 200, 1024
@@ -156,7 +157,7 @@ def test_split_metadata_are_written_elsewhere_and_removed(
 ) -> None:
     root = tmp_path / "other"
     root.mkdir()
-    monkeypatch.setenv(split_metadata.VARIABLE, json.dumps({"other": str(root)}))
+    monkeypatch.setenv(other_file_systems.VARIABLE, json.dumps({"other": str(root)}))
     spec = objects_cell(driver={"name": "split", "metadata_on": "other"})
     outcome = run(spec, tmp_path / "many.h5")
     assert outcome.report["settings"]["driver"] == "split"

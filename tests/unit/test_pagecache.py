@@ -34,16 +34,16 @@ def opened(path: Path) -> Iterator[int]:
 @pytest.mark.parametrize("size", [1, pagecache.PAGE, 10 * pagecache.PAGE + 1])
 def test_a_file_on_a_disk_is_evicted_and_filled(disk: Path, size: int) -> None:
     with opened(file_on(disk, "cache", size)) as descriptor:
-        assert pagecache.evict(descriptor, 0.0) == 0
-        assert pagecache.resident_share(descriptor) == 0
+        assert pagecache.evict_file(descriptor, 0.0) == 0
+        assert pagecache.resident_share([descriptor]) == 0
         pagecache.read_whole(descriptor, step=5000)
-        assert pagecache.resident_share(descriptor) == 1
+        assert pagecache.resident_share([descriptor]) == 1
 
 
 def test_a_file_in_memory_stays_there(memory: Path) -> None:
     with opened(file_on(memory, "cache", 100_000)) as descriptor:
-        assert pagecache.evict(descriptor, 0.0, attempts=1) == 1
-        assert pagecache.resident_share(descriptor) == 1
+        assert pagecache.evict_file(descriptor, 0.0, attempts=1) == 1
+        assert pagecache.resident_share([descriptor]) == 1
 
 
 def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,27 +51,27 @@ def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pyte
     monkeypatch.setattr(pagecache, "resident_share", lambda _: next(shares))
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with opened(file_on(disk, "cache", 1)) as descriptor:
-        assert pagecache.evict(descriptor, 0.01) == 0.01
+        assert pagecache.evict_file(descriptor, 0.01) == 0.01
         assert next(shares) == 0.3
         shares = iter([0.5, 0.2, 0.1])
-        assert pagecache.evict(descriptor, 0.01, attempts=3) == 0.1
+        assert pagecache.evict_file(descriptor, 0.01, attempts=3) == 0.1
 
 
 def test_half_a_file_is_half_resident_by_either_system_call(disk: Path) -> None:
     pages = 64
     with opened(file_on(disk, "cache", pages * pagecache.PAGE - 7)) as descriptor:
-        pagecache.evict(descriptor, 0.0)
+        pagecache.evict_file(descriptor, 0.0)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         for page in range(0, pages, 2):
             os.pread(descriptor, 10, page * pagecache.PAGE)
-        assert pagecache.resident_share(descriptor) == 0.5
+        assert pagecache.resident_share([descriptor]) == 0.5
         size = os.fstat(descriptor).st_size
         assert pagecache._mincore(descriptor, size) == pages // 2
 
 
 def test_an_empty_file_is_not_resident(tmp_path: Path) -> None:
     with opened(file_on(tmp_path, "empty", 0)) as descriptor:
-        assert pagecache.resident_share(descriptor) == 0
+        assert pagecache.resident_share([descriptor]) == 0
 
 
 # ---- counters

@@ -248,14 +248,15 @@ def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
 
 
 def command(spec: Spec, root: Path, record: Path) -> list[str]:
-    """How the test file `a.h5` is measured."""
+    """How the test artifact `a` is measured."""
     words = [sys.executable, "-m", "hyperslab.measure", "--specification", text(spec)]
-    return [*words, "--file", str(root / "a.h5"), "--record", str(record), "--site", "here"]
+    return [*words, "--artifact", str(root / "a"), "--record", str(record), "--site", "here"]
 
 
 def start(spec: Spec, root: Path, record: Path) -> tuple[subprocess.Popen[str], Path]:
     """The program that measures, at work on a test file."""
-    path = root / "a.h5"
+    path = root / "a" / "data.h5"
+    path.parent.mkdir()
     FORMAT.generate(str(path), spec, values_of(spec))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command(spec, root, record), text=True, **pipes), path  # type: ignore[call-overload]

@@ -13,8 +13,8 @@ import pytest
 from studies import changed, load, mistake
 from test_environments import packages, reached, run_in
 
-from hyperslab.formats.hdf5.release import enter
-from hyperslab.layouts.hdf5_releases import RELEASES, interpreter
+from hyperslab.layouts.hdf5_releases import RELEASES, made
+from hyperslab.measuring.process import enter
 from hyperslab.planning.requirements import environments, other_sites, roots_by_file_system
 from update_pins import versions
 
@@ -43,7 +43,7 @@ def test_all_releases_have_the_same_numpy_and_what_measuring_imports() -> None:
 
 
 def _virtual_environment(directory: Path, release: str) -> Path:
-    python = directory / interpreter(release)
+    python = directory / Path(made(release)).parent / "bin" / "python"
     command = [sys.executable, "-m", "venv", "--without-pip", str(python.parent.parent)]
     subprocess.run(command, check=True)
     return python
@@ -51,8 +51,9 @@ def _virtual_environment(directory: Path, release: str) -> Path:
 
 CODE = """
 import sys
-from hyperslab.releases import enter
-enter({"layout": {"release": RELEASE}})
+from hyperslab.layouts.hdf5_releases import made
+from hyperslab.measuring.process import enter
+enter(RELEASE and made(RELEASE))
 print(sys.prefix, *sys.argv[1:])
 """
 
@@ -76,18 +77,18 @@ def test_a_command_goes_on_in_the_environment_of_its_release(tmp_path: Path) -> 
 
 def test_a_missing_environment_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="^the environment of HDF5 2.0 is not there: /"):
-        enter({"layout": {"release": "2.0"}})
-    enter({"layout": {}})
+    with pytest.raises(FileNotFoundError, match="^the layout's own environment is not there: /"):
+        enter(made("2.0"))
+    enter(None)
 
 
 def test_layouts_need_the_environments_of_their_releases_alone() -> None:
-    layouts: list[dict[str, Any]] = [{"release": "2.0"}, {}, {"release": "1.12"}, {"release": "2.0"}]
-    assert environments(layouts) == [
+    releases: list[dict[str, Any]] = [{"release": "2.0"}, {}, {"release": "1.12"}, {"release": "2.0"}]
+    assert environments([{"format": "hdf5", **layout} for layout in releases]) == [
         ".venv-releases/hdf5-1.12/made-from.lock",
         ".venv-releases/hdf5-2.0/made-from.lock",
     ]
-    assert environments([{}]) == []
+    assert environments([{"format": "hdf5"}]) == []
 
 
 def test_the_script_refuses_another_python(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def requested(path: Path, spec: Spec, box: Box, evict: bool = True) -> tuple[int
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if evict:
-            pagecache.evict(descriptor, 0.0)
+            pagecache.evict_file(descriptor, 0.0)
     finally:
         os.close(descriptor)
     counters = Counters()

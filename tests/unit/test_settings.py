@@ -21,9 +21,10 @@ from hyperslab.cases.context import Context
 from hyperslab.data.selections import Box
 from hyperslab.data.values import open_values
 from hyperslab.formats import Unavailable
-from hyperslab.formats.hdf5 import library, settings, split_metadata
+from hyperslab.formats.hdf5 import library, settings
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.studies import specification
 
@@ -59,7 +60,7 @@ def memory_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that a layout can name as a file system: `metadata_on: other`."""
     root = tmp_path / "other"
     root.mkdir()
-    monkeypatch.setenv(split_metadata.VARIABLE, json.dumps({"other": str(root)}))
+    monkeypatch.setenv(other_file_systems.VARIABLE, json.dumps({"other": str(root)}))
     return root
 
 
@@ -163,7 +164,7 @@ def test_split_metadata_lie_on_the_other_file_system_and_go_with_the_file(
     path = tmp_path / "deep" / "a.h5"
     path.parent.mkdir()
     spec, report = written(path, driver=driver)
-    (found,) = split_metadata.companions(path)
+    (found,) = other_file_systems.files_of(path)
     assert found.is_relative_to(memory_named)
     assert report["settings"]["driver"] == "split"
     assert report["file_bytes"] == path.stat().st_size + found.stat().st_size
@@ -172,7 +173,7 @@ def test_split_metadata_lie_on_the_other_file_system_and_go_with_the_file(
     opened = FORMAT.open(str(path), spec)
     assert np.array_equal(opened.read(Box((3, 4), (5, 6))), values_of(spec).block((3, 4), (5, 6)))
     opened.close()
-    split_metadata.remove_companions(path)
+    other_file_systems.remove(path)
     assert list(memory_named.iterdir()) == []
     assert path.exists()
 

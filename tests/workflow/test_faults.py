@@ -91,9 +91,9 @@ def flip_a_bit(root: Path, cells: Path) -> CellProcess:
         # Writing and reading hold this lock, so that none of them is at work now.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
-            for found in (CellProcess(0, file) for file in root.rglob("*.h5")):
+            for found in (CellProcess(0, data.parent) for data in root.rglob("data.h5")):
                 if not found.record(cells).exists() and not cell_processes("measure", root):
-                    with found.file.open("r+b") as content:
+                    with (found.artifact / "data.h5").open("r+b") as content:
                         content.seek(-1, os.SEEK_END)
                         last = content.read(1)[0]
                         content.seek(-1, os.SEEK_END)
@@ -145,7 +145,7 @@ def test_a_flipped_bit_fails_its_cell_and_names_the_selection(killed: Suffered) 
     flipped = killed.caught["flipped"]
     assert not flipped.record(killed.cells("flipped")).exists()
     (line,) = killed.complaints("flipped")
-    assert line.startswith(f"hyperslab.measure: {flipped.file}: VerificationError: ")
+    assert line.startswith(f"hyperslab.measure: {flipped.artifact}: VerificationError: ")
     assert "selection 0 of state warm differs from what was written: origin (0, 0, 0), " in line
     # At once in the terminal, too.
     assert line in killed.printed
@@ -387,9 +387,9 @@ def test_a_cell_that_wants_more_memory_than_its_job_has_fails_by_itself(tmp_path
     roots.prepare(str(tmp_path / "root"), roots.Root(memory_mb=LEAST_MEMORY_MB))
     # 400 MB in one piece, where 250 MB are left.
     cell = write_cell(file_specification((100, 100, 20_000)), "whole", 1)
-    file, record = tmp_path / "root/study/layout/all.r0.h5", tmp_path / "all.r0.json"
+    file, record = tmp_path / "root/study/layout/all.r0", tmp_path / "all.r0.json"
     done = subprocess.run(
-        [sys.executable, "-m", "hyperslab.measure", "--specification", text(cell), "--file", str(file),
+        [sys.executable, "-m", "hyperslab.measure", "--specification", text(cell), "--artifact", str(file),
          "--site", "here", "--record", str(record)],
         env={**os.environ, "PYTHONPATH": str(Path(roots.__file__).parents[2])},
         capture_output=True, text=True, check=False,

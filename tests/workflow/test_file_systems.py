@@ -247,7 +247,7 @@ def test_without_cachestat_a_file_system_that_maps_nothing_says_so(
         file.write_bytes(b"x" * 10_000)
         monkeypatch.setattr(pagecache, "_cachestat", lambda _: None)  # as before Linux 6.5
         with file.open("rb") as opened, pytest.raises(pagecache.NotInState, match="does not tell"):
-            pagecache.evict(opened.fileno(), 0.01)
+            pagecache.evict_file(opened.fileno(), 0.01)
 
 
 def test_down_ends_every_process_and_keeps_what_it_did_not_make(tmp_path: Path, require: Require) -> None:

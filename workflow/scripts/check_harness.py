@@ -73,12 +73,12 @@ def bare(spec: dict[str, Any], path: str, state: str) -> float:
     times = []
     if state == "cold":
         for box in itertools.islice(boxes, count):
-            pagecache.evict(descriptor, COLD_AT_MOST)
+            pagecache.evict_file(descriptor, COLD_AT_MOST)
             with h5py.File(path, "r", **cache) as file:
                 times.append(_timed(file["data"], box.slices()))
     else:
         if state == "session":
-            pagecache.evict(descriptor, COLD_AT_MOST)
+            pagecache.evict_file(descriptor, COLD_AT_MOST)
         else:
             # Not by read(), whose large blocks, once freed, change how the C library serves later requests.
             pagecache.read_whole(descriptor)
@@ -86,7 +86,7 @@ def bare(spec: dict[str, Any], path: str, state: str) -> float:
             data = file["data"]
             for box in itertools.islice(boxes, count):
                 times.append(_timed(data, box.slices()))
-                pagecache.resident_share(descriptor)
+                pagecache.resident_share([descriptor])
     # Hyperslab, too, draws a box more before it knows that it has enough.
     next(boxes)
     return statistics.median(times)

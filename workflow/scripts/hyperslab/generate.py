@@ -1,9 +1,8 @@
-"""Write the test file of one cell and round. Usage: python -m hyperslab.generate --help"""
+"""Write the test artifact of one cell and round. Usage: python -m hyperslab.generate --help"""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from time import perf_counter_ns
@@ -11,28 +10,28 @@ from typing import Any
 
 from hyperslab import formats
 from hyperslab.data.values import open_values
-from hyperslab.formats.hdf5 import release
+from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
-from hyperslab.measuring.artifact import NOTE, remove_test_file, stop_cleanly
-from hyperslab.measuring.process import arguments, one_line, peak_memory_bytes, storage_error
+from hyperslab.measuring.artifact import Artifact, remove_directory, stop_cleanly
+from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
 
 
-def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
-    """Write `path` (and a note beside it) with the content of `spec`; nothing is left behind on failure."""
-    root = root_of(path)
+def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
+    """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure."""
+    root = root_of(directory)
     limits.limit_memory(roots.read(root).memory_mb)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
+    remove_directory(directory)
+    directory.mkdir(parents=True)
     try:
         with locks.alone(root):
             began = machine.now()
             started = perf_counter_ns()
             format_ = formats.load(spec["layout"]["format"])
-            way = format_.generate(str(path), spec, open_values(spec["dataset"], donor))
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+            way = format_.generate(str(artifact.data), spec, open_values(spec["dataset"], donor))
+            artifact.fsync()
             note = {
                 "generate_s": (perf_counter_ns() - started) / 1e9,
                 "writer": way,
@@ -41,28 +40,28 @@ def generate(spec: dict[str, Any], path: Path, donor: str | None) -> None:
                 "ended": machine.now(),
                 "peak_memory_bytes": peak_memory_bytes() + format_.workers_memory_bytes(),
             }
-        Path(f"{path}{NOTE}").write_text(json.dumps(note), encoding="utf-8")
+        artifact.note.write_text(json.dumps(note), encoding="utf-8")
     except BaseException:
-        remove_test_file(path)
+        remove_directory(directory)
         raise
 
 
 def main() -> None:
     """Entry point."""
     options = arguments(__doc__ or "").parse_args()
-    stop_cleanly(options.file)
+    stop_cleanly(options.artifact)
     spec = json.loads(options.specification)
     try:
-        release.enter(spec)
-        generate(spec, options.file, options.donor)
+        enter(layout_of(spec["layout"]).environment())
+        generate(spec, options.artifact, options.donor)
     except MemoryError as error:
-        sys.exit(f"hyperslab.generate: {options.file}: {one_line(limits.memory_error(error))}")
+        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(limits.memory_error(error))}")
     except (OSError, formats.Unavailable) as error:
-        sys.exit(f"hyperslab.generate: {options.file}: {one_line(error)}")
+        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(error)}")
     except RuntimeError as error:
         if (behind := storage_error(error)) is None:
             raise
-        sys.exit(f"hyperslab.generate: {options.file}: {one_line(behind)}")
+        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(behind)}")
 
 
 if __name__ == "__main__":

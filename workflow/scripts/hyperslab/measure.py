@@ -13,26 +13,26 @@ from typing import Any
 from hyperslab import PROTOCOLS, cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.values import open_values
-from hyperslab.formats.hdf5 import release
-from hyperslab.formats.hdf5.split_metadata import remove_companions
+from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine, pagecache, probes
-from hyperslab.measuring.artifact import NOTE, remove_test_file, stop_cleanly
-from hyperslab.measuring.process import arguments, one_line, peak_memory_bytes, storage_error
+from hyperslab.measuring.artifact import Artifact, remove_directory, stop_cleanly
+from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import partial, write_record
 from hyperslab.sites import mounts, roots
 
 
 def measure(
-    spec: dict[str, Any], path: Path, donor: str | None, launcher: str | None = None
+    spec: dict[str, Any], directory: Path, donor: str | None, launcher: str | None = None
 ) -> dict[str, Any]:
     """The record of one cell and round.
 
     Raises VerificationError where data differ, OSError where the file system fails.
     """
-    root = roots.root_of(path)
+    root = roots.root_of(directory)
     described = roots.read(root)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
+    directory.mkdir(parents=True, exist_ok=True)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
     throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))
@@ -40,7 +40,7 @@ def measure(
     context = Context(
         spec,
         formats.load(spec["layout"]["format"]),
-        str(path),
+        str(artifact.data),
         open_values(spec["dataset"], donor),
         file_system["memory_resident"],
         launcher,
@@ -53,10 +53,13 @@ def measure(
         began = machine.now()
         try:
             context.format.prepare(spec)
+            context.artifact.start()
             outcome = cases.load(spec["case"]["kind"])(context)
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, too.
             outcome = Outcome([], {"settings": {}}, dict.fromkeys(spec["case"]["states"], str(reason)))
+        finally:
+            context.artifact.stop()
         ended = machine.now()
         after = probes.probe(root)
     return {
@@ -64,7 +67,7 @@ def measure(
         "protocol": PROTOCOLS[spec["case"]["kind"]],
         "began": began,
         "ended": ended,
-        "writer": _note(path),
+        "writer": _note(artifact),
         "locks": held,
         "probes": {"before": before, "after": after, "change": probes.change(before, after)},
         "machine": machine.describe_machine(),
@@ -80,10 +83,10 @@ def measure(
     }
 
 
-def _note(path: Path) -> dict[str, Any] | None:
-    """What the writer of the test file said of itself; None where the case writes its own."""
+def _note(artifact: Artifact) -> dict[str, Any] | None:
+    """What the writer of the data said of itself; None where the case writes its own."""
     with suppress(FileNotFoundError):
-        note: dict[str, Any] = json.loads(Path(f"{path}{NOTE}").read_text(encoding="utf-8"))
+        note: dict[str, Any] = json.loads(artifact.note.read_text(encoding="utf-8"))
         return note
     return None
 
@@ -108,26 +111,22 @@ def main() -> None:
     parser.add_argument("--site", required=True, help="name of the site, for the record")
     parser.add_argument("--launcher", help='what starts MPI ranks, such as "mpirun -n 4"')
     options = parser.parse_args()
-    stop_cleanly(options.file, partial(options.record))
+    stop_cleanly(options.artifact, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        release.enter(spec)
-        record = measure(spec, options.file, options.donor, options.launcher)
+        enter(layout_of(spec["layout"]).environment())
+        record = measure(spec, options.artifact, options.donor, options.launcher)
         write_record(options.record, {"site": options.site, **record})
     except MemoryError as error:
-        remove_test_file(options.file)
-        sys.exit(f"hyperslab.measure: {options.file}: {one_line(limits.memory_error(error))}")
+        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(limits.memory_error(error))}")
     except (OSError, VerificationError) as error:
-        remove_test_file(options.file)
-        sys.exit(f"hyperslab.measure: {options.file}: {one_line(error)}")
-    except BaseException as error:
-        remove_test_file(options.file)
-        if not isinstance(error, RuntimeError) or (behind := storage_error(error)) is None:
+        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(error)}")
+    except RuntimeError as error:
+        if (behind := storage_error(error)) is None:
             raise
-        sys.exit(f"hyperslab.measure: {options.file}: {one_line(behind)}")
-    with suppress(FileNotFoundError):
-        Path(f"{options.file}{NOTE}").unlink()
-    remove_companions(options.file)
+        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(behind)}")
+    finally:
+        remove_directory(options.artifact)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hyperslab.data.values import Values
 from hyperslab.formats import Format
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.layout import Layout
+from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.throttling import Limiter
 
@@ -33,6 +35,11 @@ class Context:
     launcher: str | None = None
     donor: str | None = None
     limiter: Limiter = field(default_factory=Limiter)
+
+    @cached_property
+    def artifact(self) -> Artifact:
+        """What the cell's layout is stored in."""
+        return self.format.artifact(self.path)
 
     @property
     def layout(self) -> Layout:

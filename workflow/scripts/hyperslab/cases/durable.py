@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -14,9 +12,10 @@ import numpy as np
 
 from hyperslab.cases.context import Context
 from hyperslab.data.selections import Box
-from hyperslab.formats.hdf5.split_metadata import companions, remove_companions
-from hyperslab.measuring import pagecache
+from hyperslab.measuring.artifact import Artifact
 
+# The plain write beside each timed one is a part of the artifact.
+PLAIN = "-plain"
 # As many times of single calls, at most, are kept in a record.
 EACH_CALL = 256
 
@@ -42,15 +41,14 @@ def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
     yield from boxes_of(shape, [extent[0], *shape[1:]])
 
 
-def timed_end(opened: Closable, path: str) -> dict[str, int]:
-    """Flush, close and fsync a file and what belongs to it: nanoseconds of each."""
+def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:
+    """Flush, close and fsync an artifact's data: return the nanoseconds of each."""
     before = perf_counter_ns()
     opened.flush()
     flushed = perf_counter_ns()
     opened.close()
     closed = perf_counter_ns()
-    for name in [Path(path), *companions(path)]:
-        fsync(name)
+    artifact.fsync()
     synced = perf_counter_ns()
     return {"flush": flushed - before, "close": closed - flushed, "fsync": synced - closed}
 
@@ -79,17 +77,9 @@ def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
     return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
 
 
-def fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def timed_reference(context: Context, extent: Sequence[int]) -> float:
     """Seconds of a plain write and fsync of the same bytes, in the same pieces, in the same directory."""
-    descriptor = os.open(context.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(context.artifact.part(PLAIN), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     elapsed = 0
     try:
         for slab in _slabs(context.specification["dataset"]["shape"], extent):
@@ -105,14 +95,6 @@ def timed_reference(context: Context, extent: Sequence[int]) -> float:
     finally:
         os.close(descriptor)
     return elapsed / 1e9
-
-
-def remove(path: str) -> None:
-    """Remove a file and let its file system finish with it."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    remove_companions(path)
-    pagecache.sync_file_system(os.path.dirname(path))
 
 
 def reference_first(repeat: int, repeats: int) -> bool:

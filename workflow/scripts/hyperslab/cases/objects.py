@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import reference_first, remove, span_columns, timed_end, timed_reference
+from hyperslab.cases.durable import reference_first, span_columns, timed_end, timed_reference
 from hyperslab.formats.hdf5 import library, objects
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
@@ -43,7 +43,7 @@ class _Latest:
     """Timed reads of the latest object, compared with the truth afterwards."""
 
     def __init__(self, context: Context) -> None:
-        self._counters = Counters()
+        self._counters = Counters(context.artifact.processes())
         self._number = context.specification["dataset"]["shape"][0] - 1
         self._truth = _truth(context, self._number)
         self._path = context.path
@@ -73,7 +73,7 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     Returns the row of the write and that of the read on the file still open ("session").
     """
     calls = array("q")
-    counters = Counters()
+    counters = Counters(context.artifact.processes())
     before = counters.read()
     started = perf_counter_ns()
     opened = objects.create(context.path, context.specification)
@@ -88,7 +88,7 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     session = latest.timed(opened, "session", repeat)
     held = library.free_list_bytes()
     resumed = counters.read()
-    ended = timed_end(opened, context.path)
+    ended = timed_end(opened, context.artifact)
     parts = (between(before, written), between(resumed, counters.read()))
     row: Row = {"state": "write", "repeat": repeat, "free_list_bytes": held}
     row |= span_columns(created - started, calls, ended)
@@ -108,7 +108,7 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
     for repeat in range(repeats):
         reference_s = math.nan
         for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-            remove(context.path)
+            context.artifact.clear()
             if plain:
                 reference_s = timed_reference(context, one)
             else:
@@ -172,5 +172,5 @@ def run(context: Context) -> Outcome:
         _verify_all(context)
         report = objects.report(context.path, context.specification)
     finally:
-        remove(context.path)
+        context.artifact.clear()
     return Outcome(rows, report, skipped)

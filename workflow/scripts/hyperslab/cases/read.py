@@ -60,7 +60,7 @@ class _Session:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._counters = Counters()
+        self._counters = Counters(context.artifact.processes())
         self._read: list[tuple[str, int, Box, bytes]] = []
         self.rows: list[Row] = []
 

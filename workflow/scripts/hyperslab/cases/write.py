@@ -16,7 +16,6 @@ from hyperslab.cases.durable import (
     _slabs,
     boxes_of,
     reference_first,
-    remove,
     span_columns,
     timed_end,
     timed_reference,
@@ -75,7 +74,7 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
             marks.append(perf_counter_ns())
         calls.extend(np.diff(marks).tolist())
         del values, views
-    ended = timed_end(opened, context.path)
+    ended = timed_end(opened, context.artifact)
     counted = between(before, counters.read())
     kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
     return {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
@@ -106,7 +105,7 @@ def run(context: Context) -> Outcome:
     """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
     spec = context.specification
     extent = block_extent(spec["case"], spec["dataset"], context.layout.chunks)
-    counters = Counters()
+    counters = Counters(context.artifact.processes())
     rows: list[dict[str, Any]] = []
     report: dict[str, Any] = {}
     asked_bytes = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
@@ -120,7 +119,7 @@ def run(context: Context) -> Outcome:
             row: dict[str, Any] = {"state": "write", "repeat": repeat, "asked_bytes": asked_bytes}
             for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
                 # Nothing dirty is left of the file before, which syncs its file system when removed.
-                remove(context.path)
+                context.artifact.clear()
                 if plain:
                     row["reference_s"] = timed_reference(context, extent)
                 else:
@@ -135,5 +134,5 @@ def run(context: Context) -> Outcome:
         # A chunk cache decides in which order chunks reach a version-1 B-tree, hence how full its nodes are.
         report["index_predicted_bytes"] = None
     finally:
-        remove(context.path)
+        context.artifact.clear()
     return Outcome(rows, report, {})

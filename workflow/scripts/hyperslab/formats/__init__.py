@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hyperslab.data.selections import Box
     from hyperslab.data.values import Values
+    from hyperslab.measuring.artifact import Artifact
 
 # name in a study -> module with FORMAT; imported when used
 MODULES = {"hdf5": "hyperslab.formats.hdf5.array"}
@@ -43,7 +44,13 @@ class OpenArray(Protocol):
 
 
 class Format(Protocol):
-    """What a storage format must offer. `spec` is a cell's specification (see specification.py)."""
+    """What a storage format must offer.
+
+    `path` is where an artifact's data lie, a file or a directory; `spec` is a cell's specification.
+    """
+
+    # What its data are kept in: files by themselves, or with a server.
+    artifact: type[Artifact]
 
     def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""

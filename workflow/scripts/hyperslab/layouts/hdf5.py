@@ -68,6 +68,7 @@ class Hdf5Layout(Layout):
     """A resolved layout of an HDF5 dataset."""
 
     title = "HDF5"
+    suffix = ".h5"
     model = Hdf5Model
     settings = Settings
     abilities = Abilities(

@@ -30,8 +30,3 @@ RELEASES = {
 def made(release: str) -> str:
     """Return the file that says that the environment of a release is complete."""
     return str(DIRECTORY / f"hdf5-{release}" / "made-from.lock")
-
-
-def interpreter(release: str) -> Path:
-    """The Python of a release's environment."""
-    return DIRECTORY / f"hdf5-{release}" / "bin" / "python"

@@ -68,8 +68,9 @@ class Layout(ABC):
     Shapes and boxes are in array terms, in elements.
     """
 
-    # Words for the format in reports and errors.
+    # Words for the format in reports and errors, and how the name of its data ends.
     title: ClassVar[str]
+    suffix: ClassVar[str]
     model: ClassVar[type[LayoutModel]]
     # What `settings` of a layout may say.
     settings: ClassVar[type[Strict]]

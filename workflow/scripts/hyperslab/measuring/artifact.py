@@ -1,39 +1,140 @@
-"""The test file of a cell with what belongs to it, and its removal."""
+"""A test artifact: one directory a cell and round with everything that belongs to it.
+
+In it lie the data (a file, or a directory of files), the note that the writer leaves the reader, and parts
+such as the files of single ranks. What a layout puts on other file systems belongs to it, too. An artifact of
+a server also starts and stops that.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hyperslab.formats.hdf5.split_metadata import remove_companions
+from hyperslab.measuring import other_file_systems, pagecache
 
-# What the writer tells the reader lies beside the test file and goes with it.
-NOTE = ".note.json"
-
-
-def remove_test_file(path: Path) -> None:
-    """Remove a test file, its note and what belongs to it elsewhere, if they are there."""
-    # Ranks may have a file each, named after it.
-    for name in (path, Path(f"{path}{NOTE}"), *path.parent.glob(f"{path.name}.part*")):
-        with suppress(FileNotFoundError):
-            name.unlink()
-    remove_companions(path)
+# What the writer tells the reader.
+NOTE = "note.json"
+# Between the name of the data and that of a part of them.
+PART = ".part"
+# More files than these are handed to the device by their file system at once, not one by one.
+FEW_FILES = 16
 
 
-def stop_cleanly(test_file: Path, *others: Path) -> None:
-    """On SIGTERM (scancel, a time limit) or SIGINT, remove test file, note and `others`, and end at once.
+class Artifact:
+    """What a cell's layout is stored in; `data` is the path that the format is given."""
+
+    def __init__(self, data: str | Path) -> None:
+        self.data = Path(data)
+
+    @classmethod
+    def in_directory(cls, directory: Path, suffix: str) -> Artifact:
+        """Return the artifact that lies in a directory; its data end in the format's `suffix`."""
+        return cls(directory / f"data{suffix}")
+
+    @property
+    def directory(self) -> Path:
+        """Where everything lies but what is on other file systems."""
+        return self.data.parent
+
+    @property
+    def note(self) -> Path:
+        """What the writer tells the reader, as JSON."""
+        return self.directory / NOTE
+
+    def part(self, name: str | int) -> Path:
+        """Return the path of a part that is no part of the data: a rank's own file, a plain reference."""
+        return self.data.with_name(f"{self.data.name}{PART}{name}")
+
+    def files(self) -> list[Path]:
+        """Return the files of the data, those on other file systems last."""
+        return [*_files_below(self.data), *other_file_systems.files_of(self.data)]
+
+    def bytes(self) -> int:
+        """Return the bytes of all files of the data."""
+        return sum(file.stat().st_size for file in self.files())
+
+    def fsync(self) -> None:
+        """Hand the data to the device: each file by itself where they are few, else their file system."""
+        files = self.files()
+        if len(files) <= FEW_FILES:
+            for file in files:
+                fsync(file)
+        else:
+            pagecache.sync_file_system(self.directory)
+
+    def clear(self) -> None:
+        """Remove the data and their parts, wherever they lie, and let the file systems finish with them."""
+        for place in (self.data, *self.directory.glob(f"{self.data.name}{PART}*")):
+            _remove(place)
+        other_file_systems.remove(self.data)
+        pagecache.sync_file_system(self.directory)
+
+    def start(self) -> None:
+        """Start what serves the data; nothing for files."""
+
+    def stop(self) -> None:
+        """Stop it, and whatever it started."""
+
+    def processes(self) -> Sequence[int]:
+        """Return the processes whose counters count beside the measuring one's own."""
+        return ()
+
+
+def fsync(path: Path) -> None:
+    """Hand one file to the device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove an artifact's directory with all that is in it or belongs to it elsewhere, if it is there."""
+    if directory.is_dir():
+        for data in directory.iterdir():
+            other_file_systems.remove(data)
+    _remove(directory)
+
+
+def stop_cleanly(directory: Path, *others: Path) -> None:
+    """On SIGTERM (scancel, a time limit) or SIGINT, remove the artifact and `others`, and end at once.
 
     Not by an exception: one raised in a destructor or a weak reference's callback, of which h5py has many,
     is ignored, and the signal with it.
     """
 
     def stop(number: int, _: object) -> None:
-        remove_test_file(test_file)
+        remove_directory(directory)
         for path in others:
             path.unlink(missing_ok=True)
         os._exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+
+def _files_below(place: Path) -> Iterator[Path]:
+    """Yield a file itself, or all files below a directory, in the order of their names."""
+    if not place.is_dir():
+        yield place
+        return
+    for directory, names, files in os.walk(place):
+        names.sort()
+        yield from (Path(directory, name) for name in sorted(files))
+
+
+def _remove(place: Path) -> None:
+    """Remove a file or a directory of files, if it is there."""
+    with suppress(FileNotFoundError):
+        if place.is_dir() and not place.is_symlink():
+            # What another process removes meanwhile is as well gone.
+            shutil.rmtree(place, ignore_errors=True)
+            if place.exists():
+                shutil.rmtree(place)
+        else:
+            place.unlink()

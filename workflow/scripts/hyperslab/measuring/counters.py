@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -17,18 +18,27 @@ class _Parsed(NamedTuple):
     own_bytes: int
 
 
+# What the kernel says of this process and of others that count, not parsed.
+Reading = tuple[bytes, ...]
+
+
 class Counters:
-    """An open /proc/self/io; nothing, which counts as zeros, where the kernel does not offer it."""
+    """An open /proc/self/io, and those of other processes that work for this one (a server's).
 
-    def __init__(self) -> None:
-        try:
-            self._descriptor: int | None = os.open("/proc/self/io", os.O_RDONLY)
-        except OSError:
-            self._descriptor = None
+    Nothing, which counts as zeros, where the kernel does not offer it.
+    """
 
-    def read(self) -> bytes:
-        """The counters now, for `between`; not parsed, because a stopwatch is near."""
-        return b"" if self._descriptor is None else os.pread(self._descriptor, 4096, 0)
+    def __init__(self, processes: Sequence[int] = ()) -> None:
+        self._descriptors: list[int | None] = []
+        for process in ("self", *processes):
+            try:
+                self._descriptors.append(os.open(f"/proc/{process}/io", os.O_RDONLY))
+            except OSError:
+                self._descriptors.append(None)
+
+    def read(self) -> Reading:
+        """Return the counters now, for `between`; not parsed, because a stopwatch is near."""
+        return tuple(b"" if one is None else os.pread(one, 4096, 0) for one in self._descriptors)
 
 
 def _parsed(text: bytes) -> _Parsed:
@@ -41,13 +51,19 @@ def _parsed(text: bytes) -> _Parsed:
     )  # fmt: skip
 
 
-def between(first: bytes, second: bytes) -> dict[str, int]:
-    """What happened between two readings; the reading of the counters itself is taken off."""
-    before, after = _parsed(first), _parsed(second)
+def between(first: Reading, second: Reading) -> dict[str, int]:
+    """Return what happened between two readings, summed; the reading of the counters itself is taken off."""
+    before, after = [_parsed(one) for one in first], [_parsed(one) for one in second]
+    # This process reads all of them, one call each.
+    own_bytes, own_reads = sum(one.own_bytes for one in before), len(before)
     return {
-        "requested_bytes": max(after.requested_bytes - before.requested_bytes - before.own_bytes, 0),
-        "requested_reads": max(after.requested_reads - before.requested_reads - 1, 0),
-        "written_bytes": after.written_bytes - before.written_bytes,
-        "requested_writes": after.writes - before.writes,
-        "device_bytes": after.device_bytes - before.device_bytes,
+        "requested_bytes": max(_risen(before, after, "requested_bytes") - own_bytes, 0),
+        "requested_reads": max(_risen(before, after, "requested_reads") - own_reads, 0),
+        "written_bytes": _risen(before, after, "written_bytes"),
+        "requested_writes": _risen(before, after, "writes"),
+        "device_bytes": _risen(before, after, "device_bytes"),
     }
+
+
+def _risen(before: Sequence[_Parsed], after: Sequence[_Parsed], name: str) -> int:
+    return sum(getattr(b, name) - getattr(a, name) for a, b in zip(before, after, strict=True))

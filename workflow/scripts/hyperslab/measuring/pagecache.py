@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import os
 import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Numbers of asm-generic system calls since Linux 5.x are the same on every architecture.
@@ -56,33 +58,41 @@ def method(descriptor: int) -> str:
     return "mincore" if _cachestat(descriptor) is None else "cachestat"
 
 
-def resident_share(descriptor: int) -> float:
-    """Share of the file's pages that are in the page cache, 0 … 1 (holes of a file never are).
+def resident_share(descriptors: Iterable[int]) -> float:
+    """Return the share of the files' pages that are in the page cache, 0 … 1 (holes of a file never are).
 
     Raises NotInState where the kernel does not tell.
     """
-    size = os.fstat(descriptor).st_size
-    if size == 0:
-        return 0.0
-    found = _cachestat(descriptor)
-    pages = _mincore(descriptor, size) if found is None else int(found.cache)
-    return round(pages / -(-size // PAGE), 6)
+    resident = pages = 0
+    for descriptor in descriptors:
+        if size := os.fstat(descriptor).st_size:
+            found = _cachestat(descriptor)
+            resident += _mincore(descriptor, size) if found is None else int(found.cache)
+            pages += -(-size // PAGE)
+    return round(resident / pages, 6) if pages else 0.0
 
 
-def evict(descriptor: int, enough: float, attempts: int = 20) -> float:
-    """Write the file's dirty pages and drop it from the page cache; returns the share that stayed.
+def evict(files: Callable[[], Iterable[int]], enough: float, attempts: int = 20) -> float:
+    """Drop files from the page cache; returns the share that stayed. `files` gives their descriptors.
 
-    Pages between the kernel's lists escape a first call, so it is repeated until at most `enough` stay.
+    Only clean pages can be dropped. Pages between the kernel's lists escape a first call, so it is repeated
+    until at most `enough` stay.
     """
     share = 1.0
     for attempt in range(attempts):
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        share = resident_share(descriptor)
+        for descriptor in files():
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        share = resident_share(files())
         if share <= enough:
             break
         time.sleep(0.005 * attempt)
     return share
+
+
+def evict_file(descriptor: int, enough: float, attempts: int = 20) -> float:
+    """Write one file's dirty pages and drop it from the page cache; returns the share that stayed."""
+    os.fsync(descriptor)
+    return evict(lambda: [descriptor], enough, attempts)
 
 
 def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
@@ -93,7 +103,7 @@ def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
         offset += count
 
 
-def sync_file_system(path: str) -> None:
+def sync_file_system(path: str | Path) -> None:
     """syncfs(2) on the file system of `path`: what a removed file left to do is done now."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

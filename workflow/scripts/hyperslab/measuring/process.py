@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
+import sys
 from pathlib import Path
 
 
@@ -17,9 +19,28 @@ def arguments(description: str) -> argparse.ArgumentParser:
     """The options that writing and measuring share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
-    parser.add_argument("--file", required=True, type=Path, help="the test file")
+    parser.add_argument(
+        "--artifact", required=True, type=Path, help="the directory in which everything of the cell lies"
+    )
     parser.add_argument("--donor", nargs="?", help="prepared donor (.npy) that fills the array, if any")
     return parser
+
+
+def enter(environment: str | None) -> None:
+    """Go on in the interpreter of a layout's own environment, if it has one and this is not it.
+
+    `environment` is the file that says that it is complete. Raises FileNotFoundError where its interpreter is
+    not there. The process stays the same one.
+    """
+    if environment is None:
+        return
+    wanted = Path(environment).absolute().parent / "bin" / "python"
+    # A virtual environment's Python is a link: what tells environments apart is their prefix.
+    if Path(sys.prefix) == wanted.parent.parent:
+        return
+    if not wanted.exists():
+        raise FileNotFoundError(f"the layout's own environment is not there: {wanted}")
+    os.execv(wanted, [str(wanted), *sys.orig_argv[1:]])
 
 
 def one_line(error: BaseException) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from hyperslab.formats.hdf5.split_metadata import companions
-from hyperslab.measuring import pagecache
+from hyperslab.measuring import other_file_systems, pagecache
+from hyperslab.measuring.artifact import FEW_FILES, Artifact
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.sites.mounts import mount_of
 
@@ -18,34 +19,52 @@ OPENING_BYTES = 2**18
 
 
 class NodeCache:
-    """The page cache of this node, for one file and what belongs to it elsewhere; shares from 0 to 1."""
+    """The page cache of this node, for an artifact's data and what belongs to them; shares from 0 to 1."""
 
     def __init__(self, path: str, memory_resident: bool) -> None:
-        self._path, self._memory_resident = path, memory_resident
-        self._descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(self._descriptor)
+        self._artifact, self._memory_resident = Artifact(path), memory_resident
+        self._files = [file for file in self._artifact.files() if file.is_relative_to(path)]
+        # Few files are kept open; of many each is opened for a moment.
+        kept = self._files if len(self._files) <= FEW_FILES else []
+        self._descriptors = [os.open(file, os.O_RDONLY) for file in kept]
+        self._artifact.fsync()
 
     def resident(self) -> float:
-        """Share of the file that is resident."""
-        return pagecache.resident_share(self._descriptor)
+        """Return the share of the data that is resident."""
+        return pagecache.resident_share(self._opened())
 
     def evict(self) -> float:
-        """Empty it, unless the file lies in memory; returns the share that stayed.
+        """Empty it, unless the data lie in memory; returns the share that stayed.
 
-        Raises NotInState where what belongs to the file elsewhere stays.
+        Raises NotInState where what belongs to the data elsewhere stays.
         """
-        for companion in companions(self._path):
-            if not mount_of(companion.parent).in_memory:
-                _evict(companion)
-        return self.resident() if self._memory_resident else pagecache.evict(self._descriptor, COLD_AT_MOST)
+        # Dirty pages could not be dropped.
+        self._artifact.fsync()
+        for other in other_file_systems.files_of(self._artifact.data):
+            if not mount_of(other.parent).in_memory:
+                _evict(other)
+        return self.resident() if self._memory_resident else pagecache.evict(self._opened, COLD_AT_MOST)
 
     def fill(self) -> float:
-        """Bring the whole file in; returns the share that is resident then."""
+        """Bring all data in; returns the share that is resident then."""
         share = self.resident()
         if share < WARM_AT_LEAST and not self._memory_resident:
-            pagecache.read_whole(self._descriptor)
+            for descriptor in self._opened():
+                pagecache.read_whole(descriptor)
             share = self.resident()
         return share
+
+    def _opened(self) -> Iterator[int]:
+        """Yield a descriptor of each file of the data."""
+        if self._descriptors:
+            yield from self._descriptors
+            return
+        for file in self._files:
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
 
     def evicted(self) -> float:
         """Empty it; returns the share that stayed. Raises NotInState where that is too much."""
@@ -56,14 +75,15 @@ class NodeCache:
         return warm(self.fill(), self._memory_resident)
 
     def close(self) -> None:
-        """Let the file go."""
-        os.close(self._descriptor)
+        """Let the files go."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
 def _evict(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        if (share := pagecache.evict(descriptor, COLD_AT_MOST)) > COLD_AT_MOST:
+        if (share := pagecache.evict_file(descriptor, COLD_AT_MOST)) > COLD_AT_MOST:
             raise NotInState(f"{share:.1%} of {path} stayed in the page cache")
     finally:
         os.close(descriptor)

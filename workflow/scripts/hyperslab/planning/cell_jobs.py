@@ -59,12 +59,12 @@ class CellJobs(Inventory):
         """MPI ranks of a case of ranks."""
         return int(self.study(wildcards.study).cases[wildcards.case]["workers"])
 
-    def test_file(self, wildcards: Any, site: str) -> list[str]:
-        """The test file that a read case measures; a write case makes its own."""
+    def artifact(self, wildcards: Any, site: str) -> list[str]:
+        """The test artifact that a read case measures; a write case makes its own."""
         if self.study(wildcards.study).cases[wildcards.case]["kind"] in MAKE_THEIR_FILE:
             return []
         root = self.sites[site]["root"]
-        return [f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}.h5"]
+        return [f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}"]
 
     def file_specification(self, wildcards: Any) -> str:
         """What generate is told."""

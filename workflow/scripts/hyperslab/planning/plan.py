@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.formats.hdf5 import split_metadata
+from hyperslab.measuring import other_file_systems
 from hyperslab.planning import failures, invocation, progress, requirements, reruns, snakemake_patches
 from hyperslab.planning.batches import parse
 from hyperslab.planning.cell_jobs import CellJobs
@@ -276,7 +276,7 @@ class Plan(CellJobs):
             "executing": self.invocation.executing,
         }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
-        exported[split_metadata.VARIABLE] = json.dumps(requirements.roots_by_file_system(self.sites))
+        exported[other_file_systems.VARIABLE] = json.dumps(requirements.roots_by_file_system(self.sites))
         path = "" if deployed else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
         exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in exported.items())
         # Snakemake fills in what stands in braces.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring.artifact import remove_test_file
+from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batches import parse
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PHASE, ROUND, PlannedStudy
@@ -109,6 +109,6 @@ def sweep(inventory: Inventory, records: list[str]) -> None:
         _, study, _, site, layout, _ = record.parts
         # Where the file system has gone, so has the file.
         with suppress(OSError):
-            remove_test_file(Path(inventory.sites[site]["root"], study, layout, f"{record.stem}.h5"))
+            remove_directory(Path(inventory.sites[site]["root"], study, layout, record.stem))
         for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
             half.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from hyperslab.formats.hdf5.description import create_file, describe_dataset, di
 from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
 from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.measuring.artifact import Artifact
 
 DATASET = b"data"
 
@@ -115,6 +116,7 @@ def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
 class Hdf5:
     """The HDF5 side of the format seam."""
 
+    artifact = Artifact
     _workers_memory_bytes = 0
 
     def create(self, path: str, spec: dict[str, Any]) -> Hdf5Array:

@@ -15,7 +15,7 @@ from h5py import h5d, h5f, h5fd, h5p
 
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import library
-from hyperslab.formats.hdf5.split_metadata import metadata_file, metadata_template
+from hyperslab.measuring import other_file_systems
 
 # Older releases do not know the newer names.
 LIBVER = {
@@ -143,8 +143,8 @@ def _direct(lists: Lists, value: Mapping[str, Any], _: str) -> None:
 
 def _split(lists: Lists, value: Mapping[str, Any], path: str) -> None:
     try:
-        metadata_file(path, value["metadata_on"]).parent.mkdir(parents=True, exist_ok=True)
-        template = metadata_template(value["metadata_on"])
+        other_file_systems.file_on(path, value["metadata_on"]).parent.mkdir(parents=True, exist_ok=True)
+        template = other_file_systems.template(value["metadata_on"])
     except KeyError:
         raise Unavailable(f"no file system {value['metadata_on']!r} is known here") from None
     member = h5p.create(h5p.FILE_ACCESS)
@@ -280,5 +280,5 @@ def whole_size(path: str, settings: Mapping[str, Any]) -> int:
     driver = settings.get("driver") or {}
     size = os.stat(path).st_size
     if driver.get("name") == "split":
-        size += metadata_file(path, driver["metadata_on"]).stat().st_size
+        size += other_file_systems.file_on(path, driver["metadata_on"]).stat().st_size
     return size
