@@ -51,7 +51,7 @@ def _virtual_environment(directory: Path, release: str) -> Path:
 
 CODE = """
 import sys
-from hyperslab.releases import enter
+from hyperslab.formats.hdf5.release import enter
 enter({"layout": {"release": RELEASE}})
 print(sys.prefix, *sys.argv[1:])
 """

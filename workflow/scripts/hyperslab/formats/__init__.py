@@ -43,7 +43,7 @@ class OpenArray(Protocol):
 
 
 class Format(Protocol):
-    """What a storage format must offer. `spec` is a cell's specification (see specification.py)."""
+    """What a storage format must offer. `spec` is a cell's specification (see studies/specification.py)."""
 
     def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""
