@@ -35,7 +35,7 @@ for site in PLAN.direct:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
-        # Cases of ranks are known by their names (teams.py).
+        # Cases of ranks are known by their names (studies/worker_cases.py).
         wildcard_constraints:
             case=r"[^/]+-\d+r",
         priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)

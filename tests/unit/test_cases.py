@@ -15,7 +15,7 @@ import pytest
 from samples import CELL, SHAPE, STATES, file_specification, read_cell, write_cell
 
 from hyperslab import cases
-from hyperslab.cases import read, write
+from hyperslab.cases import durable, read, write
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import boxes_of
 from hyperslab.cases.write import block_extent
@@ -53,6 +53,8 @@ class Clock:
 class SlowFormat:
     """HDF5 whose every call takes a time of its own by a clock."""
 
+    artifact = FORMAT.artifact
+
     def __init__(self, clock: Clock, seconds: dict[str, int]) -> None:
         self._clock, self._seconds = clock, seconds
         slow = ("generate", "report", "predict", "stored_sizes")
@@ -84,7 +86,7 @@ def slow_context(
 ) -> tuple[Context, Clock]:
     """A context in which everything but the operations themselves takes a million seconds."""
     clock = Clock()
-    for module in (read, write):
+    for module in (read, write, durable):
         monkeypatch.setattr(module, "perf_counter_ns", clock.now)
     for name in ("evict", "read_whole", "resident_share", "sync_file_system"):
         monkeypatch.setattr(pagecache, name, clock.takes(10**6, getattr(pagecache, name)))

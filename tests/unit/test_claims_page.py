@@ -181,5 +181,5 @@ def test_the_report_has_the_claims_of_its_study(tmp_path: Path) -> None:
 
 def test_the_target_is_what_the_rule_makes(pytestconfig: pytest.Config) -> None:
     rules = (pytestconfig.rootpath / "rules" / "claims.smk").read_text(encoding="utf-8")
-    assert "catalogue.TARGET" in rules
+    assert "claims_page.TARGET" in rules
     assert TARGET == "results/claims.html"

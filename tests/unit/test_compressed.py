@@ -234,10 +234,10 @@ def test_what_processes_do_not_serve_is_written_plainly(
 
 DYING = """
 import os
-from hyperslab.formats import compressed
-from hyperslab.formats.hdf5 import FORMAT
+from hyperslab.data.values import MixedIndices
+from hyperslab.formats.hdf5 import parallel_compression
+from hyperslab.formats.hdf5.array import FORMAT
 from samples import file_specification
-from hyperslab.values import MixedIndices
 
 class Values(MixedIndices):
     def block(self, origin, extent):
@@ -246,8 +246,8 @@ class Values(MixedIndices):
         return super().block(origin, extent)
 
 if __name__ == "__main__":
-    compressed.workers = lambda: 2
-    compressed.TILE_BYTES, compressed.LEAST_BYTES = 100, 0
+    parallel_compression.workers = lambda: 2
+    parallel_compression.TILE_BYTES, parallel_compression.LEAST_BYTES = 100, 0
     spec = file_specification((8, 50), (1, 50), filters=[{{"name": "gzip"}}])
     FORMAT.generate("a.h5", spec, Values((8, 50), "uint16"))
 """

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def environment(name: str) -> dict[str, str]:
     return pins(f"envs/{name}.yaml")
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """A file's syntax tree, parsed once."""
+    return ast.parse(file.read_text())
+
+
+@cache
 def module_files() -> dict[str, Path]:
     """Module name -> file of everything in workflow/scripts."""
     files = {}
@@ -41,9 +49,9 @@ def module_files() -> dict[str, Path]:
     return files
 
 
-def mentioned(file: Path) -> Iterator[str]:
-    """Every module that a file imports, or names in a text as the registries of formats and cases do."""
-    tree = ast.parse(file.read_text())
+def imported(file: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever the statement stands."""
+    tree = tree_of(file)
     # What only a type checker reads is imported by nobody.
     unread = {
         id(inner)
@@ -57,10 +65,18 @@ def mentioned(file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and str(node.value).startswith("hyperslab."):
-            yield str(node.value)
+            named = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in module_files() else node.module for name in named)
+
+
+def mentioned(file: Path) -> Iterator[str]:
+    """What a file imports, or names in a text as the registries of formats and cases do."""
+    yield from imported(file)
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Constant) and (text := str(node.value)).startswith("hyperslab."):
+            # "hyperslab.figures." is how a name begins that is put together: any module there may be meant.
+            begun = text.endswith(".")
+            yield from (name for name in module_files() if name == text or (begun and name.startswith(text)))
 
 
 def run_in(name: str) -> set[str]:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from samples import file_specification
 from studies import changed, load, mistake
 
+import hyperslab
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters as hdf5_filters
 from hyperslab.formats.hdf5.array import FORMAT
-from hyperslab.layouts import hdf5_filters as table
 from hyperslab.layouts.hdf5_filters import (
     FILTERS,
     FLOATS,
@@ -310,7 +310,7 @@ def test_plugins_are_loaded_only_where_a_layout_has_one() -> None:
         "FORMAT.prepare({'layout': {'filters': [{'name': 'lz4'}]}})\n"
         "assert 'hdf5plugin' in sys.modules"
     )
-    scripts = Path(table.__file__).parents[1]
+    scripts = Path(hyperslab.__file__).parents[1]
     subprocess.run([sys.executable, "-c", code], cwd=scripts, check=True, timeout=120)
 
 

@@ -175,8 +175,8 @@ def test_shortcut_in_several_tiles(
         # Whoever names a limit of its own keeps it.
         return tiles(*arguments) if len(arguments) > 3 else partial(tiles, limit=limit)(*arguments)
 
-    for module in ("tiles", "hdf5"):
-        monkeypatch.setattr(f"hyperslab.formats.{module}.tiles", bounded)
+    for module in ("direct_write", "array"):
+        monkeypatch.setattr(f"hyperslab.formats.hdf5.{module}.tiles", bounded)
     short, plain = both_ways(spec, tmp_path)
     assert_same_file(spec, short, plain)
     assert differing(plain, tmp_path / "one.h5") == []

@@ -294,11 +294,11 @@ def open_files(job: subprocess.Popen[str]) -> set[str]:
 
 
 def stopped(words: list[str], file: Path, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-    """Exit status and errors of a program that is sent a signal once it has had `file` open for a moment."""
+    """Exit status and errors of a program that is sent a signal while it has `file`, or one in it, open."""
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
         try:
             deadline = time.monotonic() + SECONDS
-            while str(file) not in open_files(job):
+            while not any(path.startswith(str(file)) for path in open_files(job)):
                 assert job.poll() is None, "it ended before it was sent a signal"
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

@@ -185,8 +185,8 @@ def test_a_file_that_changes_after_the_write_fails(
 ) -> None:
     # One byte is damaged between close and verification.
     program(
-        "from hyperslab.cases.parallel import interfaces as apis\n"
-        f"api = apis.APIS[{api!r}]\n"
+        "from hyperslab.cases.parallel import interfaces\n"
+        f"api = interfaces.APIS[{api!r}]\n"
         "stored = api.stored\n"
         "def damaged(self, number):\n"
         "    found = stored(self, number).copy()\n"
@@ -219,12 +219,12 @@ def test_a_launcher_that_is_not_there_is_named(memory: Path) -> None:
 
 def test_a_rank_that_fails_ends_all_with_its_own_words(memory: Path, program: Callable[[str], None]) -> None:
     program(
-        "from hyperslab.measuring import reductions\n"
+        "from hyperslab.cases.reduce import moments\n"
         "from mpi4py import MPI\n"
         "def broken(*_):\n"
         "    raise OSError('a disk\\nis gone')\n"
         "if MPI.COMM_WORLD.Get_rank() == 1:\n"
-        "    reductions.reduce_pieces = broken\n"
+        "    moments.reduce_pieces = broken\n"
     )
     with pytest.raises(ChildProcessError, match="rank 1 of 2: OSError: a disk is gone"):
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)

@@ -279,18 +279,19 @@ def test_a_record_has_the_rows_and_the_memory_of_all(root: Path, tmp_path: Path)
     assert [row["processes"] for row in record["repeats"]] == [2, 2, 2]
     assert record["peak_memory_bytes"] > 3 * 30 * 2**20
     assert record["file"]["settings"]["dataset_layout"] == "chunked"
-    assert path.exists()
+    assert not path.exists()
 
 
 def test_a_file_that_workers_cannot_open_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
-    spec, damaged, record = reduce_cell(2, {"cold": 1}), root / "a.h5", tmp_path / "record.json"
+    spec, damaged, record = reduce_cell(2, {"cold": 1}), root / "a" / "data.h5", tmp_path / "record.json"
+    damaged.parent.mkdir()
     FORMAT.generate(str(damaged), spec, values_of(spec))
     with h5py.File(damaged, "r+") as file:
         del file["data"]
     run = subprocess.run(command(spec, root, record), capture_output=True, text=True, timeout=SECONDS)
     assert run.returncode == 1
     (line,) = run.stderr.splitlines()
-    assert line.startswith(f"hyperslab.measure: {damaged}: ChildProcessError: worker ")
+    assert line.startswith(f"hyperslab.measure: {damaged.parent}: ChildProcessError: worker ")
     assert "of 2: KeyError" in line
     assert not record.exists() and not damaged.exists()
 

@@ -21,7 +21,7 @@ from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.data.values import open_values
 
 DRAW = """
-from hyperslab.selections import generator, random_boxes
+from hyperslab.data.selections import generator, random_boxes
 boxes = random_boxes((100, 100, 100000), (5, 5, 1000), 3, generator(1, "box", "r0", "cold"))
 print([box.origin for box in boxes])
 """

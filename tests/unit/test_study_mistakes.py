@@ -11,7 +11,7 @@ from studies import BASE, changed, load, mistake
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
-LAYOUT_KEYS = "format, chunks, order, filters, settings, label, storage, release"
+LAYOUT_KEYS = "format, label, chunks, order, filters, settings, storage, release"
 CASE_KEYS = (
     "title, read, write, objects, reduce, parallel, processes, ranks, split, pattern, memory_dtype, states, "
     "repeats, layouts, shape, sites"
@@ -31,8 +31,7 @@ MISSPELT = {
     "chunk_cache_slots, chunk_cache_w0, sieve_bytes, libver, meta_block_bytes, metadata_cache, "
     "conversion_buffer_bytes, alloc_time, fill_time, alignment, driver, paging, garbage_collect_every",
     "layouts.4x4x64.chunk": f"layouts.4x4x64.chunk: unknown key; allowed are {LAYOUT_KEYS}",
-    "grids.0.ovr": "grids.0.ovr: unknown key; allowed are name, over, chunks, order, filters, settings, "
-    "label",
+    "grids.0.ovr": f"grids.0.ovr: unknown key; allowed are name, over, {LAYOUT_KEYS}",
     "cases.slices.reed": f"cases.slices.reed: unknown key; allowed are {CASE_KEYS}",
     # A case may be called like a key.
     "cases.write.wriet": f"cases.write.wriet: unknown key; allowed are {CASE_KEYS}",

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from hyperslab.data import tiles
 from hyperslab.data.tiles import row_major
-from hyperslab.formats.hdf5 import direct_write
 from hyperslab.formats.hdf5.direct_write import in_chunk_order
 
 
@@ -22,7 +21,7 @@ def test_row_major_is_numpys_copy(data: st.DataObject) -> None:
     array = np.arange(np.prod(shape), dtype=data.draw(st.sampled_from(["u1", "f8"]))).reshape(shape)
     view = array.transpose(order)[tuple(slice(None, None, data.draw(st.sampled_from([1, 2]))) for _ in shape)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct_write, "CACHE_LINES", data.draw(st.integers(1, 50)))
+        patch.setattr(tiles, "CACHE_LINES", data.draw(st.integers(1, 50)))
         found = row_major(view)
     assert found.flags.c_contiguous
     assert found.dtype == view.dtype

@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from hyperslab.layouts.hdf5 import Hdf5Model
-from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.layouts.hdf5_schema import Hdf5Model, Settings
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole

@@ -1,19 +1,32 @@
 """Layouts: what a study may say of a format and all that follows from it, without the format's library.
 
-A format is one module here, with LAYOUT, and one line in MODULES; its library side is hyperslab.formats.
+A format is two modules here, one line in FORMATS, and its library side in hyperslab.formats.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hyperslab.layouts.layout import Layout
 
-# name in a study -> module with LAYOUT
-MODULES = {"hdf5": "hyperslab.layouts.hdf5"}
+if TYPE_CHECKING:
+    from hyperslab.layouts.schema import Schema
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The module with a format's LAYOUT, and that of what a study may say (layouts.schema.Schema)."""
+
+    layout: str
+    schema: str
+
+
+# name in a study -> its modules
+FORMATS = {"hdf5": Modules("hyperslab.layouts.hdf5", "hyperslab.layouts.hdf5_schema")}
 # The format of a layout that names none.
 DEFAULT = "hdf5"
 
@@ -21,8 +34,13 @@ DEFAULT = "hdf5"
 @cache
 def load(name: str) -> type[Layout]:
     """Return the class of layouts of a format; raises KeyError for an unknown one."""
-    found: type[Layout] = importlib.import_module(MODULES[name]).LAYOUT
+    found: type[Layout] = importlib.import_module(FORMATS[name].layout).LAYOUT
     return found
+
+
+def schema_of(name: str) -> Schema:
+    """Return what a study may say of a format's layouts; raises KeyError for an unknown one."""
+    return cast("Schema", importlib.import_module(FORMATS[name].schema))
 
 
 def layout_of(described: Mapping[str, Any]) -> Layout:

@@ -3,65 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator, Field, model_validator
+from collections.abc import Sequence
+from typing import Any
 
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index
 from hyperslab.layouts.chunks import Shape
-from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, lossy, promised_error, refusal, text
-from hyperslab.layouts.hdf5_releases import RELEASES, made
-from hyperslab.layouts.hdf5_schema import Filter, Settings
-from hyperslab.layouts.layout import (
-    Abilities,
-    Array,
-    Layout,
-    LayoutModel,
-    automatic_extents,
-    resolved_extents,
-    resolved_order,
-)
-from hyperslab.validation.errors import Place
-from hyperslab.validation.models import Count, Name
+from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, lossy, promised_error, text
+from hyperslab.layouts.hdf5_releases import made
+from hyperslab.layouts.layout import Abilities, Array, Layout
 
-CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
 # Header of a dataset, its links, and one node of a version-1 B-tree of its chunks.
 OBJECT_BYTES = 4096
 # Superblock, object headers and local heaps of a file, with room to spare.
 FILE_BYTES = 2**16
-# A chunk's size is kept in 32 bits.
-CHUNK_BYTES = 2**32
 # A message of an object header is below 64 KiB (H5O_MESG_MAX_SIZE), and 4 bytes of it describe the layout.
 COMPACT_BYTES = 2**16 - 1 - 4
 # Why the core driver is not recommended, however fast: the work is done outside the time of a selection.
 IN_MEMORY = "the core driver reads the whole file when it is opened, which is not in the time of a selection"
-
-
-def _known_release(name: str) -> str:
-    if name not in RELEASES:
-        raise ValueError(f"should be {' or '.join(map(repr, RELEASES))} (in quotes)")
-    return name
-
-
-class Hdf5Model(LayoutModel):
-    """How an HDF5 dataset is stored."""
-
-    chunks: list[Count | Literal["all"]] | Literal["auto"] | None = Field(
-        default=None, description=CHUNKS_FORMS
-    )
-    order: list[Name] | None = None
-    filters: list[Filter] = []
-    settings: dict[str, Any] = {}
-    storage: Literal["compact"] | None = None
-    release: Annotated[str, AfterValidator(_known_release)] | None = None
-
-    @model_validator(mode="after")
-    def _compact_is_whole(self) -> Hdf5Model:
-        if self.storage and (self.chunks or self.filters):
-            raise ValueError("compact storage has neither chunks nor filters")
-        return self
 
 
 class Hdf5Layout(Layout):
@@ -69,50 +28,9 @@ class Hdf5Layout(Layout):
 
     title = "HDF5"
     suffix = ".h5"
-    model = Hdf5Model
-    settings = Settings
     abilities = Abilities(
         memory_types=True, strides=True, many_arrays=True, ranks=True, resize=True, rewriting=True
     )
-
-    @classmethod
-    def resolve(
-        cls, given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: Place
-    ) -> dict[str, Any]:
-        """Return the layout with every default filled in; raises ConfigurationError."""
-        order = resolved_order(given.order, array, place)
-        chunks = cls._resolved_chunks(given, array, order, place.at("chunks"))
-        if given.filters and chunks is None:
-            raise place.at("filters").mistake("filters need chunks; a contiguous dataset cannot have any")
-        filters = [chosen.model_dump(exclude_none=True) for chosen in given.filters]
-        if wrong := refusal(filters, array.dtype, chunks or []):
-            raise place.at("filters").mistake(wrong)
-        chosen_settings = place.at("settings").validate(Settings, {**settings, **given.settings})
-        if given.release and chosen_settings.libver in RELEASES[given.release].unknown_libvers:
-            message = f"HDF5 {given.release} does not know {chosen_settings.libver}"
-            raise place.at("settings", "libver").mistake(message)
-        optional = {"storage": given.storage, "release": given.release}
-        return {
-            "format": given.format,
-            "chunks": chunks,
-            "order": order,
-            "filters": filters,
-            # What is not given stays out of specifications, and with it out of their hashes.
-            "settings": chosen_settings.model_dump(exclude_none=True),
-            "label": given.label,
-            **{key: value for key, value in optional.items() if value is not None},
-        }
-
-    @staticmethod
-    def _resolved_chunks(given: Hdf5Model, array: Array, order: list[str], place: Place) -> list[int] | None:
-        if given.chunks is None:
-            return None
-        if given.chunks == "auto":
-            return automatic_extents(array, order)
-        found = resolved_extents(given.chunks, array, place)
-        if math.prod(found) * array.itemsize >= CHUNK_BYTES:
-            raise place.mistake(f"{found} has 4 GiB or more; an HDF5 chunk must be smaller")
-        return found
 
     @property
     def filters(self) -> list[dict[str, Any]]:

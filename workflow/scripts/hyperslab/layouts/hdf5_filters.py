@@ -1,6 +1,6 @@
 """The filters that a layout may name: one row of FILTERS each says what it takes, treats, promises and adds.
 
-How each is put on a dataset stands in formats/filters.py, how a study writes it in studies/filter_schema.py;
+How each is put on a dataset stands in formats/hdf5/filter_setters.py, how a study writes it in hdf5_schema;
 this table needs neither HDF5 nor pydantic.
 """
 

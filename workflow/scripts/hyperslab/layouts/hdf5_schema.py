@@ -1,4 +1,4 @@
-"""HDF5's settings and filters as a study may give them, with their bounds; formats/hdf5 puts them in force.
+"""HDF5's layouts, settings and filters as a study may give them; formats/hdf5 puts them in force.
 
 A filter is written "gzip", {gzip: 4}, or {blosc: {codec: zstd, level: 5}}. A setting left out keeps the
 library's own value and stays out of specifications.
@@ -6,11 +6,17 @@ library's own value and stays out of specifications.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hyperslab.layouts.hdf5_filters import FILTERS
+from hyperslab.layouts.hdf5_filters import FILTERS, refusal
+from hyperslab.layouts.hdf5_releases import RELEASES
+from hyperslab.layouts.layout import Array
+from hyperslab.layouts.schema import LayoutModel, automatic_extents, resolved_extents, resolved_order
+from hyperslab.validation.errors import Place
 from hyperslab.validation.models import Count, Name, Strict, Whole
 
 # H5C__MIN_MAX_CACHE_SIZE and H5C__MAX_MAX_CACHE_SIZE.
@@ -188,3 +194,74 @@ class Filter(Strict):
         if kind.modes and len(given.keys() & set(kind.modes)) != 1:
             raise ValueError(f"{self.name} needs exactly one of {', '.join(kind.modes)}")
         return self
+
+
+# What pydantic would report form by form, in one sentence.
+CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
+# A chunk's size is kept in 32 bits.
+CHUNK_BYTES = 2**32
+
+
+def _known_release(name: str) -> str:
+    if name not in RELEASES:
+        raise ValueError(f"should be {' or '.join(map(repr, RELEASES))} (in quotes)")
+    return name
+
+
+class Hdf5Model(LayoutModel):
+    """How an HDF5 dataset is stored."""
+
+    chunks: list[Count | Literal["all"]] | Literal["auto"] | None = Field(
+        default=None, description=CHUNKS_FORMS
+    )
+    order: list[Name] | None = None
+    filters: list[Filter] = []
+    settings: dict[str, Any] = {}
+    storage: Literal["compact"] | None = None
+    release: Annotated[str, AfterValidator(_known_release)] | None = None
+
+    @model_validator(mode="after")
+    def _compact_is_whole(self) -> Hdf5Model:
+        if self.storage and (self.chunks or self.filters):
+            raise ValueError("compact storage has neither chunks nor filters")
+        return self
+
+
+def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return the layout with every default filled in; raises ConfigurationError."""
+    order = resolved_order(given.order, array, place)
+    chunks = _resolved_chunks(given, array, order, place.at("chunks"))
+    if given.filters and chunks is None:
+        raise place.at("filters").mistake("filters need chunks; a contiguous dataset cannot have any")
+    filters = [chosen.model_dump(exclude_none=True) for chosen in given.filters]
+    if wrong := refusal(filters, array.dtype, chunks or []):
+        raise place.at("filters").mistake(wrong)
+    chosen_settings = place.at("settings").validate(Settings, {**settings, **given.settings})
+    if given.release and chosen_settings.libver in RELEASES[given.release].unknown_libvers:
+        message = f"HDF5 {given.release} does not know {chosen_settings.libver}"
+        raise place.at("settings", "libver").mistake(message)
+    optional = {"storage": given.storage, "release": given.release}
+    return {
+        "format": given.format,
+        "chunks": chunks,
+        "order": order,
+        "filters": filters,
+        # What is not given stays out of specifications, and with it out of their hashes.
+        "settings": chosen_settings.model_dump(exclude_none=True),
+        "label": given.label,
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def _resolved_chunks(given: Hdf5Model, array: Array, order: list[str], place: Place) -> list[int] | None:
+    if given.chunks is None:
+        return None
+    if given.chunks == "auto":
+        return automatic_extents(array, order)
+    found = resolved_extents(given.chunks, array, place)
+    if math.prod(found) * array.itemsize >= CHUNK_BYTES:
+        raise place.mistake(f"{found} has 4 GiB or more; an HDF5 chunk must be smaller")
+    return found
+
+
+MODEL = Hdf5Model

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from hyperslab.layouts import chunks as arithmetic
-from hyperslab.validation.errors import Place
-from hyperslab.validation.models import Strict
 
 Shape = Sequence[int]
 # Beside what is read, a request of a contiguous array may bring in this much (the sieve buffer, a page).
@@ -52,16 +50,6 @@ class Abilities:
     rewriting: bool = False
 
 
-class LayoutModel(Strict):
-    """What a study may say of a layout of any format."""
-
-    # Fields that list extents, one an axis: in a grid they may name its variables.
-    extents: ClassVar[tuple[str, ...]] = ("chunks",)
-
-    format: str = "hdf5"
-    label: str | None = None
-
-
 class Layout(ABC):
     """A resolved layout: a plain dictionary, part of specifications, and what follows from it.
 
@@ -71,22 +59,10 @@ class Layout(ABC):
     # Words for the format in reports and errors, and how the name of its data ends.
     title: ClassVar[str]
     suffix: ClassVar[str]
-    model: ClassVar[type[LayoutModel]]
-    # What `settings` of a layout may say.
-    settings: ClassVar[type[Strict]]
     abilities: ClassVar[Abilities]
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.described = described
-
-    @classmethod
-    @abstractmethod
-    def resolve(cls, given: Any, array: Array, settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        """Return what a study says of a layout (`model`) with every default filled in.
-
-        `settings` are those of the study, which belong to HDF5; `place` is where the layout stands. Raises
-        ConfigurationError for what cannot be had of the array.
-        """
 
     @property
     def chunks(self) -> list[int] | None:
@@ -168,30 +144,3 @@ class Layout(ABC):
     def unfit(self) -> str | None:
         """Return why this layout is not recommended although its times may be the shortest, or None."""
         return None
-
-
-def resolved_order(order: list[str] | None, array: Array, place: Place) -> list[str]:
-    """Return the order of the axes on disk, the array's own by default; raises ConfigurationError."""
-    found = order or array.axes
-    if sorted(found) != sorted(array.axes):
-        raise place.at("order").mistake(f"{found} must name each of {array.axes} once")
-    return list(found)
-
-
-def resolved_extents(given: Sequence[int | str], array: Array, place: Place) -> list[int]:
-    """Return extents with "all" filled in; raises ConfigurationError for those that the array has not."""
-    if len(given) != len(array.shape):
-        wanted = f"needs {len(array.shape)} extents, one for each of {array.axes}"
-        raise place.mistake(f"{list(given)} {wanted}")
-    found = [
-        size if extent == "all" else int(extent) for extent, size in zip(given, array.shape, strict=True)
-    ]
-    if any(extent > size for extent, size in zip(found, array.shape, strict=True)):
-        raise place.mistake(f"{found} is larger than the array {array.shape}")
-    return found
-
-
-def automatic_extents(array: Array, order: Sequence[str]) -> list[int]:
-    """Return the chunk that h5py chooses for the array as it lies on disk, in array terms."""
-    on_disk = arithmetic.automatic_chunk([array.shape[array.axes.index(a)] for a in order], array.itemsize)
-    return [on_disk[order.index(axis)] for axis in array.axes]

@@ -122,7 +122,7 @@ class Plan(CellJobs):
         self.sweep()
 
     def forced(self) -> set[str]:
-        """Files that this run makes again (see again.py); the jobs that Snakemake starts force nothing."""
+        """Files that this run makes again (see reruns.py); the jobs that Snakemake starts force nothing."""
         return reruns.forced(self, self.targeted) if self.invocation.main else set()
 
     def asked_again(self, study: PlannedStudy) -> Callable[[str], bool]:

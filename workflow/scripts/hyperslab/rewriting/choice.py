@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import NotThere, located
-from hyperslab.layouts.hdf5 import Hdf5Model
 from hyperslab.layouts.hdf5_filters import FILTERS
-from hyperslab.layouts.layout import LayoutModel
+from hyperslab.layouts.hdf5_schema import Hdf5Model
+from hyperslab.layouts.schema import LayoutModel
 from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy

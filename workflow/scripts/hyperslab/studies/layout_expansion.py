@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hyperslab import layouts
-from hyperslab.layouts.layout import Layout, LayoutModel
-from hyperslab.studies.schema import Dataset, Grid, Study
+from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.layouts.schema import LayoutModel, Schema
+from hyperslab.studies.schema import Grid, Study
 from hyperslab.validation.errors import NAME_PATTERN, NAME_RULE, Place
 
 
@@ -28,7 +29,7 @@ def expand(study: Study, file: Path) -> Expanded:
     """Return all layouts of a study; raises ConfigurationError for the first mistake."""
     found, top = Expanded(), Place(file)
     # The settings of a study are those of its HDF5 layouts.
-    top.at("settings").validate(layouts.load(layouts.DEFAULT).settings, study.settings)
+    top.at("settings").validate(Settings, study.settings)
     for name, content in study.layouts.items():
         _add(found, name, content or {}, study, top.at("layouts", name))
     for position, grid in enumerate(study.grids):
@@ -42,27 +43,29 @@ def expand(study: Study, file: Path) -> Expanded:
     return found
 
 
-def given(content: Mapping[str, Any], place: Place) -> tuple[type[Layout], Any]:
-    """Return the class of layouts that `content` names, and `content` as its model; ConfigurationError."""
-    name = content.get("format", layouts.DEFAULT) if isinstance(content, Mapping) else layouts.DEFAULT
-    if name not in layouts.MODULES:
-        known = " or ".join(map(repr, layouts.MODULES))
+def _schema(content: Mapping[str, Any], place: Place) -> Schema:
+    """Return the schema of the format that `content` names; raises ConfigurationError."""
+    name = content.get("format", layouts.DEFAULT)
+    if name not in layouts.FORMATS:
+        known = " or ".join(map(repr, layouts.FORMATS))
         raise place.at("format").mistake(f"should be {known}, not {name!r}")
-    kind = layouts.load(name)
-    return kind, place.validate(kind.model, content)
+    return layouts.schema_of(name)
 
 
 def _add(found: Expanded, name: str, content: Mapping[str, Any], study: Study, place: Place) -> None:
-    kind, model = given(content, place)
-    dataset: Dataset = study.dataset
-    found.given[name] = model
-    found.resolved[name] = kind.resolve(model, dataset, study.settings, place)
+    schema = _schema(content, place)
+    found.given[name] = place.validate(schema.MODEL, content)
+    found.resolved[name] = schema.resolve(found.given[name], study.dataset, study.settings, place)
 
 
 def _of_grid(
     grid: Grid, taken: Mapping[str, Any], place: Place
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, int]]]:
     """Yield name, content and values of the variables of each layout of a grid; ConfigurationError."""
+    model = _schema(grid.layout, place).MODEL
+    for key in grid.layout.keys() - model.model_fields.keys():
+        allowed = ", ".join((*Grid.model_fields, *model.model_fields))
+        raise place.at(key).mistake(f"unknown key; allowed are {allowed}")
     for combination in itertools.product(*grid.over.values()):
         values = dict(zip(grid.over, combination, strict=True))
         try:
@@ -74,14 +77,14 @@ def _of_grid(
             raise place.at("name").mistake(f"{NAME_RULE}, not {name!r}")
         if name in taken:
             raise place.at("name").mistake(f"duplicate layout {name!r}; every layout needs its own name")
-        yield name, _filled_in(grid.layout, values, place), values
+        yield name, _filled_in(grid.layout, model.extents, values, place), values
 
 
-def _filled_in(content: Mapping[str, Any], values: Mapping[str, int], place: Place) -> dict[str, Any]:
+def _filled_in(
+    content: Mapping[str, Any], extents: Sequence[str], values: Mapping[str, int], place: Place
+) -> dict[str, Any]:
     """Return the content of a grid's layout with variables in its extents filled in; ConfigurationError."""
     filled = dict(content)
-    name = str(content.get("format", layouts.DEFAULT))
-    extents = layouts.load(name).model.extents if name in layouts.MODULES else ()
     for key in extents:
         if not isinstance(content.get(key), list):
             continue

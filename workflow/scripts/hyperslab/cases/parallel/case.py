@@ -1,4 +1,4 @@
-"""Parallel writes and reads by MPI ranks, as HDF5's own h5perf compares them; timed in mpi/parallel.py."""
+"""Parallel writes and reads by MPI ranks, as HDF5's own h5perf compares them; timed in ranks.py."""
 
 from __future__ import annotations
 

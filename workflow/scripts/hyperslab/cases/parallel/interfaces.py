@@ -166,7 +166,7 @@ class MpiIo(Api):
         self._open(MPI.MODE_RDONLY)
 
     def _open(self, mode: int) -> None:
-        self._file = MPI.File.Open(self.comm, self.path, io_mode, info_of(self.asked["hints"]))
+        self._file = MPI.File.Open(self.comm, self.path, mode, info_of(self.asked["hints"]))
         own = every_nth_block(self.pattern.block, self.pattern.rank, self.pattern.ranks)
         # Datasets follow each other, and each holds whole rounds of blocks, so one view serves all of them.
         self._file.Set_view(0, MPI.BYTE, own, info=info_of(self.asked["hints"]))

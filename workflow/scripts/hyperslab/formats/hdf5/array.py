@@ -156,7 +156,7 @@ class Hdf5:
         Allocated: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
         into the allocated places through the kernel. Offsets, index and values equal those of the plain
         writer for unfiltered data with version-1 B-trees and for contiguous data (tested per family of
-        layouts). Compressed: see `formats.compressed`.
+        layouts). Compressed: see `formats.hdf5.parallel_compression`.
         """
         layout = spec["layout"]
         order = disk_order(spec)

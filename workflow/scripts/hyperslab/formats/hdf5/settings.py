@@ -1,6 +1,6 @@
 """Every setting of HDF5 that a study may give: how it is put in force, and how it is read back.
 
-Bounds and forms are those of `hyperslab.layouts.hdf5_schema`. What h5py lacks goes through `formats.library`.
+Bounds and forms are those of `hyperslab.layouts.hdf5_schema`. What h5py lacks goes through `library`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""What a study may say of layouts, whatever their format, and how that is resolved.
+
+Needs pydantic, which processes that measure have not: what they need of a layout is in layout.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from hyperslab.layouts import chunks as arithmetic
+from hyperslab.layouts.layout import Array
+from hyperslab.validation.errors import Place
+from hyperslab.validation.models import Strict
+
+
+class LayoutModel(Strict):
+    """What a study may say of a layout of any format."""
+
+    # Fields that list extents, one an axis: in a grid they may name its variables.
+    extents: ClassVar[tuple[str, ...]] = ("chunks",)
+
+    format: str = "hdf5"
+    label: str | None = None
+
+
+class Schema(Protocol):
+    """What the module of a format's schema offers."""
+
+    MODEL: type[LayoutModel]
+
+    def resolve(self, given: Any, array: Array, settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """Return what a study says of a layout (`MODEL`) with every default filled in.
+
+        `settings` are those of the study, which belong to HDF5; `place` is where the layout stands. Raises
+        ConfigurationError for what cannot be had of the array.
+        """
+
+
+def resolved_order(order: list[str] | None, array: Array, place: Place) -> list[str]:
+    """Return the order of the axes on disk, the array's own by default; raises ConfigurationError."""
+    found = order or array.axes
+    if sorted(found) != sorted(array.axes):
+        raise place.at("order").mistake(f"{found} must name each of {array.axes} once")
+    return list(found)
+
+
+def resolved_extents(given: Sequence[int | str], array: Array, place: Place) -> list[int]:
+    """Return extents with "all" filled in; raises ConfigurationError for those that the array has not."""
+    if len(given) != len(array.shape):
+        wanted = f"needs {len(array.shape)} extents, one for each of {array.axes}"
+        raise place.mistake(f"{list(given)} {wanted}")
+    found = [
+        size if extent == "all" else int(extent) for extent, size in zip(given, array.shape, strict=True)
+    ]
+    if any(extent > size for extent, size in zip(found, array.shape, strict=True)):
+        raise place.mistake(f"{found} is larger than the array {array.shape}")
+    return found
+
+
+def automatic_extents(array: Array, order: Sequence[str]) -> list[int]:
+    """Return the chunk that h5py chooses for the array as it lies on disk, in array terms."""
+    on_disk = arithmetic.automatic_chunk([array.shape[array.axes.index(a)] for a in order], array.itemsize)
+    return [on_disk[order.index(axis)] for axis in array.axes]
