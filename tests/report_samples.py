@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from hyperslab.layouts import layout_of
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page
@@ -17,6 +18,7 @@ from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.scoring import absolute_score, matched_score
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import TEXT, tidy
+from hyperslab.studies.summary import layout_meta
 
 LAYOUTS = {"contiguous": None, "auto": [2, 2, 5], "4x4x2": [4, 4, 2]}
 # Seconds in an average round; the confirming rounds have another truth, so that it shows which are quoted.
@@ -33,8 +35,14 @@ HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=y>"""
 
 
 def plain_layout(chunks: Any) -> dict[str, Any]:
-    """What the report asks of a layout that names chunks alone."""
-    return {"chunks": chunks, "order": list("xyz"), "filters": [], "label": None, "release": None}
+    """What the report asks of a layout that names chunks alone, of an array of uint16."""
+    return layout_meta(layout_of(plain(chunks)), list("xyz"), 2)
+
+
+def plain(chunks: Any, **more: Any) -> dict[str, Any]:
+    """A resolved layout that names chunks, and what `more` says."""
+    described = {"format": "hdf5", "chunks": chunks, "order": list("xyz"), "filters": [], "settings": {}}
+    return {**described, "label": None, **more}
 
 
 def meta(**changes: Any) -> dict[str, Any]:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from report_samples import CONFIRM, CONTEXT, MAIN, assert_self_contained, inputs, measured, meta, page_of
+from report_samples import (
+    CONFIRM,
+    CONTEXT,
+    MAIN,
+    assert_self_contained,
+    inputs,
+    measured,
+    meta,
+    page_of,
+    plain,
+)
 
 from hyperslab import text as fmt
+from hyperslab.layouts import layout_of
 from hyperslab.report.answer import layout_text
 from hyperslab.report.build import build_page
 from hyperslab.report.data import CELL, Inputs
@@ -61,7 +72,7 @@ def test_a_score_is_told_where_there_are_criteria() -> None:
 
 def test_filters_of_the_automatic_chunks_are_told() -> None:
     study = meta()
-    study["layouts"]["auto"]["filters"] = [{"name": "gzip", "level": 4}]
+    study["layouts"]["auto"]["filters"] = "gzip 4"
     page = build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"), study=study)))
     assert page.overview.columns[3].name == "Against h5py's automatic chunks with gzip 4"
     assert "faster than h5py's automatic chunks with gzip 4" in page.answers[0].lead
@@ -70,8 +81,8 @@ def test_filters_of_the_automatic_chunks_are_told() -> None:
 def test_the_release_of_a_layout_is_told() -> None:
     study = meta()
     assert layout_text(study, "auto").endswith(", no filters")
-    study["layouts"]["auto"]["release"] = "2.0"
-    assert layout_text(study, "auto").endswith(", no filters, HDF5 2.0")
+    newer = layout_of(plain([4, 4, 64], release="2.0"))
+    assert newer.words(list("xyz"), 2) == "chunks of 4x4x64 (x, y, z; 2 KiB), no filters, HDF5 2.0"
 
 
 def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,16 +16,8 @@ if TYPE_CHECKING:
     from hyperslab.layouts.schema import Schema
 
 
-@dataclass(frozen=True)
-class Modules:
-    """The module with a format's LAYOUT, and that of what a study may say (layouts.schema.Schema)."""
-
-    layout: str
-    schema: str
-
-
-# name in a study -> its modules
-FORMATS = {"hdf5": Modules("hyperslab.layouts.hdf5", "hyperslab.layouts.hdf5_schema")}
+# name in a study -> module with LAYOUT; what a study may say stands in the module of that name with _schema
+FORMATS = {"hdf5": "hyperslab.layouts.hdf5"}
 # The format of a layout that names none.
 DEFAULT = "hdf5"
 
@@ -34,13 +25,13 @@ DEFAULT = "hdf5"
 @cache
 def load(name: str) -> type[Layout]:
     """Return the class of layouts of a format; raises KeyError for an unknown one."""
-    found: type[Layout] = importlib.import_module(FORMATS[name].layout).LAYOUT
+    found: type[Layout] = importlib.import_module(FORMATS[name]).LAYOUT
     return found
 
 
 def schema_of(name: str) -> Schema:
     """Return what a study may say of a format's layouts; raises KeyError for an unknown one."""
-    return cast("Schema", importlib.import_module(FORMATS[name].schema))
+    return cast("Schema", importlib.import_module(f"{FORMATS[name]}_schema"))
 
 
 def layout_of(described: Mapping[str, Any]) -> Layout:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.data.donor_paths import identity
 from hyperslab.layouts import layout_of
+from hyperslab.layouts.layout import Layout
 from hyperslab.studies.worker_cases import TEAM_KEYS
 
 if TYPE_CHECKING:
@@ -22,6 +23,16 @@ def settings_vary(study: LoadedStudy) -> bool:
     return len({repr([layout.get(key) for key in kept]) for layout in study.layouts.values()}) > 1
 
 
+def layout_meta(layout: Layout, axes: Sequence[str], itemsize: int) -> dict[str, Any]:
+    """Return what the report shows of a layout; `json.dumps` takes it."""
+    return {
+        "chunks": layout.chunks,
+        "filters": layout.filters_text(),
+        "words": layout.words(axes, itemsize),
+        "label": layout.described["label"],
+    }
+
+
 def study_meta(study: LoadedStudy) -> dict[str, Any]:
     """The part of a loaded study that the report shows; `json.dumps` takes it."""
     dataset = study.dataset
@@ -30,13 +41,8 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         for name, case in study.cases.items()
     }
     described = {
-        name: {
-            "chunks": layout.chunks,
-            "filters": layout.filters_text(),
-            "words": layout.words(dataset.axes, dataset.itemsize),
-            "label": layout.described["label"],
-        }
-        for name, layout in ((name, layout_of(resolved)) for name, resolved in study.layouts.items())
+        name: layout_meta(layout_of(resolved), dataset.axes, dataset.itemsize)
+        for name, resolved in study.layouts.items()
     }
     return {
         "name": study.name,
