@@ -10,7 +10,7 @@ from test_environments import ROOT
 # Snakemake's own handler takes a lock that its main thread holds now and then.
 PROGRAM = """
 import os, signal, threading
-from hyperslab.planning.aftermath import Interrupts
+from hyperslab.planning.failures import Interrupts
 lock, done = threading.Lock(), threading.Event()
 def graceful(*_):
     with lock:
