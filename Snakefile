@@ -34,10 +34,10 @@ except ConfigurationError as error:
     os._exit(1)
 
 # Rules call `python -m hyperslab.…`: the interpreter that runs Snakemake, or that of a deployed environment.
-shell.prefix(PLAN.shell_prefix(SCRIPTS, deployed=bool(workflow.deployment_settings.deployment_method)))
+shell.prefix(PLAN.shell_prefix(workflow, SCRIPTS))
 
 # Slots that keep timed jobs apart, results to be made again, what is left out and what dead jobs left behind.
-PLAN.settle(workflow)
+PLAN.course.settle(workflow)
 
 
 # With --sdm apptainer every rule runs in this image.
@@ -57,15 +57,15 @@ rule all:
     input:
         f"results/{PLAN.default}/report.html",
         # The page holds copies of the figures, so a deleted one would not be missed.
-        PLAN.figures(PLAN.default),
+        PLAN.inputs.figures(PLAN.default),
 
 
 onstart:
-    PLAN.follow(workflow)
+    PLAN.course.follow(workflow)
 
 
 onerror:
-    PLAN.after_failure(workflow)
+    PLAN.course.after_failure(workflow)
 
 
 include: "rules/data.smk"

@@ -1,14 +1,16 @@
 """Batches: the cells of a Slurm site, measured one after another by a Snakemake inside one job on a node."""
 
-for site in PLAN.submitted:
+for site in PLAN.inventory.submitted:
 
     rule:
         name:
             f"batch_{site['name']}"
         input:
-            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
-            environments=lambda wildcards: ancient(PLAN.environments(wildcards.study)),
-            ranks=lambda wildcards: ancient(RANKS_ENVIRONMENT if PLAN.has_ranks(wildcards.study) else []),
+            donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
+            environments=lambda wildcards: ancient(PLAN.cells.environments(wildcards.study)),
+            ranks=lambda wildcards: ancient(
+                RANKS_ENVIRONMENT if PLAN.cells.has_ranks(wildcards.study) else []
+            ),
         output:
             f"results/{{study}}/batches/{site['name']}/{{batch}}.json",
         log:
@@ -16,14 +18,15 @@ for site in PLAN.submitted:
         conda:
             "../envs/workflow.yaml"
         resources:
-            **PLAN.batch_resources(site["name"]),
-            nodes=lambda wildcards: PLAN.nodes(wildcards.study),
+            **PLAN.batches.resources(site["name"]),
+            **PLAN.cells.slots_of(site["name"]),
+            nodes=lambda wildcards: PLAN.batches.nodes(wildcards.study),
             # Slurm gives a job no more nodes than tasks.
-            tasks=lambda wildcards: PLAN.nodes(wildcards.study),
+            tasks=lambda wildcards: PLAN.batches.nodes(wildcards.study),
         params:
             site=site["name"],
-            cells=lambda wildcards, site=site["name"]: PLAN.batch_digest(wildcards, site),
-            reader=lambda wildcards: PLAN.reader(wildcards.study),
+            cells=lambda wildcards, site=site["name"]: PLAN.batches.digest(wildcards, site),
+            reader=lambda wildcards: PLAN.batches.reader(wildcards.study),
         shell:
             "python -m hyperslab.batch --study {wildcards.study:q} --site {params.site:q}"
             " --batch {wildcards.batch:q} --reader {params.reader:q} --output {output:q} >> {log:q} 2>&1"
@@ -32,12 +35,12 @@ for site in PLAN.submitted:
 rule batch_cells:
     """What the Snakemake inside a batch's job is asked for."""
     input:
-        PLAN.batch_records(),
+        PLAN.course.batch_records(),
     localrule: True
 
 
 rule confirming_cells:
     """What the Snakemake of the confirming rounds is asked for."""
     input:
-        lambda wildcards: PLAN.inputs(PLAN.default, "confirm"),
+        lambda wildcards: PLAN.inputs.table(PLAN.default, "confirm"),
     localrule: True

@@ -25,7 +25,7 @@ rule claims:
 rule claims_page:
     """Every claim with its verdict, over all studies that have results; nothing is measured for it."""
     input:
-        unpack(lambda wildcards: claims_page.inputs(PLAN)),
+        unpack(lambda wildcards: claims_page.inputs(PLAN.inventory)),
         template=[templates.CLAIMS, *templates.SHARED],
     output:
         claims_page.TARGET,
@@ -35,6 +35,6 @@ rule claims_page:
     conda:
         "../envs/report.yaml"
     params:
-        waiting=lambda wildcards: claims_page.waiting(PLAN),
+        waiting=lambda wildcards: claims_page.waiting(PLAN.inventory),
     script:
         "../workflow/scripts/claims_page.py"

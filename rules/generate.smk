@@ -1,28 +1,28 @@
 """Generate: one new test artifact for each cell and round, on the file system under test, removed when measured."""
 
-for site in PLAN.direct:
+for site in PLAN.inventory.direct:
 
     rule:
         name:
             f"generate_{site['name']}"
         input:
             # A donor made again holds the same values, so it makes no file stale.
-            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             # Another release of HDF5, where the layout names one; the process goes on in it by itself.
-            environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
+            environment=lambda wildcards: ancient(PLAN.cells.environment(wildcards)),
         output:
             temp(directory(f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}")),
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.generate.log",
         # Rounds run in order, and a written file is measured before the next is written.
-        priority: lambda wildcards, site=site["name"]: PLAN.generate_priority(wildcards, site)
+        priority: lambda wildcards, site=site["name"]: PLAN.cells.generate_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
-        threads: PLAN.threads_of(site["name"])
+        threads: PLAN.cells.threads_of(site["name"])
         resources:
-            **PLAN.slots_of(site["name"]),
+            **PLAN.cells.slots_of(site["name"]),
         params:
-            spec=lambda wildcards: PLAN.file_specification(wildcards),
+            spec=lambda wildcards: PLAN.cells.file_specification(wildcards),
         shell:
             "${{HYPERSLAB_WRITER:-}} python -m hyperslab.generate --specification {params.spec:q}"
             " --artifact {output:q} --donor {input.donor:q} > {log:q} 2>&1"

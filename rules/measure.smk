@@ -1,29 +1,29 @@
 """Measure: every timed operation of one cell in one round, in a new process, checked against the truth."""
 
-for site in PLAN.direct:
+for site in PLAN.inventory.direct:
 
     rule:
         name:
             f"measure_{site['name']}"
         input:
             # The test artifact of a read case; a write case makes its own.
-            artifact=lambda wildcards, site=site["name"]: PLAN.artifact(wildcards, site),
-            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            artifact=lambda wildcards, site=site["name"]: PLAN.cells.artifact(wildcards, site),
+            donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             # Another release of HDF5, where the layout names one; the process goes on in it by itself.
-            environment=lambda wildcards: ancient(PLAN.environment(wildcards)),
+            environment=lambda wildcards: ancient(PLAN.cells.environment(wildcards)),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
         # What is written is measured next; a write case has none that waits.
-        priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
+        priority: lambda wildcards, site=site["name"]: PLAN.cells.measure_priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
-        threads: PLAN.threads_of(site["name"])
+        threads: PLAN.cells.threads_of(site["name"])
         resources:
-            **PLAN.slots_of(site["name"]),
+            **PLAN.cells.slots_of(site["name"]),
         params:
-            spec=lambda wildcards: PLAN.cell_specification(wildcards),
+            spec=lambda wildcards: PLAN.cells.cell_specification(wildcards),
             site=site["name"],
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:

@@ -1,9 +1,10 @@
 """MPI: cells whose work is done by ranks, started by mpirun on this machine or by srun in a Slurm job."""
 
 from hyperslab.cases.mpi import environment as ranks
+from hyperslab.planning import snakemake_patches
 
 # With conda the ranks run in the rule's own environment, else in one that is compiled for the machine's MPI.
-RANKS_ENVIRONMENT = [] if workflow.deployment_settings.deployment_method else [str(ranks.MADE)]
+RANKS_ENVIRONMENT = [] if snakemake_patches.deployed(workflow) else [str(ranks.MADE)]
 
 
 rule mpi_environment:
@@ -22,14 +23,14 @@ rule mpi_environment:
         "sh {input.script:q} {input.locks:q} $(dirname {output:q}) > {log:q} 2>&1"
 
 
-for site in PLAN.direct:
+for site in PLAN.inventory.direct:
 
     rule:
         name:
             f"measure_mpi_{site['name']}"
         input:
-            artifact=lambda wildcards, site=site["name"]: PLAN.artifact(wildcards, site),
-            donor=lambda wildcards: ancient(PLAN.donor(wildcards.study)),
+            artifact=lambda wildcards, site=site["name"]: PLAN.cells.artifact(wildcards, site),
+            donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             environment=ancient(RANKS_ENVIRONMENT),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
@@ -38,16 +39,16 @@ for site in PLAN.direct:
         # Cases of ranks are known by their names (studies/worker_cases.py).
         wildcard_constraints:
             case=r"[^/]+-\d+r",
-        priority: lambda wildcards, site=site["name"]: PLAN.measure_priority(wildcards, site)
+        priority: lambda wildcards, site=site["name"]: PLAN.cells.measure_priority(wildcards, site)
         conda:
             "../envs/mpi/conda.yaml"
-        threads: PLAN.threads_of(site["name"])
+        threads: PLAN.cells.threads_of(site["name"])
         resources:
-            **PLAN.slots_of(site["name"]),
+            **PLAN.cells.slots_of(site["name"]),
             mpi=lambda wildcards, site=site: ranks.launcher(site["executor"], config.get("mpi", "")),
-            tasks=lambda wildcards: PLAN.ranks(wildcards),
+            tasks=lambda wildcards: PLAN.cells.ranks(wildcards),
         params:
-            spec=lambda wildcards: PLAN.cell_specification(wildcards),
+            spec=lambda wildcards: PLAN.cells.cell_specification(wildcards),
             site=site["name"],
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
@@ -58,4 +59,4 @@ for site in PLAN.direct:
             " --donor {input.donor:q} > {log:q} 2>&1"
 
     # The rule of other cells would fit, too.
-    workflow.ruleorder(f"measure_mpi_{site['name']}", f"measure_{site['name']}")
+    snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}", f"measure_{site['name']}")

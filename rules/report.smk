@@ -7,7 +7,7 @@ rule figure:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
         recommendation="results/{study}/recommendation.json",
-        score=lambda wildcards: PLAN.score_file(wildcards),
+        score=lambda wildcards: PLAN.inputs.score(wildcards),
     output:
         report(
             "results/{study}/figures/{site}/{figure}.svg",
@@ -29,7 +29,7 @@ rule figure:
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).figure_meta,
         style=config["style"],
-        caption=lambda wildcards: PLAN.caption(wildcards.figure),
+        caption=lambda wildcards: PLAN.inputs.caption(wildcards.figure),
     script:
         "../workflow/scripts/figure.py"
 
@@ -37,7 +37,7 @@ rule figure:
 rule report:
     """The answer, the figures, what was measured where, and how far it can be trusted."""
     input:
-        unpack(lambda wildcards: PLAN.report_input(wildcards.study)),
+        unpack(lambda wildcards: PLAN.inputs.report(wildcards.study)),
     output:
         "results/{study}/report.html",
     log:
@@ -49,6 +49,6 @@ rule report:
         "../envs/report.yaml"
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
-        wanted=lambda wildcards: PLAN.wanted(wildcards.study),
+        wanted=lambda wildcards: PLAN.inputs.wanted(wildcards.study),
     script:
         "../workflow/scripts/report.py"

@@ -4,7 +4,7 @@
 rule summarise:
     """One tidy table, one row a repeat, and its summary, one row a cell, state and round."""
     input:
-        records=lambda wildcards: PLAN.inputs(wildcards.study),
+        awaited=lambda wildcards: PLAN.inputs.table(wildcards.study),
     output:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
@@ -17,6 +17,7 @@ rule summarise:
     conda:
         "../envs/report.yaml"
     params:
+        records=lambda wildcards: PLAN.inputs.records(wildcards.study),
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
         grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
     script:
@@ -77,7 +78,7 @@ rule confirm:
         "../envs/workflow.yaml"
     threads: ALL_CORES
     resources:
-        **PLAN.slots,
+        **PLAN.cells.slots,
     params:
         cases=lambda wildcards: PLAN.study(wildcards.study).read_cases(),
         rounds=lambda wildcards: PLAN.study(wildcards.study).study.recommendation.confirm_rounds,
@@ -89,8 +90,7 @@ rule confirm:
 
 use rule summarise as summarise_confirmation with:
     input:
-        list="results/{study}/confirmation.json",
-        records=[],
+        "results/{study}/confirmation.json",
     output:
         measurements="results/{study}/confirmation.parquet",
         summary="results/{study}/confirmation.csv",
@@ -98,6 +98,7 @@ use rule summarise as summarise_confirmation with:
     log:
         "results/{study}/logs/summarise-confirmation.log",
     params:
+        records=lambda wildcards, input: input[0],
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("confirm"),
         grid=lambda wildcards: PLAN.study(wildcards.study).grid_values,
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.planning.batches import parse
 from hyperslab.results.statistics import bursts, noisy, overlaps, summarise
 from hyperslab.results.tables import context_of, rows_of, tidy
 
@@ -47,23 +46,12 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def records_of(given: Path, hashes: Mapping[str, str]) -> list[Path]:
-    """The record itself, or for the marker of a batch the records of its cells that are there."""
-    if given.parent.parent.name != "batches":
-        return [given]
-    site = given.parents[2] / "cells" / given.parent.name
-    part = parse(given.stem)
-    cells = [cell for cell in hashes if cell.rsplit(".", 1)[1].startswith(part.phase)]
-    # Every batch of a site has a marker; together they stand for each cell once.
-    return [path for cell in cells[part.index :: part.count] if (path := site / f"{cell}.json").exists()]
-
-
 def main(job: Any) -> None:
     """Write the three files; stale rows stay in the measurements and out of the summary."""
-    listed = [Path(record) for record in job.input.records]
-    if job.input.get("list"):
-        listed = [Path(record) for record in read_json(Path(job.input.list))["records"]]
-    paths = [path for given in listed for path in records_of(given, job.params.hashes)]
+    listed = job.params.records
+    if isinstance(listed, str):
+        listed = read_json(Path(listed))["records"]
+    paths = [path for record in listed if (path := Path(record)).exists()]
     table = build(paths, job.wildcards.study, job.params.hashes, job.params.grid)
     table.to_parquet(job.output.measurements, compression="zstd", index=False)
     summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)

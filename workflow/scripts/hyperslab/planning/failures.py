@@ -1,21 +1,15 @@
-"""After a run that failed or was interrupted: no job is left behind, and what was measured is shown."""
+"""After a run that failed or was interrupted: what was measured is shown, unless somebody stopped it."""
 
 from __future__ import annotations
 
-import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
-
-SLURM_SECONDS = 30
-# The comment that Snakemake gives the job of a batch: rule, study and batch.
-BATCH_COMMENT = re.compile(r"rule_batch_.+_wildcards_(.+)_[rc]\d+of\d+$")
 
 
 class Interrupts:
@@ -46,44 +40,6 @@ class Interrupts:
     def _cancel(self, number: int, frame: FrameType | None) -> None:
         self.seen = True
         raise KeyboardInterrupt
-
-
-def executor(workflow: Any) -> Any:
-    """What submits the jobs of the run of `workflow`; None before there is anything to submit."""
-    return getattr(workflow.scheduler, "_executor", None)
-
-
-def job_name(workflow: Any) -> str:
-    """The name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
-    return str(getattr(executor(workflow), "run_uuid", ""))
-
-
-def cancel_jobs(run: str, studies: Sequence[str]) -> None:
-    """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
-
-    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for. The
-    batches of `studies` that were submitted from this directory go, too: confirming rounds have another name.
-    """
-    asked = ["squeue", "--me", "--noheader", "--format=%A|%j|%k|%Z"]
-    try:
-        listed = subprocess.run(asked, capture_output=True, text=True, timeout=SLURM_SECONDS).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return
-    here = os.path.realpath(os.getcwd())
-    rows = [line.split("|", maxsplit=3) for line in listed.splitlines()]
-    ours = [
-        job
-        for job, name, comment, where in rows
-        if name == run
-        or (
-            (found := BATCH_COMMENT.match(comment))
-            and found[1] in studies
-            and os.path.realpath(where) == here
-        )
-    ]
-    if ours:
-        subprocess.run(["scancel", *ours], check=False, timeout=SLURM_SECONDS)
-        print(f"hyperslab: cancelled {len(ours)} Slurm jobs of this run", file=sys.stderr, flush=True)
 
 
 def partial_results(targets: Mapping[str, str], snakefile: Path, config: Mapping[str, Any]) -> None:

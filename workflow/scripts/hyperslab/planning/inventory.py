@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab.planning.batches import Batch, split
+from hyperslab.planning import slurm
 from hyperslab.planning.confirmation import finalists
-from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
-from hyperslab.planning.reachability import node_count
 from hyperslab.planning.site_checks import sites_of
-from hyperslab.records import read_record
-from hyperslab.studies import specification
 from hyperslab.validation.errors import ConfigurationError
 
 Cell = tuple[str, str, str]
@@ -42,11 +36,10 @@ class Inventory:
         self.left_out = left_out
         self.batched = batched
         self._studies: dict[str, PlannedStudy] = {}
-        self._batches: dict[tuple[str, str, str], list[Batch]] = {}
         self._elsewhere: dict[str, list[str]] = {}
 
     def study(self, name: str) -> PlannedStudy:
-        """The study of this name, read once; raises ConfigurationError."""
+        """Return the study of this name, read once; raises ConfigurationError."""
         if name not in self._studies:
             file = self.directory / "config" / "studies" / f"{name}.yaml"
             if not file.exists():
@@ -60,11 +53,11 @@ class Inventory:
     # Sites
 
     def sites_of(self, study: PlannedStudy) -> list[str]:
-        """Names of the sites that a study wants."""
+        """Return the names of the sites that a study wants."""
         return sites_of(study, self.sites, self.sites_file, self.elsewhere(study.name))
 
     def elsewhere(self, study: str) -> list[str]:
-        """Sites that are not described here but have results of a study, which others measured."""
+        """Return the sites that are not described here but have results of a study, which others measured."""
         if study not in self._elsewhere:
             found = {record.parts[-3] for record in Path(f"results/{study}/cells").glob("*/*/*.json")}
             self._elsewhere[study] = sorted(found - self.sites.keys())
@@ -89,20 +82,20 @@ class Inventory:
         ]
 
     def in_batches(self, site: str) -> bool:
-        """Whether this run measures a site through batches."""
+        """Tell whether this run measures a site through batches."""
         return any(site == submitted["name"] for submitted in self.submitted)
 
     def concurrency(self, site: str) -> int:
-        """Cells of a site timed side by side: as described, else one, or one a node with its own disk."""
+        """Return the cells timed at once: as described, or one, or one a node with its own disk."""
         described = self.sites[site]
         if described["concurrency"] is None and described["node_local"] and described["executor"] == "slurm":
-            return node_count(described["partition"])
+            return slurm.node_count(described["partition"])
         return int(described["concurrency"] or 1)
 
     # Cells and their records
 
     def cells(self, study: PlannedStudy, site: str, phase: str) -> list[Cell]:
-        """(layout, case, round) of a site's cells by round; confirming ones, once finalists are known."""
+        """Return (layout, case, round) of a site's cells by round; confirming ones need finalists."""
         if phase == "confirm":
             known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
             return [
@@ -116,92 +109,24 @@ class Inventory:
         return [cell for number in rounds for cell in study.cells(site, f"{ROUND[phase]}{number}")]
 
     def records_of(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
-        """Where the records of a site's cells lie."""
+        """Return where the records of a site's cells lie."""
         return [
             f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
             for layout, case, round_ in self.cells(study, site, phase)
         ]
 
     def present(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
-        """The records of a site that exist."""
+        """Return the records of a site that exist."""
         return [record for record in self.records_of(study, site, phase) if Path(record).exists()]
 
     def missing(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
-        """The records of a site that do not exist yet."""
+        """Return the records of a site that do not exist yet."""
         return [record for record in self.records_of(study, site, phase) if not Path(record).exists()]
 
     def with_results(self, study: PlannedStudy) -> list[str]:
-        """The sites of a study that have results, or will have when this run is done."""
+        """Return the sites of a study that have results, or will have when this run is done."""
         return [
             site
             for site in self.sites_of(study)
             if (site not in self.left_out and self.cells(study, site, "main")) or self.present(study, site)
-        ]
-
-    def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
-        """(site, layout, case, round) of every cell of the main rounds, measured or not."""
-        planned = self.study(study)
-        return [
-            (site, *cell) for site in self.with_results(planned) for cell in self.cells(planned, site, "main")
-        ]
-
-    def inputs(self, study: str, phase: str = "main") -> list[str]:
-        """What the table of a study is made of.
-
-        The records of sites that this run measures itself, markers of the batches of others, and of the sites
-        that it leaves out the records that exist.
-        """
-        planned = self.study(study)
-        found: list[str] = []
-        for site in self.sites_of(planned):
-            if site in self.left_out:
-                found += self.present(planned, site, phase)
-            elif self.in_batches(site):
-                copied = self._need_no_batch(planned, site, phase)
-                found += (self.records_of if copied else self.markers)(planned, site, phase)
-            else:
-                found += self.records_of(planned, site, phase)
-        return found
-
-    def asked_again(self, study: PlannedStudy) -> Callable[[str], bool]:
-        """Tells of a record whether it is to be made again."""
-        return lambda record: False
-
-    def _need_no_batch(self, study: PlannedStudy, site: str, phase: str) -> bool:
-        """Whether every record of a site is there and up to date although its batches left no marker here.
-
-        Results that were copied in are like this, and those of a batch that was killed when it had finished.
-        """
-        markers = [Path(marker) for marker in self.markers(study, site, phase)]
-        records = self.records_of(study, site, phase)
-        if all(marker.exists() for marker in markers) or any(map(self.asked_again(study), records)):
-            return False
-        if self.missing(study, site, phase):
-            return False
-        today = study.hashes(phase)
-        with suppress(ValueError):
-            found = [specification.digest(read_record(record)["specification"]) for record in records]
-            cells = self.cells(study, site, phase)
-            return found == [today.get(f"{layout}/{case}.{round_}") for layout, case, round_ in cells]
-        return False
-
-    # Batches
-
-    def batches(self, study: str, site: str, phase: str = "main") -> list[Batch]:
-        """How the cells of a site are shared among jobs."""
-        key = (study, site, phase)
-        if key not in self._batches:
-            planned = self.study(study)
-            cells = self.cells(planned, site, phase)
-            seconds = [estimated_seconds(planned, layout, case) for layout, case, _ in cells]
-            self._batches[key] = split(
-                ROUND[phase], seconds, self.concurrency(site), self.sites[site]["minutes"]
-            )
-        return self._batches[key]
-
-    def markers(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
-        """What says that a batch has measured every cell, one file each."""
-        return [
-            f"results/{study.name}/batches/{site}/{batch.name}.json"
-            for batch in self.batches(study.name, site, phase)
         ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from hyperslab.planning import snakemake_patches
 
 DEFAULT_JOBS = 20
 
@@ -34,7 +34,7 @@ class Invocation:
 
 
 def _executing(executor: str, found: Namespace) -> Iterator[str]:
-    """The options that say how jobs are submitted, as a command line has them."""
+    """Yield the options that say how jobs are submitted, as a command line has them."""
     yield from ("--executor", executor, "--jobs", str(found.jobs or DEFAULT_JOBS))
     for name, value in vars(found).items():
         # What was not given is an object of Snakemake's own.
@@ -49,15 +49,8 @@ def _executing(executor: str, found: Namespace) -> Iterator[str]:
 
 
 def read(arguments: Sequence[str]) -> Invocation:
-    """The call with these arguments, profiles applied as Snakemake applies them."""
-    # Snakemake's own parser knows profiles, abbreviations and environment variables.
-    from snakemake.cli import parse_args
-
-    try:
-        # It has said already which profile it uses.
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            _, found = parse_args(list(arguments))
-    except (SystemExit, Exception):  # noqa: BLE001
+    """Return the call with these arguments, profiles applied as Snakemake applies them."""
+    if (found := snakemake_patches.parsed(arguments)) is None:
         # Not a call of the command line (a test, a notebook).
         return Invocation()
     executor = found.executor or "local"

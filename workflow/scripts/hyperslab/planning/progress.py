@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
@@ -30,7 +31,7 @@ def about(seconds: float) -> str:
     return text if text.startswith("under") else f"about {text}"
 
 
-def lines(inventory: Inventory, studies: Sequence[str], dry_run: bool) -> Iterator[str]:
+def lines(inventory: Inventory, batches: BatchJobs, studies: Sequence[str], dry_run: bool) -> Iterator[str]:
     """One line a site that is left out or, in a dry run, that has cells to measure."""
     for name in studies:
         study = inventory.study(name)
@@ -40,10 +41,10 @@ def lines(inventory: Inventory, studies: Sequence[str], dry_run: bool) -> Iterat
                 kept = f"; its {present} results here are used" if present else ""
                 yield f"{name}: site {site} is left out ({inventory.left_out[site]}){kept}"
             elif dry_run:
-                yield _planned(inventory, study, site, present)
+                yield _planned(inventory, batches, study, site, present)
 
 
-def _planned(inventory: Inventory, study: PlannedStudy, site: str, present: int) -> str:
+def _planned(inventory: Inventory, batches: BatchJobs, study: PlannedStudy, site: str, present: int) -> str:
     cells = inventory.cells(study, site, "main")
     records = inventory.records_of(study, site)
     missing = [cell for cell, record in zip(cells, records, strict=True) if not Path(record).exists()]
@@ -53,7 +54,7 @@ def _planned(inventory: Inventory, study: PlannedStudy, site: str, present: int)
         f"{total_bytes(study, missing) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
     )
     if inventory.in_batches(site):
-        count = len(inventory.batches(study.name, site))
+        count = len(batches.of(study.name, site))
         limit = duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
     return text

@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from hyperslab.planning import slurm
 from hyperslab.planning.invocation import Invocation
-
-SINFO_SECONDS = 20
-
-
-def partitions() -> set[str] | None:
-    """Names of the partitions of the cluster at hand; None where no Slurm answers."""
-    if shutil.which("sinfo") is None:
-        return None
-    try:
-        done = subprocess.run(
-            ["sinfo", "--noheader", "--format=%R"], capture_output=True, text=True, timeout=SINFO_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    return set(done.stdout.split()) if done.returncode == 0 else None
-
-
-def node_count(partition: str | None) -> int:
-    """Nodes of a partition (of the default one, without a name) that are not down; at least one."""
-    asked = [f"--partition={partition}"] if partition else []
-    try:
-        done = subprocess.run(
-            ["sinfo", "--noheader", "--responding", "--format=%D %P", *asked],
-            capture_output=True, text=True, timeout=SINFO_SECONDS,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return 1
-    rows = [line.split() for line in done.stdout.splitlines()]
-    counts = [int(count) for count, name in rows if partition or name.endswith("*")]
-    return max(1, sum(counts))
 
 
 def left_out(
     sites: Mapping[str, Mapping[str, Any]], invocation: Invocation, measuring: bool, batched: str, local: bool
 ) -> dict[str, str]:
-    """Why a run cannot measure a site, by name; sites that it can reach are not in it.
+    """Return why a run cannot measure a site, by name; sites that it can reach are not in it.
 
     `batched` names the site whose batch this run measures from inside, "" outside of any; `local` says that
     this machine counts although jobs go to a cluster, which makes it a login node.
@@ -61,7 +30,7 @@ def left_out(
             if site["executor"] != "local"
         }
     reasons = {}
-    known = partitions() if any(site["executor"] == "slurm" for site in sites.values()) else set()
+    known = slurm.partitions() if any(site["executor"] == "slurm" for site in sites.values()) else set()
     for name, site in sites.items():
         if site["executor"] == "local":
             if not local:

@@ -1,8 +1,7 @@
-"""Have Snakemake go on where a file system under test fails, or another run ends in the same moment.
+"""All that touches the inside of Snakemake, which no document promises to keep as it is.
 
-A file system that fails costs its cells, not the run. Between jobs Snakemake makes directories, touches and
-removes test files, and ends the whole run where it cannot. Below a root it may fail: the cell's own process
-comes upon the same and says so in its log.
+Each touch names its place and the version on which it was tried. Where another version lacks the place, a run
+that needs it ends with one line before it begins, and a run that is only more robust with it goes on.
 """
 
 from __future__ import annotations
@@ -10,15 +9,157 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
+import io
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from glob import glob
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from hyperslab.validation.errors import ConfigurationError
+
+SNAKEMAKE = "snakemake"
+PLUGIN = "snakemake-executor-plugin-slurm"
+# What was tried: the versions of the lock.
+TRIED = {SNAKEMAKE: "9.27.1", PLUGIN: "2.8.0"}
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A place inside a package, as module:name, and its use; without a needed one results are wrong."""
+
+    package: str
+    place: str
+    use: str
+    needed: bool = True
+
+    def missing(self) -> bool:
+        """Tell whether the installed version lacks the place."""
+        module, _, name = self.place.partition(":")
+        try:
+            # The modules of Snakemake import each other in circles; this one is a way in.
+            importlib.import_module("snakemake.api")
+            functools.reduce(getattr, name.split("."), importlib.import_module(module))
+        except (ImportError, AttributeError):
+            return True
+        return False
+
+
+TOUCHES = (
+    Touch(SNAKEMAKE, "snakemake.cli:parse_args", "know its targets and its executor"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow.register_resource", "keep timed jobs apart"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow.ruleorder", "tell cells of ranks from others"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow._prepare_dag", "measure cells again"),
+    Touch(SNAKEMAKE, "snakemake.settings.types:DAGSettings.forcerun", "measure cells again"),
+    Touch(SNAKEMAKE, "snakemake.settings.types:DeploymentSettings.deployment_method", "find its programs"),
+    Touch(SNAKEMAKE, "snakemake.io:_IOFile.remove", "outlive a file system", needed=False),
+    Touch(SNAKEMAKE, "snakemake.io:_IOFile.prepare", "outlive a file system", needed=False),
+    Touch(SNAKEMAKE, "snakemake.io:_IOFile.touch", "outlive a file system", needed=False),
+    Touch(SNAKEMAKE, "snakemake.jobs:Job.prepare", "outlive a file system", needed=False),
+    Touch(
+        SNAKEMAKE,
+        "snakemake.persistence.file:FilePersistence._delete_locks",
+        "end together with another",
+        needed=False,
+    ),
+    # Only where the executor is Slurm's: its own name for the run, and its sleep between two looks.
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.sleep", "look often", needed=False),
+)
+
+
+def check(slurm: bool) -> None:
+    """Raise ConfigurationError where the installed Snakemake lacks what a run needs.
+
+    `slurm`: whether Slurm's executor belongs to that.
+    """
+    for touch in TOUCHES:
+        if touch.needed and (slurm or touch.package == SNAKEMAKE) and touch.missing():
+            installed = metadata.version(touch.package)
+            raise ConfigurationError(
+                f"{touch.package} {installed}",
+                touch.place,
+                f"is not there, and a run could not {touch.use} without it; install "
+                f"{touch.package}=={TRIED[touch.package]}, on which it was tried",
+            )
+
+
+def there(place: str) -> bool:
+    """Tell whether the installed version has a place of TOUCHES."""
+    return not next(touch for touch in TOUCHES if touch.place == place).missing()
+
+
+# What a run is asked for
+
+
+def parsed(arguments: Sequence[str]) -> Namespace | None:
+    """Return Snakemake's options, profiles applied; None where the arguments are no call of it.
+
+    Its own parser knows profiles, abbreviations and environment variables.
+    """
+    from snakemake.cli import parse_args
+
+    try:
+        # It has said already which profile it uses.
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            _, found = parse_args(list(arguments))
+    except (SystemExit, Exception):  # noqa: BLE001
+        return None
+    options: Namespace = found
+    return options
+
+
+def deployed(workflow: Any) -> bool:
+    """Tell whether rules run in environments of their own (--sdm)."""
+    return bool(workflow.deployment_settings.deployment_method)
+
+
+# What is said to the workflow
+
+
+def limit(workflow: Any, slots: Mapping[str, int]) -> None:
+    """Limit the resources named `slots`; a limit from the command line stays."""
+    for slot, most in slots.items():
+        if slot not in workflow.global_resources:
+            workflow.register_resource(slot, most)
+
+
+def prefer(workflow: Any, first: str, second: str) -> None:
+    """Take the rule named `first` where `second` would fit, too: the directive takes no variables."""
+    workflow.ruleorder(first, second)
+
+
+def force(workflow: Any, files: set[str]) -> None:
+    """Have Snakemake make `files` again in this run, as its option --forcerun does.
+
+    What a run is asked for is settled after the Snakefile was read: this steps in when jobs are planned.
+    """
+    prepare = workflow._prepare_dag
+
+    def prepare_with_forced(*arguments: Any, **options: Any) -> Any:
+        workflow.dag_settings.forcerun = frozenset(workflow.dag_settings.forcerun) | files
+        return prepare(*arguments, **options)
+
+    if files:
+        workflow._prepare_dag = prepare_with_forced
+
+
+# What Snakemake does with files
+
 
 def tolerate(roots: Sequence[str]) -> None:
-    """Let Snakemake's handling of files below these roots fail from now on."""
+    """Let Snakemake's handling of files below these roots fail from now on.
+
+    A file system that fails costs its cells, not the run. Between jobs Snakemake makes directories, touches
+    and removes test files, and ends the whole run where it cannot. Below a root it may fail: the cell's own
+    process comes upon the same and says so in its log.
+    """
+    places = ("io:_IOFile.remove", "io:_IOFile.prepare", "io:_IOFile.touch", "jobs:Job.prepare")
+    if not all(there(f"snakemake.{place}") for place in places):
+        return
     from snakemake.exceptions import WorkflowError
     from snakemake.io import _IOFile
     from snakemake.jobs import Job
@@ -68,6 +209,8 @@ def end_together() -> None:
 
     All remove one folder with all that is in it, and what one has just removed would fail another's run.
     """
+    if not there("snakemake.persistence.file:FilePersistence._delete_locks"):
+        return
     from snakemake.persistence.file import FilePersistence
 
     delete = FilePersistence._delete_locks
@@ -82,15 +225,30 @@ def end_together() -> None:
     FilePersistence._delete_locks = attempt
 
 
+# What submits jobs
+
+
+def _executor(workflow: Any) -> Any:
+    """Return what submits the jobs of the run of `workflow`; None before there is anything to submit."""
+    return getattr(workflow.scheduler, "_executor", None)
+
+
+def job_name(workflow: Any) -> str:
+    """Return the name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
+    return str(getattr(_executor(workflow), "run_uuid", ""))
+
+
 # Between two looks at the markers of batches, which ask nothing of Slurm.
 LOOK_SECONDS = 1.0
-
-
 # So long after its marker a job takes to end, and Slurm is asked this often meanwhile.
 ENDING_SECONDS = 20.0
-
-
 SOON_SECONDS = 2.0
+
+
+def look_often(workflow: Any, markers: str) -> None:
+    """Have the executor of `workflow` look at the queue as soon as a file like `markers` is new."""
+    if there("snakemake_executor_plugin_slurm:Executor.sleep"):
+        Looks(_executor(workflow), markers).begin()
 
 
 class Looks:

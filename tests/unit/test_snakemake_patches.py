@@ -1,0 +1,61 @@
+"""What touches the inside of Snakemake stands in one module, which knows when another version lacks it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import snakemake.api
+from snakemake.io import _IOFile
+from test_environments import ROOT, module_files
+
+from hyperslab.planning import snakemake_patches
+from hyperslab.validation.errors import ConfigurationError
+
+ONE_MODULE = "hyperslab.planning.snakemake_patches"
+
+
+@pytest.mark.parametrize("touch", snakemake_patches.TOUCHES, ids=lambda touch: str(touch.place))
+def test_every_place_is_there_on_the_version_on_which_it_was_tried(touch: snakemake_patches.Touch) -> None:
+    assert metadata.version(touch.package) == snakemake_patches.TRIED[touch.package]
+    assert not touch.missing()
+
+
+def test_a_version_that_lacks_a_needed_place_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(snakemake.api.Workflow, "_prepare_dag")
+    with pytest.raises(ConfigurationError) as refused:
+        snakemake_patches.check(slurm=False)
+    said = str(refused.value)
+    assert "\n" not in said
+    assert "Workflow._prepare_dag: is not there, and a run could not measure cells again" in said
+    assert "install snakemake==9.27.1, on which it was tried" in said
+
+
+def test_a_version_that_lacks_what_only_makes_it_robust_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = _IOFile.remove
+    monkeypatch.delattr(_IOFile, "touch")
+    snakemake_patches.check(slurm=True)
+    snakemake_patches.tolerate(["/root"])
+    assert _IOFile.remove is remove
+
+
+def imports_snakemake(file: Path) -> bool:
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(name.split(".")[0] == "snakemake" for name in named)
+
+
+def test_no_other_module_imports_snakemake() -> None:
+    found = [name for name, file in module_files().items() if imports_snakemake(file)]
+    assert found == [ONE_MODULE]
+
+
+def test_rules_ask_the_workflow_only_for_what_is_documented() -> None:
+    for file in (ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")):
+        asked = re.findall(r"(?<!/)\bworkflow\.(\w+)", file.read_text(encoding="utf-8"))
+        assert set(asked) <= {"basedir"}

@@ -1,0 +1,98 @@
+"""The jobs that measure a Slurm site's cells batch by batch: which there are, what they hold and ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hyperslab.planning.batches import Batch, parse, split
+from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.planned_study import PHASE, ROUND, PlannedStudy
+from hyperslab.records import read_record
+from hyperslab.studies import specification
+
+
+class BatchJobs:
+    """How the cells of submitted sites are shared among jobs."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._batches: dict[tuple[str, str, str], list[Batch]] = {}
+
+    def of(self, study: str, site: str, phase: str = "main") -> list[Batch]:
+        """Return the batches of a site's cells."""
+        key = (study, site, phase)
+        if key not in self._batches:
+            inventory = self._inventory
+            planned = inventory.study(study)
+            cells = inventory.cells(planned, site, phase)
+            seconds = [estimated_seconds(planned, layout, case) for layout, case, _ in cells]
+            self._batches[key] = split(
+                ROUND[phase], seconds, inventory.concurrency(site), inventory.sites[site]["minutes"]
+            )
+        return self._batches[key]
+
+    def markers(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
+        """Return what says that a batch has measured every cell, one file each."""
+        return [
+            f"results/{study.name}/batches/{site}/{batch.name}.json"
+            for batch in self.of(study.name, site, phase)
+        ]
+
+    def records(self, study: PlannedStudy, site: str, batch: str) -> list[str]:
+        """Return the records that a batch of this name makes."""
+        part = parse(batch)
+        return part.of(self._inventory.records_of(study, site, PHASE[part.phase]))
+
+    def digest(self, wildcards: Any, site: str) -> str:
+        """Return what changes with any of a batch's specifications, so that it is submitted again."""
+        study, batch = self._inventory.study(wildcards.study), parse(wildcards.batch)
+        cells = batch.of(self._inventory.cells(study, site, PHASE[batch.phase]))
+        texts = [study.cell_text(*cell) for cell in cells]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+    def unneeded(self, study: PlannedStudy, site: str, phase: str) -> bool:
+        """Tell whether every record of a site is there and up to date although no marker says so.
+
+        Results that were copied in are like this, and those of a batch that was killed when it had finished.
+        """
+        if all(Path(marker).exists() for marker in self.markers(study, site, phase)):
+            return False
+        if self._inventory.missing(study, site, phase):
+            return False
+        today = study.hashes(phase)
+        records = self._inventory.records_of(study, site, phase)
+        with suppress(ValueError):
+            found = [specification.digest(read_record(record)["specification"]) for record in records]
+            cells = self._inventory.cells(study, site, phase)
+            return found == [today.get(f"{layout}/{case}.{round_}") for layout, case, round_ in cells]
+        return False
+
+    def resources(self, site: str) -> dict[str, Any]:
+        """Return what a batch asks of Slurm."""
+        described = self._inventory.sites[site]
+        options = ["--exclusive"] if described["exclusive"] else []
+        # A requeued job adds to its log instead of starting it again.
+        options += ["--open-mode=append", *shlex.split(described["extra"])]
+        asked = {
+            "slurm_partition": described["partition"],
+            "slurm_account": described["account"],
+            "constraint": described["constraint"],
+            "qos": described["qos"],
+            "mem_mb": described["memory_mb"],
+            "runtime": described["minutes"],
+            "slurm_extra": shlex.join(options),
+        }
+        return {key: value for key, value in asked.items() if value is not None}
+
+    def nodes(self, study: str) -> int:
+        """Return the nodes of a batch: two where one writes what the other reads."""
+        return 2 if self.reader(study) == "other-node" else 1
+
+    def reader(self, study: str) -> str:
+        """Return any, or other-node where a study asks that another node reads than wrote."""
+        return self._inventory.study(study).study.reader

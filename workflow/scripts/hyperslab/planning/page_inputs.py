@@ -1,0 +1,91 @@
+"""What tables, figures and the report of a study are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.reruns import Reruns
+from hyperslab.report import templates
+from hyperslab.studies import figures
+
+
+class PageInputs:
+    """The inputs of the rules that measure nothing."""
+
+    def __init__(self, inventory: Inventory, reruns: Reruns) -> None:
+        self._inventory = inventory
+        self._reruns = reruns
+
+    def table(self, study: str, phase: str = "main") -> list[str]:
+        """Return what the table of a study waits for.
+
+        The records of sites that this run measures itself, markers of the batches of others, and of the sites
+        that it leaves out the records that exist.
+        """
+        inventory = self._inventory
+        planned = inventory.study(study)
+        found: list[str] = []
+        for site in inventory.sites_of(planned):
+            if site in inventory.left_out:
+                found += inventory.present(planned, site, phase)
+            elif markers := self._reruns.markers(planned, site, phase):
+                found += markers
+            else:
+                found += inventory.records_of(planned, site, phase)
+        return found
+
+    def records(self, study: str) -> list[str]:
+        """Return every record that the table of a study is made of, where it is there."""
+        inventory = self._inventory
+        planned = inventory.study(study)
+        return [
+            record for site in inventory.sites_of(planned) for record in inventory.records_of(planned, site)
+        ]
+
+    def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
+        """Return (site, layout, case, round) of every cell of the main rounds, measured or not."""
+        inventory = self._inventory
+        planned = inventory.study(study)
+        return [
+            (site, *cell)
+            for site in inventory.with_results(planned)
+            for cell in inventory.cells(planned, site, "main")
+        ]
+
+    def figures(self, study: str) -> list[str]:
+        """Return the figures of every site that has, or will have, results to draw."""
+        planned = self._inventory.study(study)
+        return [
+            f"results/{study}/figures/{site}/{name}.svg"
+            for site in self._inventory.with_results(planned)
+            for name in figures.names(planned.figure_meta, site)
+        ]
+
+    def score(self, wildcards: Any) -> list[str]:
+        """Return the score, for the one figure that shows it."""
+        return [f"results/{wildcards.study}/score.json"] if wildcards.figure == "score" else []
+
+    def caption(self, figure: str) -> str:
+        """Return the caption of a figure."""
+        return figures.caption(figure)
+
+    def report(self, study: str) -> dict[str, Any]:
+        """Return everything that the report is made of; figures exist where a site has results to draw."""
+        planned, here = self._inventory.study(study), f"results/{study}"
+        inputs: dict[str, Any] = {
+            "template": [templates.REPORT, *templates.SHARED],
+            "measurements": f"{here}/measurements.parquet",
+            "summary": f"{here}/summary.csv",
+            "context": [f"{here}/context.json"],
+            "score": f"{here}/score.json",
+            "recommendation": f"{here}/recommendation.json",
+            "figures": self.figures(study),
+        }
+        if planned.claims:
+            inputs["claims"] = f"{here}/claims.json"
+        if planned.study.recommendation.confirm_rounds and planned.read_cases():
+            inputs["confirmation"] = f"{here}/confirmation.parquet"
+            inputs["confirming"] = f"{here}/confirmation.json"
+            inputs["context"].append(f"{here}/confirmation-context.json")
+        return inputs

@@ -1,0 +1,97 @@
+"""What a run is asked for: by the configuration, by --config, and by the targets on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hyperslab.planning.claims_page import TARGET
+from hyperslab.planning.invocation import Invocation
+
+DEFAULT_SITES = "config/sites.yaml"
+OWN_SITES = "config/sites.local.yaml"
+# What of the configuration a run inside this one is given.
+FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The configuration and the command line of one run of Snakemake in the project's `directory`."""
+
+    config: Mapping[str, Any]
+    invocation: Invocation
+    directory: Path
+
+    @property
+    def default(self) -> str:
+        """The study of targets that name none."""
+        return str(self.config["study"])
+
+    @property
+    def measuring(self) -> bool:
+        """Whether cells may be measured; the page of all claims shows what there is."""
+        return bool(self.config.get("measure", True)) and TARGET not in self.invocation.targets
+
+    @property
+    def local(self) -> bool:
+        """Whether this machine counts although jobs go to a cluster, which makes it a login node."""
+        return bool(self.config.get("local", False))
+
+    @property
+    def batched(self) -> str:
+        """The site whose batch is measured from inside; "" outside of any."""
+        return str(self.config.get("batched", ""))
+
+    @property
+    def batch(self) -> str:
+        """The name of that batch."""
+        return str(self.config.get("batch", ""))
+
+    @property
+    def remeasure(self) -> str:
+        """A glob over site/layout/case.round, noisy, or "" for nothing."""
+        return str(self.config.get("remeasure", ""))
+
+    @property
+    def aggregate_here(self) -> bool:
+        """Whether tables, figures and pages are made where Snakemake was started."""
+        return str(self.config.get("aggregate", "here")) == "here"
+
+    @property
+    def forwarded(self) -> dict[str, Any]:
+        """The configuration that a run inside this one is given."""
+        return {key: self.config[key] for key in FORWARDED if key in self.config}
+
+    @cached_property
+    def sites_file(self) -> Path:
+        """The file of sites: the user's own stands in for the committed example, if no other is named."""
+        named = str(self.config.get("sites", DEFAULT_SITES))
+        candidates = [Path(named), self.directory / named]
+        if named == DEFAULT_SITES:
+            candidates.insert(0, self.directory / OWN_SITES)
+        return next((file for file in candidates if file.exists()), candidates[-1])
+
+    @cached_property
+    def targets(self) -> list[str]:
+        """The targets among the results."""
+        return [target for target in self.invocation.targets if target.startswith("results/")]
+
+    @cached_property
+    def studies(self) -> list[str]:
+        """The names of the studies that the targets are of: the default one where they name none."""
+        named = {target.split("/")[1] for target in self.targets if target.count("/") > 1}
+        if not named and TARGET not in self.targets:
+            named = {self.default}
+        return sorted(named)
+
+    def made_of_records(self, studies: list[str]) -> dict[str, str]:
+        """Return what is asked for that is made of records, by study: the report or something before it."""
+        wanted = {name: f"results/{name}/report.html" for name in studies}
+        for target in self.invocation.targets:
+            place = Path(target).parts
+            if len(place) > 2 and place[1] in wanted and place[2] not in ("cells", "batches"):
+                wanted[place[1]] = target
+        return wanted

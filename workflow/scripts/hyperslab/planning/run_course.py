@@ -1,0 +1,110 @@
+"""The course of a run: what it settles before its jobs, notes while they run, and leaves after a failure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from hyperslab.planning import progress, slurm, snakemake_patches
+from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.cell_jobs import CellJobs
+from hyperslab.planning.confirmation import CONFIRMING
+from hyperslab.planning.failures import Interrupts, partial_results
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.request import Request
+from hyperslab.planning.reruns import Reruns
+
+
+class RunCourse:
+    """What is done around the jobs of one run; `studies` are those that it may measure."""
+
+    def __init__(
+        self,
+        request: Request,
+        inventory: Inventory,
+        cells: CellJobs,
+        batches: BatchJobs,
+        reruns: Reruns,
+        studies: list[str],
+    ) -> None:
+        self._request = request
+        self._inventory = inventory
+        self._cells = cells
+        self._batches = batches
+        self._reruns = reruns
+        self._studies = studies
+        self._interrupts = Interrupts()
+
+    def settle(self, workflow: Any) -> None:
+        """Tell Snakemake's `workflow` what cannot be said in rules, and the user what this run is about.
+
+        Two timed jobs never share a node or a file system, unless a site asks for it: so many slots each.
+        The jobs that Snakemake starts force and say nothing.
+        """
+        invocation = self._request.invocation
+        snakemake_patches.limit(workflow, self._cells.slots)
+        if not invocation.main:
+            return
+        snakemake_patches.force(workflow, self._reruns.forced(self._studies))
+        for line in self._outlook():
+            print(f"hyperslab: {line}", file=sys.stderr)
+        # Also of cells that another job has measured since the one died.
+        if not invocation.dry_run:
+            self._reruns.sweep(self.batch_records())
+
+    def batch_records(self) -> list[str]:
+        """Return what the batch inside whose job this runs has to measure; nothing outside of one."""
+        request = self._request
+        if not request.batched:
+            return []
+        study = self._inventory.study(request.default)
+        return self._batches.records(study, request.batched, request.batch)
+
+    def _outlook(self) -> Iterator[str]:
+        """Yield lines about the sites of this run: what is to be measured, which are left out and why."""
+        if self._request.batched:
+            return
+        dry_run = self._request.invocation.dry_run
+        yield from progress.lines(self._inventory, self._batches, self._studies, dry_run)
+
+    def follow(self, workflow: Any) -> None:
+        """Note interrupts, outlive file systems and other runs, and say how many records batches make."""
+        invocation, inventory = self._request.invocation, self._inventory
+        if not invocation.main:
+            return
+        snakemake_patches.tolerate([site["root"] for site in inventory.direct])
+        snakemake_patches.end_together()
+        self._interrupts.watch(cluster=not invocation.local)
+        if not inventory.submitted:
+            return
+        sites = {site["name"] for site in inventory.submitted}
+        wanted = [
+            record
+            for study in map(inventory.study, self._studies)
+            for site in inventory.sites_of(study)
+            if site in sites
+            for record in inventory.records_of(study, site)
+        ]
+        progress.Progress(wanted).start()
+        if invocation.executor == "slurm":
+            snakemake_patches.look_often(workflow, "results/*/batches/*/*.json")
+
+    def after_failure(self, workflow: Any) -> None:
+        """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
+        request = self._request
+        if not request.invocation.main:
+            return
+        if request.batched:
+            self._reruns.sweep(self.batch_records())
+            return
+        if request.invocation.executor == "slurm":
+            slurm.cancel_jobs(snakemake_patches.job_name(workflow), self._studies)
+        for name in self._studies:
+            self._reruns.sweep(self._reruns.missing(self._inventory.study(name)))
+        # The confirming rounds run inside another run, which makes the report; what makes of what is there
+        # and fails would only fail again.
+        stopped = self._interrupts.seen or CONFIRMING in request.invocation.targets
+        if request.measuring and not stopped:
+            targets = request.made_of_records(self._studies)
+            partial_results(targets, self._inventory.directory / "Snakefile", request.forwarded)

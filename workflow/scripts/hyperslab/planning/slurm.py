@@ -1,0 +1,64 @@
+"""What is asked of Slurm itself: partitions, nodes, and the end of the jobs of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+# Longer than a controller under load takes to answer.
+ANSWER_SECONDS = 30
+# The comment that Snakemake gives the job of a batch: rule, study and batch.
+BATCH_COMMENT = re.compile(r"rule_batch_.+_wildcards_(.+)_[rc]\d+of\d+$")
+
+
+def _said(*command: str) -> str | None:
+    """Return what a command of Slurm prints; None where there is none, or it fails or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def partitions() -> set[str] | None:
+    """Return the names of the partitions of the cluster at hand; None where no Slurm answers."""
+    if shutil.which("sinfo") is None:
+        return None
+    said = _said("sinfo", "--noheader", "--format=%R")
+    return None if said is None else set(said.split())
+
+
+def node_count(partition: str | None) -> int:
+    """Return the nodes of a partition (of the default one, without a name) that are up; at least one."""
+    asked = [f"--partition={partition}"] if partition else []
+    said = _said("sinfo", "--noheader", "--responding", "--format=%D %P", *asked) or ""
+    rows = [line.split() for line in said.splitlines()]
+    counts = [int(count) for count, name in rows if partition or name.endswith("*")]
+    return max(1, sum(counts))
+
+
+def cancel_jobs(run: str, studies: Sequence[str]) -> None:
+    """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
+
+    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for. The
+    batches of `studies` that were submitted from this directory go, too: confirming rounds have another name.
+    """
+    listed = _said("squeue", "--me", "--noheader", "--format=%A|%j|%k|%Z")
+    here = os.path.realpath(os.getcwd())
+    rows = [line.split("|", maxsplit=3) for line in (listed or "").splitlines()]
+    ours = [
+        job
+        for job, name, comment, where in rows
+        if name == run
+        or (
+            (found := BATCH_COMMENT.match(comment))
+            and found[1] in studies
+            and os.path.realpath(where) == here
+        )
+    ]
+    if ours and _said("scancel", *ours) is not None:
+        print(f"hyperslab: cancelled {len(ours)} Slurm jobs of this run", file=sys.stderr, flush=True)
