@@ -33,6 +33,7 @@ def save(figure: Figure, path: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "hyperslab", "svg.fonttype": "path"}):
         if path.suffix == ".svg":
             # savefig would go through the whole figure once more before, for a layout that it has already.
-            FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(path, metadata={"Date": None})
         else:
             figure.savefig(path, metadata=metadata.get(path.suffix.lstrip("."), {}))

@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.formats.hdf5 import split_metadata
-from hyperslab.planning import failures, invocation, progress, requirements, reruns, snakemake_patches
+from hyperslab.planning import (
+    claims_page,
+    failures,
+    invocation,
+    progress,
+    requirements,
+    reruns,
+    snakemake_patches,
+)
 from hyperslab.planning.batches import parse
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE
+from hyperslab.planning.drawings import Drawing, drawings
 from hyperslab.planning.planned_study import PHASE, PlannedStudy
 from hyperslab.planning.reachability import left_out
 from hyperslab.planning.site_checks import check_reader, check_roots
@@ -54,7 +63,9 @@ class Plan(CellJobs):
         self._remeasure = str(config.get("remeasure", ""))
         self._config = {key: config[key] for key in FORWARDED if key in config}
         targets = [target for target in self.invocation.targets if target.startswith("results/")]
+        # A process that Snakemake starts for a job is named no file.
         named = {target.split("/")[1] for target in targets if target.count("/") > 1}
+        named |= set(self.invocation.studies)
         if not named and TARGET not in targets:
             named = {self.default}
         # A file that is rewritten to a named layout needs no site.
@@ -221,9 +232,11 @@ class Plan(CellJobs):
         """any, or other-node where a study asks that another node reads than wrote."""
         return self.study(study).study.reader
 
-    def score_file(self, wildcards: Any) -> list[str]:
-        """The score, for the one figure that shows it."""
-        return [f"results/{wildcards.study}/score.json"] if wildcards.figure == "score" else []
+    def drawings(self) -> list[Drawing]:
+        """Return the figures that this run may draw, as jobs draw them together."""
+        shown = claims_page.inputs(self)["figures"] if TARGET in self.invocation.targets else []
+        studies = {*self.targeted, *(Path(file).parts[1] for file in shown)}
+        return list(drawings(self, sorted(studies)))
 
     def figures(self, study: str) -> list[str]:
         """The figures of every site that has, or will have, results to draw."""
@@ -238,7 +251,7 @@ class Plan(CellJobs):
         """Everything that the report is made of; figures exist where a site has results to draw."""
         planned, here = self.study(study), f"results/{study}"
         inputs: dict[str, Any] = {
-            "template": [templates.REPORT, *templates.SHARED],
+            "template": [templates.REPORT, *templates.SHARED, *figures.CAPTIONS.values()],
             "measurements": f"{here}/measurements.parquet",
             "summary": f"{here}/summary.csv",
             "context": [f"{here}/context.json"],
@@ -253,10 +266,6 @@ class Plan(CellJobs):
             inputs["confirming"] = f"{here}/confirmation.json"
             inputs["context"].append(f"{here}/confirmation-context.json")
         return inputs
-
-    def caption(self, figure: str) -> str:
-        """The caption of a figure."""
-        return figures.caption(figure)
 
     def group(self, name: str) -> str | None:
         """The group of rules whose jobs Slurm gets as one; none here.
