@@ -108,7 +108,7 @@ def test_every_figure_of_a_site_without_results_says_so() -> None:
 def test_names_need_no_plotting_and_drawing_needs_no_measuring() -> None:
     program = """
 import importlib, sys
-from hyperslab import figures
+from hyperslab.studies import figures as figure_kinds
 figure_kinds.names({"cases": {}, "grids": [], "score": False, "tradeoff": []})
 assert not {"pandas", "matplotlib", "seaborn"} & set(sys.modules)
 for module in ("hyperslab.figures.canvas", *(f"hyperslab.figures.{kind}" for kind in figure_kinds.CAPTIONS)):
