@@ -19,10 +19,10 @@ quick: .venv/made-in
 
 # A study that was measured elsewhere: its records, then figures and report, and no measurement.
 report: .venv/made-in
-	@[ -n "$(PACK)" ] || { echo "error: name the pack: make report PACK=packs/NAME.zip" >&2; exit 1; }
-	.venv/bin/python workflow/scripts/pack.py unpack "$(PACK)"
-	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) --config measure=false -- "results/$(basename $(notdir $(PACK)))/report.html"
-	@echo "The report: results/$(basename $(notdir $(PACK)))/report.html"
+	@[ -n "$(PACK)" ] || { echo "error: name the pack: make report PACK=packs/NAME.tar.xz" >&2; exit 1; }
+	@study=$$(.venv/bin/python workflow/scripts/pack.py unpack "$(PACK)") && \
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) --config measure=false -- "results/$$study/report.html" && \
+	echo "The report: results/$$study/report.html"
 
 test: lint .venv/made-for-tests
 	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
@@ -54,7 +54,7 @@ clean:
 
 help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
-	@echo "make report PACK=packs/NAME.zip   figures and report of a study measured elsewhere"
+	@echo "make report PACK=packs/NAME.tar.xz   figures and report of a study measured elsewhere"
 	@echo "make test    linters, type checker and all tests"
 	@echo "make lint    linters and type checker alone"
 	@echo "make unit    unit tests alone: seconds"

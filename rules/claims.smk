@@ -2,6 +2,7 @@
 
 from hyperslab.planning import claims_page
 from hyperslab.report import templates
+from hyperslab.studies import figures
 
 
 rule claims:
@@ -26,7 +27,7 @@ rule claims_page:
     """Every claim with its verdict, over all studies that have results; nothing is measured for it."""
     input:
         unpack(lambda wildcards: claims_page.inputs(PLAN.inventory)),
-        template=[templates.CLAIMS, *templates.SHARED],
+        template=[templates.CLAIMS, *templates.SHARED, *figures.CAPTIONS.values()],
     output:
         claims_page.TARGET,
     log:

@@ -1,37 +1,47 @@
 """Report: figures from the tables, and one self-contained page that opens with the answer."""
 
+import re
 
-rule figure:
-    """One figure of one site; only the score's depends on the criteria."""
-    input:
-        measurements="results/{study}/measurements.parquet",
-        summary="results/{study}/summary.csv",
-        recommendation="results/{study}/recommendation.json",
-        score=lambda wildcards: PLAN.inputs.score(wildcards),
-    output:
-        report(
-            "results/{study}/figures/{site}/{figure}.svg",
-            caption="../workflow/report/figure.rst",
-            category="{study}",
-            subcategory="{site}",
-            labels={"figure": "{figure}"},
-        ),
-    log:
-        "results/{study}/logs/figures/{site}/{figure}.log",
-    group:
-        PLAN.group("report")
-    localrule: PLAN.aggregate_here
-    conda:
-        "../envs/report.yaml"
-    # A group's job asks for the sum of what its figures need.
-    resources:
-        mem_mb=300,
-    params:
-        study=lambda wildcards: PLAN.study(wildcards.study).figure_meta,
-        style=config["style"],
-        caption=lambda wildcards: PLAN.inputs.caption(wildcards.figure),
-    script:
-        "../workflow/scripts/figure.py"
+# One job draws all figures of a site, since a process of its own for each would cost more than the drawing. Only
+# the score's depends on the criteria, so that it has a job of its own.
+for drawing in PLAN.drawings:
+
+    rule:
+        name:
+            drawing.rule
+        input:
+            measurements="results/{study}/measurements.parquet",
+            summary="results/{study}/summary.csv",
+            recommendation="results/{study}/recommendation.json",
+            score="results/{study}/score.json" if drawing.scored else [],
+        output:
+            [
+                report(
+                    drawing.file(name),
+                    caption=drawing.caption_file(name),
+                    category="{study}",
+                    subcategory=drawing.site,
+                    labels={"figure": name},
+                )
+                for name in drawing.names
+            ],
+        log:
+            f"results/{{study}}/logs/{drawing.rule}.log",
+        wildcard_constraints:
+            study=re.escape(drawing.study),
+        group:
+            PLAN.group("report")
+        localrule: PLAN.aggregate_here
+        conda:
+            "../envs/report.yaml"
+        resources:
+            mem_mb=500,
+        params:
+            site=drawing.site,
+            study=PLAN.study(drawing.study).figure_meta,
+            style=config["style"],
+        script:
+            "../workflow/scripts/figures.py"
 
 
 rule report:

@@ -72,6 +72,11 @@ def test_a_described_study_is_json_and_has_captions(name: str) -> None:
         assert figure_kinds.caption(figure).endswith(".")
 
 
+def test_every_kind_has_a_caption_and_no_other() -> None:
+    folder = Path(__file__).parents[2] / "workflow" / "report" / "captions"
+    assert {file.stem for file in folder.iterdir()} == set(figure_kinds.KINDS)
+
+
 def test_a_described_grid_has_its_variables_and_layouts() -> None:
     (grid,) = figure_kinds.describe(LoadedStudy(STUDIES / "openmsi-chunking.yaml"))["grids"]
     assert grid["variables"] == ["m", "n"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from golden_specifications import COMMAND, DONOR, fingerprint, golden, studies
 from test_packs import PACKS
 
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.results.packs import records_in
+from hyperslab.results.packs import contents
 from hyperslab.studies import specification
 
 
@@ -29,10 +30,11 @@ def test_no_record_of_a_committed_pack_is_stale(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.delenv("HYPERSLAB_DONOR", raising=False)
     study = PlannedStudy(studies()[file.name.partition(".")[0]])
     hashes = study.hashes("main") | study.hashes("confirm")
-    records = {path: record["specification"] for path, record in records_in(file)}
+    found = {path: content for path, content in contents(file) if "/cells/" in path}
+    records = {path: json.loads(content)["specification"] for path, content in found.items()}
     assert records
-    # <study>/cells/<site>/<layout>/<case>.<round>.json
-    cells = {path: path.removesuffix(".json").split("/", 3)[3] for path in records}
+    # results/<study>/cells/<site>/<layout>/<case>.<round>.json
+    cells = {path: path.removesuffix(".json").split("/", 4)[4] for path in records}
     stale = [
         path for path, spec in records.items() if not specification.agrees(hashes.get(cells[path]), spec)
     ]

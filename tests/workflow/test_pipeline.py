@@ -57,19 +57,24 @@ def test_intervals_of_timed_jobs_do_not_overlap(measured: Clone) -> None:
 
 
 def test_a_pack_gives_the_same_report_without_measuring(measured: Clone, tmp_path: Path) -> None:
-    assert pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip")).startswith("0 ")
+    assert pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz")).startswith("0 ")
     other = make_clone(tmp_path / "other")
-    assert pack(other, "unpack", str(tmp_path / "tiny.zip")).startswith("0 ")
+    # Whoever unpacks it need not have the study.
+    (other.directory / "config/studies/tiny.yaml").unlink()
+    assert pack(other, "unpack", str(tmp_path / "tiny.tar.xz")).startswith("0 tiny\n")
     plan = other.planned(REPORT)
     assert not any(rule.startswith(("generate", "measure")) for rule in plan)
     other.build("--config", "measure=false", "--", REPORT)
     for name in ("measurements.parquet", "confirmation.parquet"):
         ours, theirs = (pd.read_parquet(c.directory / "results/tiny" / name) for c in (measured, other))
         pd.testing.assert_frame_equal(ours, theirs)
+    cells = (clone.directory / "results/tiny/cells" for clone in (measured, other))
+    ours, theirs = ({path.relative_to(d): path.read_bytes() for path in d.rglob("*.json")} for d in cells)
+    assert ours == theirs
 
 
 def test_a_damaged_pack_is_refused(measured: Clone, tmp_path: Path) -> None:
-    file = tmp_path / "tiny.zip"
+    file = tmp_path / "tiny.tar.xz"
     pack(measured, "pack", "tiny", "--output", str(file))
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -81,19 +86,19 @@ def test_a_damaged_pack_is_refused(measured: Clone, tmp_path: Path) -> None:
 
 
 def test_other_results_are_not_overwritten(measured: Clone, tmp_path: Path) -> None:
-    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip"))
+    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz"))
     other = make_clone(tmp_path / "other")
-    pack(other, "unpack", str(tmp_path / "tiny.zip"))
+    pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
     record = next((other.directory / "results/tiny/cells").rglob("*.json"))
     shutil.copy(record, tmp_path / "kept")
     record.write_text(record.read_text(encoding="utf-8").replace('"seed":1', '"seed":2'), encoding="utf-8")
-    assert "another result" in pack(other, "unpack", str(tmp_path / "tiny.zip"))
+    assert "another result" in pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
 
 
 def test_what_is_missing_is_said_and_fails_nothing(measured: Clone, tmp_path: Path) -> None:
-    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.zip"))
+    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz"))
     other = make_clone(tmp_path / "other")
-    pack(other, "unpack", str(tmp_path / "tiny.zip"))
+    pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
     (other.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
     other.build("--config", "measure=false", "--", REPORT)
     assert "missing" in (other.directory / REPORT).read_text(encoding="utf-8")

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from clones import REPORT, TINY, Clone
 
-FIGURES = 6  # session, ramp, sizes, writes, score, counts: no grid, no trade-off in `tiny`
+# One job draws session, ramp, sizes, writes and counts (`tiny` has no grid and no trade-off), one the score.
+FIGURES, SCORE = "figures_tiny_disk", "score_figure_tiny_disk"
 
 
 def changed(**top: Any) -> dict[str, Any]:
@@ -30,14 +31,14 @@ def test_no_test_file_is_left_and_none_is_missed(clone: Clone) -> None:
 
 def test_a_changed_criterion_reruns_scoring_and_report(clone: Clone) -> None:
     clone.write_study("tiny", changed(score={"criteria": [{"case": "slices", "below": 0.2}], "target": 1}))
-    assert clone.planned(REPORT) == {"score": 1, "figure": 1, "report": 1}
+    assert clone.planned(REPORT) == {"score": 1, SCORE: 1, "report": 1}
 
 
 def test_a_changed_style_reruns_figures_and_report(clone: Clone) -> None:
     file = clone.directory / "config" / "config.yaml"
     config = yaml.safe_load(file.read_text(encoding="utf-8"))
     file.write_text(yaml.safe_dump({**config, "style": {"font_size": 11}}), encoding="utf-8")
-    assert clone.planned(REPORT) == {"figure": FIGURES, "report": 1}
+    assert clone.planned(REPORT) == {FIGURES: 1, SCORE: 1, "report": 1}
 
 
 AGGREGATES = {
@@ -79,12 +80,27 @@ def test_changed_repeats_measure_again_but_no_other_study(clone: Clone) -> None:
     assert not clone.planned("results/other/measurements.parquet")
 
 
-def test_a_deleted_figure_is_drawn_alone(clone: Clone) -> None:
+def test_a_deleted_figure_is_drawn_with_those_of_its_site(clone: Clone) -> None:
+    figure = clone.directory / "results/tiny/figures/disk/counts.svg"
+    drawn = figure.read_bytes()
+    figure.unlink()
+    assert clone.planned("results/tiny/figures/disk/counts.svg") == {FIGURES: 1}
+    # The whole study also needs its page, which shows the figure.
+    assert clone.planned("--config", "study=tiny", "--", "all") == {FIGURES: 1, "report": 1}
+    said = clone.build("results/tiny/figures/disk/counts.svg")
+    assert figure.read_bytes() == drawn
+    assert [f"figures of disk: {number} of 5" in said for number in range(1, 6)] == [True] * 5
+
+
+def test_a_job_on_a_cluster_knows_the_figures_of_its_study(clone: Clone) -> None:
     figure = clone.directory / "results/tiny/figures/disk/counts.svg"
     figure.unlink()
-    assert clone.planned("results/tiny/figures/disk/counts.svg") == {"figure": 1}
-    # The whole study also needs its page, which shows the figure.
-    assert clone.planned("--config", "study=tiny", "--", "all") == {"figure": 1, "report": 1}
+    # What the executor of a cluster calls on a node; the study `quick` is the default one.
+    clone.build(
+        "--mode", "remote", "--cores", "1", "--nolock", "--force", "--config", "aggregate=cluster",
+        "--target-jobs", f"{FIGURES}:study=tiny", "--allowed-rules", FIGURES,
+    )  # fmt: skip
+    assert figure.exists()
 
 
 def test_results_without_metadata_are_not_measured_again(clone: Clone) -> None:

@@ -1,14 +1,16 @@
 """Carry results between machines.
 
-pack.py pack quick                       results/quick into packs/quick.zip
-pack.py unpack packs/quick.zip           its records into results/, each checked
+pack.py pack quick                       study quick and its records into packs/quick.tar.xz
+pack.py unpack packs/quick.tar.xz        its records into results/, each checked, its study if it is new here
+
+What was done is said on standard error; unpack prints the study's name.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from hyperslab.results.packs import PackError, pack, unpack
+from hyperslab.results.packs import SUFFIX, PackError, pack, unpack
 
 
 def main() -> None:
@@ -17,23 +19,29 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    packing = verbs.add_parser("pack", help="results of one study into one small file")
+    packing = verbs.add_parser("pack", help="a study and its records into one small file")
     packing.add_argument("study", help="name of the study")
-    packing.add_argument("--output", type=Path, help="the pack to write (default: packs/STUDY.zip)")
+    packing.add_argument("--output", type=Path, help="the pack to write (default: packs/STUDY.tar.xz)")
     unpacking = verbs.add_parser("unpack", help="the records of a pack into results/, each checked")
     unpacking.add_argument("file", type=Path, help="the pack to read")
     for verb in (packing, unpacking):
         verb.add_argument(
             "--results", type=Path, default=Path("results"), help="the results folder (default: results)"
         )
+        verb.add_argument(
+            "--studies", type=Path, default=Path("config/studies"), help="where studies lie (config/studies)"
+        )
     options = parser.parse_args()
     try:
         if options.verb == "pack":
-            output = options.output or Path("packs") / f"{options.study}.zip"
-            count = pack(options.study, output, options.results)
-            print(f"{output}: {count} records, {output.stat().st_size / 1e6:.2f} MB")
+            output = options.output or Path("packs") / f"{options.study}{SUFFIX}"
+            count = pack(options.study, output, options.results, options.studies)
+            said = [f"{output}: {count} records, {output.stat().st_size / 1e6:.2f} MB"]
         else:
-            print(f"{options.results}: {unpack(options.file, options.results)} records from {options.file}")
+            done = unpack(options.file, options.results, options.studies)
+            said = [f"{options.results}: {done.records} records from {options.file}", *done.notes]
+            print(done.study)
+        print("\n".join(said), file=sys.stderr)
     except PackError as error:
         sys.exit(f"error: {error}")
 

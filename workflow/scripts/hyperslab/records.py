@@ -15,10 +15,15 @@ def partial(path: str | Path) -> Path:
 
 def write_record(path: str | Path, record: dict[str, Any]) -> None:
     """Write JSON to `path` in one step: a reader sees the old file or the new one, never half of it."""
+    write_whole(path, json.dumps(record, separators=(",", ":"), allow_nan=True).encode())
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file in one step, in a folder that is made where it is missing."""
     target, written = Path(path), partial(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        written.write_text(json.dumps(record, separators=(",", ":"), allow_nan=True), encoding="utf-8")
+        written.write_bytes(content)
         written.replace(target)
     except BaseException:
         written.unlink(missing_ok=True)
@@ -28,6 +33,11 @@ def write_record(path: str | Path, record: dict[str, Any]) -> None:
 def read_record(path: str | Path) -> dict[str, Any]:
     """A record as it was written; raises ValueError where the file is not one."""
     record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    if "repeats" not in record or "specification" not in record:
+    if not is_record(record):
         raise ValueError(f"{path} is not a record of Hyperslab")
     return record
+
+
+def is_record(content: Any) -> bool:
+    """Return whether the content of a JSON file is that of a record."""
+    return isinstance(content, dict) and content.keys() >= {"repeats", "specification"}

@@ -17,8 +17,8 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from hyperslab.results import student
 from hyperslab.results.block_model import MIN_ROUNDS, ROUNDING, BlockFit, Floats, fit_blocks, weighted_factor
 
 # Below this part of the largest weight a sum of weights is rounding, not a level.
@@ -137,7 +137,9 @@ def _half(parts: Sequence[Part], alpha: float) -> float:
     variance = sum(square for square, _ in parts)
     if variance <= 0:
         return 0.0
-    critical = sum(square * float(stats.t.isf(alpha / 2, freedom)) for square, freedom in parts) / variance
+    critical = (
+        sum(square * float(student.critical(alpha / 2, freedom)) for square, freedom in parts) / variance
+    )
     return critical * math.sqrt(variance)
 
 

@@ -1,4 +1,4 @@
-"""Figures, drawn: a kind is one module here, with draw(view, case), and a caption in studies.figures."""
+"""Figures, drawn: a kind is one module here, with draw(view, case), named in studies.figures."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from hyperslab.figures import FigureData
@@ -28,6 +29,11 @@ def render(make: Callable[[View, str], Figure], site: str, data: FigureData, cas
 
 def save(figure: Figure, path: Path) -> None:
     """Write `figure`; letters become paths, identifiers come from a fixed salt and no date is kept."""
-    metadata = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context({"svg.hashsalt": "hyperslab", "svg.fonttype": "path"}):
-        figure.savefig(path, metadata=metadata.get(path.suffix.lstrip("."), {}))
+        if path.suffix == ".svg":
+            # savefig would go through the whole figure once more before, for a layout that it has already.
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(path, metadata={"Date": None})
+        else:
+            figure.savefig(path, metadata=metadata.get(path.suffix.lstrip("."), {}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,8 +74,9 @@ def finish(
 
 def lay_out(figure: Figure) -> None:
     """Give every part of `figure` its final place."""
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
+    # The layout needs the extents of texts, which this canvas knows, and not a single pixel.
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
 
 
 def absent(view: View, title: str, reason: str = "Not measured here.") -> Figure:

@@ -24,6 +24,8 @@ class Invocation:
     main: bool = True
     # True in those of a cluster's job, where the executor no longer says so.
     in_job: bool = False
+    # Studies of the jobs for which Snakemake started this process.
+    studies: tuple[str, ...] = ()
     # Options with which a run inside this one submits its jobs as this one does.
     executing: tuple[str, ...] = ()
 
@@ -55,11 +57,13 @@ def read(arguments: Sequence[str]) -> Invocation:
         return Invocation()
     executor = found.executor or "local"
     mode = str(getattr(found.mode, "name", found.mode)).upper()
+    studies = [job.wildcards_dict.get("study") for job in found.target_jobs or ()]
     return Invocation(
         targets=tuple(map(str, found.targets or ())),
         executor=executor,
         dry_run=bool(found.dryrun),
         main=mode == "DEFAULT",
         in_job=mode == "REMOTE",
+        studies=tuple(dict.fromkeys(map(str, filter(None, studies)))),
         executing=() if executor == "local" else tuple(_executing(executor, found)),
     )

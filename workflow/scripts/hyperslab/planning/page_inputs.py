@@ -62,19 +62,11 @@ class PageInputs:
             for name in figures.names(planned.figure_meta, site)
         ]
 
-    def score(self, wildcards: Any) -> list[str]:
-        """Return the score, for the one figure that shows it."""
-        return [f"results/{wildcards.study}/score.json"] if wildcards.figure == "score" else []
-
-    def caption(self, figure: str) -> str:
-        """Return the caption of a figure."""
-        return figures.caption(figure)
-
     def report(self, study: str) -> dict[str, Any]:
         """Return everything that the report is made of; figures exist where a site has results to draw."""
         planned, here = self._inventory.study(study), f"results/{study}"
         inputs: dict[str, Any] = {
-            "template": [templates.REPORT, *templates.SHARED],
+            "template": [templates.REPORT, *templates.SHARED, *figures.CAPTIONS.values()],
             "measurements": f"{here}/measurements.parquet",
             "summary": f"{here}/summary.csv",
             "context": [f"{here}/context.json"],

@@ -6,14 +6,16 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import other_file_systems
-from hyperslab.planning import invocation, requirements, snakemake_patches
+from hyperslab.planning import claims_page, invocation, requirements, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
+from hyperslab.planning.drawings import Drawing, drawings
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
@@ -43,12 +45,14 @@ class Plan:
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)
         self.inputs = PageInputs(self.inventory, self.reruns)
         # A file that is rewritten to a named layout needs no site.
-        studies = [name for name in request.studies if choice.measures(self.study(name), request.targets)]
-        for name in studies:
+        self._studies = [
+            name for name in request.studies if choice.measures(self.study(name), request.targets)
+        ]
+        for name in self._studies:
             check_study(self.study(name), request, self.inventory)
         for name, layout in choice.targets(request.targets):
             choice.check(self.study(name), layout)
-        self.course = RunCourse(request, self.inventory, self.cells, self.batches, self.reruns, studies)
+        self.course = RunCourse(request, self.inventory, self.cells, self.batches, self.reruns, self._studies)
 
     @property
     def directory(self) -> Path:
@@ -64,6 +68,15 @@ class Plan:
     def aggregate_here(self) -> bool:
         """Whether tables, figures and pages are made where Snakemake was started."""
         return self.request.aggregate_here
+
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        """The figures that this run may draw, as jobs draw them together."""
+        page = claims_page.TARGET in self.request.invocation.targets
+        shown = claims_page.inputs(self.inventory)["figures"] if page else []
+        return list(
+            drawings(self.inventory, sorted({*self._studies, *(Path(file).parts[1] for file in shown)}))
+        )
 
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name; raises ConfigurationError."""

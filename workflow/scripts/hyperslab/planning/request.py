@@ -82,7 +82,9 @@ class Request:
     @cached_property
     def studies(self) -> list[str]:
         """The names of the studies that the targets are of: the default one where they name none."""
+        # A process that Snakemake starts for a job is named no file.
         named = {target.split("/")[1] for target in self.targets if target.count("/") > 1}
+        named |= set(self.invocation.studies)
         if not named and TARGET not in self.targets:
             named = {self.default}
         return sorted(named)

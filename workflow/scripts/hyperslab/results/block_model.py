@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from scipy.sparse import csgraph
+
+from hyperslab.results import student
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -102,9 +103,9 @@ def contrasts(fit: BlockFit, first: ArrayLike, second: ArrayLike, alpha: float =
     rounds = np.minimum(fit.rounds[i], fit.rounds[j])
     usable = (rounds >= MIN_ROUNDS) & (fit.part[i] == fit.part[j]) & (fit.freedom > 0)
     error = np.where(usable, np.maximum(np.sqrt(fit.variance * factor), ROUNDING), math.nan)
-    p = 2 * stats.t.sf(np.abs(difference) / error, fit.freedom)
-    step = stats.t.isf(holm_levels(p, alpha) / 2, fit.freedom) * error
-    joint = stats.t.isf(alpha / max(1, int(usable.sum())) / 2, fit.freedom) * error
+    p = 2 * student.above(np.abs(difference) / error, fit.freedom)
+    step = student.critical(holm_levels(p, alpha) / 2, fit.freedom) * error
+    joint = student.critical(alpha / max(1, int(usable.sum())) / 2, fit.freedom) * error
     p_holm = holm(p)
     columns = {"ratio": difference, "low": difference - step, "high": difference + step}
     columns |= {"low_joint": difference - joint, "high_joint": difference + joint}

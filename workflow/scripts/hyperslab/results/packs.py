@@ -1,164 +1,265 @@
-"""Packs: the results of a study in one small file, which gives the same records on another machine."""
+"""Packs: the records of one study, and the study, in one small file that gives them back byte for byte."""
 
 from __future__ import annotations
 
-import io
+import difflib
 import json
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
+from hyperslab.records import is_record, write_whole
+from hyperslab.results.archive import ArchiveError, members, write
+from hyperslab.results.tables import context_entry, record_rows, tidy
+from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError, read_yaml
 
-from hyperslab.records import read_record, write_record
-from hyperslab.results.tables import read_table
-from hyperslab.studies import specification
-
-# A repeat's own keys that a seed gives again, so that a pack need not carry them.
-RECOVERED = ("origin",)
-NANOSECONDS = 1_000_000_000
+SUFFIX = ".tar.xz"
+# File systems end names at 255 bytes; what is written beside a record is named after it.
+_NAME = f"({NAME_PATTERN.strip('^$').removesuffix('*')}{{0,199}})"
+_STUDY = re.compile(rf"config/studies/{_NAME}\.yaml")
+_RECORD = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9]{{1,6}})\.json")
+MOST_STUDY_BYTES = 2**18
+# Repeats that are made a table at once, to see that they can be.
+ROWS_AT_ONCE = 20_000
+# What a record raises that lacks something or has another kind of thing in its place.
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 
 
 class PackError(Exception):
     """A pack that cannot be made or read; the text is one line."""
 
 
-def _without_origin(record: Mapping[str, Any]) -> dict[str, Any]:
-    repeats = [{k: v for k, v in repeat.items() if k not in RECOVERED} for repeat in record["repeats"]]
-    return {**record, "repeats": repeats}
+@dataclass(frozen=True)
+class Unpacked:
+    """What was unpacked: the study's name, the number of records, and what the user should know besides."""
+
+    study: str
+    records: int
+    notes: list[str]
 
 
-def _whole(value: float) -> bool:
-    """Whether a time is one of whole nanoseconds to the last bit; a sum of such times need not be."""
-    return value == value and round(value * NANOSECONDS) / NANOSECONDS == value
+def pack(
+    study: str, output: Path, results: Path = Path("results"), studies: Path = Path("config/studies")
+) -> int:
+    """Write a study, those that it extends and its records into `output`; return the number of records.
 
-
-def _packed(key: str, value: Any, seconds: Set[str]) -> Any:
-    if isinstance(value, list):
-        # The times of single calls: a list is one text, since a table's cell holds one value.
-        return json.dumps([_packed(key, one, seconds) for one in value])
-    return round(value * NANOSECONDS) if key.endswith("_s") and key not in seconds else value
-
-
-def _unpacked(key: str, value: Any, whole: bool) -> Any:
-    if isinstance(value, str) and value.startswith("["):
-        return [_unpacked(key, one, isinstance(one, int)) for one in json.loads(value)]
-    if not whole:
-        return value
-    return int(value) / NANOSECONDS if key.endswith("_s") else int(value)
-
-
-def _in_seconds(repeats: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The times that stay in seconds, because some is not of whole nanoseconds."""
-    return {
-        key
-        for repeat in repeats
-        for key, value in repeat.items()
-        if key.endswith("_s") and not all(map(_whole, value if isinstance(value, list) else [value]))
-    }
-
-
-def _to_columns(
-    repeats: Sequence[Mapping[str, Any]], cell: int, seconds: Set[str]
-) -> Iterator[dict[str, Any]]:
-    for repeat in repeats:
-        # Times were read in whole nanoseconds, which pack better than fractions of a second.
-        row = {k: _packed(k, v, seconds) for k, v in repeat.items() if k not in RECOVERED}
-        # A key that is absent and one that holds no number are two things.
-        yield {"cell": cell, "empty": ",".join(k for k, v in row.items() if v != v), **row}
-
-
-def _from_columns(row: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    empty = set(row["empty"].split(","))
-    repeat: dict[str, Any] = {}
-    for key, value in row.items():
-        if key in ("cell", "empty"):
-            continue
-        if key in empty:
-            repeat[key] = float("nan")
-        elif value is not None and value == value and value is not pd.NA:
-            repeat[key] = _unpacked(key, value, kinds[key] == "whole")
-    return repeat
-
-
-def pack(study: str, output: Path, results: Path = Path("results")) -> int:
-    """Write every record of a study into `output`; returns their number. PackError where there is none."""
-    paths = sorted((results / study / "cells").rglob("*.json"))
+    Raises PackError where there are none, and for anything that could not be unpacked again.
+    """
+    cells = results / study / "cells"
+    paths = sorted(cells.rglob("*.json"))
     if not paths:
-        raise PackError(f"{results / study / 'cells'}: holds no records; measure study {study!r} first")
-    cells: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    records = [_without_origin(read_record(path)) for path in paths]
-    seconds = _in_seconds(repeat for record in records for repeat in record["repeats"])
-    for number, (path, record) in enumerate(zip(paths, records, strict=True)):
-        rest = {key: value for key, value in record.items() if key != "repeats"}
-        cells.append(
-            {
-                "path": path.relative_to(results).as_posix(),
-                "record": specification.text(rest),
-                "digest": specification.digest(record),
-            }
-        )
-        rows += _to_columns(record["repeats"], number, seconds)
-    table = pd.DataFrame(rows)
-    for name in table.columns.difference(["state", "empty"]):
-        # Whole numbers stay whole, so that a record comes back to the letter.
-        if all(isinstance(row.get(name, 0), int) or row[name] != row[name] for row in rows):
-            table[name] = table[name].astype("Int64")
+        raise PackError(f"{cells}: holds no records; measure study {study!r} first")
+    names = [f"results/{path.relative_to(results).as_posix()}" for path in paths]
     output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}")
-    with zipfile.ZipFile(partial, "w") as archive:
-        for name, frame in (("cells", pd.DataFrame(cells)), ("repeats", table)):
-            archive.writestr(
-                f"{name}.parquet", frame.to_parquet(compression="zstd", compression_level=19, index=False)
-            )
-    # A pack that does not give back what it was made of must not take another's place.
+    partial = output.with_name(f".{output.name}.partial")
     try:
-        list(records_in(partial))
-    except PackError:
-        partial.unlink()
-        raise
-    partial.replace(output)
+        _check(study, studies)
+        described = [(f"config/studies/{name}.yaml", text) for name, text in _chain(study, studies).items()]
+        content = ((name, path.read_bytes()) for name, path in zip(names, paths, strict=True))
+        write(partial, (each for part in (described, content) for each in part))
+        # What cannot be unpacked must not take another pack's place.
+        for _ in contents(partial):
+            pass
+        partial.replace(output)
+    except ArchiveError as error:
+        raise PackError(str(error)) from None
+    except OSError as error:
+        raise PackError(f"{error.filename or output}: {error.strerror}") from None
+    except PackError as error:
+        raise PackError(str(error).replace(str(partial), str(output))) from None
+    finally:
+        partial.unlink(missing_ok=True)
     return len(paths)
 
 
-def records_in(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(path below results, record) of every record of a pack, each checked against its digest.
+def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("config/studies")) -> Unpacked:
+    """Write a pack's records below `results` and its study into `studies`; return what was done.
 
-    Raises PackError for a file that is not a pack or does not hold what it says.
+    A record that is there with other content is not overwritten, and a study of that name is kept. Raises
+    PackError, before anything is written, for such a record and for a pack that is damaged.
     """
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = [archive.read(f"{name}.parquet") for name in ("cells", "repeats")]
-        cells, table = (read_table(io.BytesIO(member)) for member in members)
-    except (OSError, KeyError, zipfile.BadZipFile, ValueError) as error:
-        raise PackError(f"{file}: not a readable pack: {' '.join(str(error).split())}") from None
-    kinds = {name: "whole" if str(kind) == "Int64" else "other" for name, kind in table.dtypes.items()}
-    groups = {cell: rows.to_dict("records") for cell, rows in table.groupby("cell")}
-    for number, row in enumerate(cells.itertuples()):
-        record = json.loads(str(row.record))
-        record["repeats"] = [_from_columns(repeat, kinds) for repeat in groups.get(number, [])]
-        if specification.digest(record) != row.digest:
-            raise PackError(f"{file}: {row.path} is damaged (its digest differs)")
-        if ".." in Path(str(row.path)).parts or Path(str(row.path)).is_absolute():
-            raise PackError(f"{file}: {row.path} would lie outside the results")
-        yield str(row.path), record
-
-
-def unpack(file: Path, results: Path = Path("results")) -> int:
-    """Write a pack's records below `results`; returns their number.
-
-    A record that is already there with other content is not overwritten: PackError, and nothing is written.
-    """
-    found = list(records_in(file))
-    for path, record in found:
-        target = results / path
-        if target.exists() and specification.digest(
-            _without_origin(read_record(target))
-        ) != specification.digest(record):
+    described: dict[str, bytes] = {}
+    count = 0
+    for path, content in contents(file):
+        if found := _STUDY.fullmatch(path):
+            described[found[1]] = content
+            continue
+        count += 1
+        target = _below(results, path)
+        if target.exists() and (not target.is_file() or target.read_bytes() != content):
             raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
-    for path, record in found:
-        if not (results / path).exists():
-            write_record(results / path, record)
-    return len(found)
+    study = next(iter(described))
+    try:
+        places, notes = _places(file, described, results / study, studies)
+        for target, text in places.items():
+            write_whole(target, text)
+        for path, content in members(file):
+            if _RECORD.fullmatch(path) and not (target := _below(results, path)).exists():
+                write_whole(target, content)
+    except ArchiveError as error:
+        raise PackError(f"{file}: {error}") from None
+    except OSError as error:
+        raise PackError(f"{error.filename}: {error.strerror}") from None
+    return Unpacked(study, count, notes)
+
+
+def contents(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield (path, content) of a pack: its records, its study and those that it extends, each checked.
+
+    Only when it has come to its end is the pack known to be whole. Raises PackError, with the pack's name.
+    """
+    if not file.is_file():
+        there = [str(path) for path in file.parent.glob(f"*{SUFFIX}")]
+        near = difflib.get_close_matches(str(file), there, n=1)
+        raise PackError(f"{file}: there is no such file" + (f"; do you mean {near[0]}?" if near else ""))
+    described: dict[str, bytes] = {}
+    seen: set[str] = set()
+    rows: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for path, content in members(file):
+            if path in seen:
+                raise PackError(f"{file}: holds {path} twice")
+            seen.add(path)
+            if len(described) == len(seen) - 1 and (found := _STUDY.fullmatch(path)):
+                described[found[1]] = content
+                continue
+            if len(described) == len(seen) - 1:
+                _check_chain(file, described)
+            rows[path] = _rows(file, path, content, next(iter(described)))
+            if sum(map(len, rows.values())) > ROWS_AT_ONCE:
+                _check_rows(file, rows)
+                rows = {}
+            yield path, content
+    except ArchiveError as error:
+        raise PackError(f"{file}: {error}") from None
+    if len(seen) == len(described):
+        raise PackError(f"{file}: holds no records")
+    _check_rows(file, rows)
+    yield from ((f"config/studies/{name}.yaml", text) for name, text in described.items())
+
+
+def _below(results: Path, path: str) -> Path:
+    return results / path.removeprefix("results/")
+
+
+def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, Any]]:
+    """The rows of the record at `path`; raises PackError for anything but a record of `study`."""
+    found = _RECORD.fullmatch(path)
+    if found is None or found[1] != study:
+        raise PackError(f"{file}: {path!r} is not a record of study {study}")
+    try:
+        record = json.loads(content.decode())
+        if not is_record(record):
+            raise ValueError("not a record of Hyperslab")
+        spec = record["specification"]
+        if (record["site"], spec["case"]["name"], spec["round"]) != (found[2], found[4], found[5]):
+            raise ValueError("it is the record of another cell")
+        context_entry(record)
+        return record_rows(record, found[3], study, None, {})
+    except (*MALFORMED, RecursionError) as error:
+        raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
+
+
+def _check_rows(file: Path, rows: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Raise PackError, with the record's name, where rows cannot become a table."""
+    try:
+        tidy([row for part in rows.values() for row in part])
+    except MALFORMED:
+        for path, part in rows.items():
+            try:
+                tidy(part)
+            except MALFORMED as error:
+                raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
+        raise
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"no {text}" if isinstance(error, KeyError) else text or type(error).__name__
+
+
+# Studies
+
+
+def _check(study: str, studies: Path) -> None:
+    """Raise PackError for a mistake in a study."""
+    try:
+        LoadedStudy(studies / f"{study}.yaml")
+    except ConfigurationError as error:
+        raise PackError(str(error)) from None
+
+
+def _chain(study: str, studies: Path) -> dict[str, bytes]:
+    """Name -> content of a study's file and those that it extends; raises PackError where one is missing."""
+    found: dict[str, bytes] = {}
+    name: Any = study
+    while isinstance(name, str) and name not in found:
+        try:
+            content = read_yaml(studies / f"{name}.yaml")
+        except ConfigurationError as error:
+            raise PackError(str(error)) from None
+        found[name] = (studies / f"{name}.yaml").read_bytes()
+        name = content.get("extends") if isinstance(content, dict) else None
+    return found
+
+
+def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:
+    """Raise PackError unless these are a study and those that it extends."""
+    if not described:
+        raise PackError(f"{file}: does not begin with its study")
+    if large := [name for name, text in described.items() if len(text) > MOST_STUDY_BYTES]:
+        raise PackError(f"{file}: study {large[0]} has more than {MOST_STUDY_BYTES // 1024} KiB")
+    own = next(iter(described))
+    with _folder_of(file, described) as folder:
+        needed = _chain(own, folder)
+    if more := described.keys() - needed.keys():
+        raise PackError(f"{file}: holds a study that {own} does not extend, {', '.join(sorted(more))}")
+
+
+@contextmanager
+def _folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
+    """A folder with these studies for a while; a PackError that names it then names the pack."""
+    with TemporaryDirectory() as folder:
+        for name, text in described.items():
+            (Path(folder) / f"{name}.yaml").write_bytes(text)
+        try:
+            yield Path(folder)
+        except PackError as error:
+            raise PackError(str(error).replace(f"{folder}/", f"{file}: config/studies/")) from None
+
+
+def _places(
+    file: Path, described: Mapping[str, bytes], beside: Path, studies: Path
+) -> tuple[dict[Path, bytes], list[str]]:
+    """Where the pack's studies are to be written, and what to say of it; never over another study."""
+    own = next(iter(described))
+    here = studies / f"{own}.yaml"
+    if here.exists():
+        if _same(file, here, described):
+            return {}, []
+        kept = beside / "study"
+        note = f"{here} is another study than the pack's and is kept; the pack's is in {kept}"
+        return {kept / f"{name}.yaml": text for name, text in described.items()}, [note]
+    with _folder_of(file, described) as folder:
+        _check(own, folder)
+    places = {studies / f"{name}.yaml": text for name, text in described.items()}
+    for place, text in places.items():
+        if place.exists() and place.read_bytes() != text:
+            raise PackError(
+                f"{place}: is another study than the one that {own} extends in {file}; rename one of them"
+            )
+    return places, [f"{here} is new"]
+
+
+def _same(file: Path, here: Path, described: Mapping[str, bytes]) -> bool:
+    """Whether the study `here` says what the pack's says, comments and order of keys aside."""
+    with _folder_of(file, described) as folder:
+        try:
+            return LoadedStudy(here).study == LoadedStudy(folder / here.name).study
+        except ConfigurationError:
+            return False

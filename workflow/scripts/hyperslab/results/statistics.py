@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from hyperslab.measuring.throttling import BURST_SECONDS
+from hyperslab.results import student
 from hyperslab.results.block_model import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
 
 KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
@@ -121,7 +121,7 @@ def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
     if freedom and within > 0:
         parts = ((between, freedom - fit.freedom), (residual, fit.freedom))
         effective = within**2 / sum(square**2 / degrees for square, degrees in parts if degrees)
-        half = stats.t.ppf(1 - ALPHA / 2, effective) * sd / np.sqrt(fit.rounds)
+        half = student.quantile(1 - ALPHA / 2, effective) * sd / np.sqrt(fit.rounds)
     elif freedom:
         half = np.zeros(len(means))
     half = np.where(fit.rounds >= MIN_ROUNDS, half, math.nan)

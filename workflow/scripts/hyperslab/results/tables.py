@@ -142,8 +142,18 @@ def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, floa
 
 
 def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The rows of one record; `expected` is the hash of today's specification (None: it has no such cell)."""
-    record = read_record(path)
+    """Return the rows of the record at `path`; see `record_rows`."""
+    return record_rows(read_record(path), path.parent.name, study, expected, grid)
+
+
+def record_rows(
+    record: Mapping[str, Any], name: str, study: str, expected: str | None, grid: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the rows of a record of the layout `name`.
+
+    `expected` is the hash of today's specification (None: it has no such cell), `grid` what makes the layout
+    one of a grid.
+    """
     spec = record["specification"]
     layout, case, round_ = layout_of(spec["layout"]), spec["case"], spec["round"]
     writer = record["writer"] or {}
@@ -153,13 +163,13 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
     common = {
         "study": study,
         "site": record["site"],
-        "layout": path.parent.name,
+        "layout": name,
         "case": case["name"],
         "kind": case["kind"],
         "phase": "main" if round_.startswith("r") else "confirm",
         "round": int(round_[1:]),
         "stale": not specification.agrees(expected, spec),
-        **{name: record["file"].get(name) for name in FILE_COLUMNS},
+        **{column: record["file"].get(column) for column in FILE_COLUMNS},
         **compression(spec, record["file"].get("stored_bytes")),
         "error_bound": layout.promised_error(),
         "chunk_shape": text.shape(layout.chunks),
@@ -226,25 +236,27 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """What was measured where: one entry for each distinct machine, file system, version and setting."""
     seen: dict[str, dict[str, Any]] = {}
     for path in paths:
-        record = read_record(path)
-        # Free space differs from cell to cell and says nothing of the platform.
-        file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}
-        settings = record["file"]["settings"]
-        kept = [name for name in SETTINGS if name in settings]
-        entry = {
-            "site": record["site"],
-            "machine": record["machine"],
-            "file_system": file_system,
-            "versions": record["versions"],
-            "settings": {name: settings[name] for name in kept},
-            "locks": record["locks"],
-            "throttle": record.get("throttle"),
-            "skipped": record["skipped"],
-            **({"throttle": record["throttle"]} if record.get("throttle") else {}),
-        }
+        entry = context_entry(read_record(path))
         text = specification.text(entry)
         found = seen.setdefault(text, {**entry, "cells": 0, "layouts": []})
         found["cells"] += 1
         # Not part of what tells entries apart: most settings are those of all layouts.
         found["layouts"] = sorted({*found["layouts"], path.parent.name})
     return list(seen.values())
+
+
+def context_entry(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record says of machine, file system, versions and settings."""
+    # Free space differs from cell to cell and says nothing of the platform.
+    file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}
+    settings = record["file"]["settings"]
+    return {
+        "site": record["site"],
+        "machine": record["machine"],
+        "file_system": file_system,
+        "versions": record["versions"],
+        "settings": {name: settings[name] for name in SETTINGS if name in settings},
+        "locks": record["locks"],
+        "throttle": record.get("throttle"),
+        "skipped": record["skipped"],
+    }

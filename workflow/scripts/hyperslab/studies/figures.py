@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.layouts import layout_of
@@ -14,76 +15,27 @@ if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy
 
 
-# kind -> what its caption says; the module of hyperslab.figures that draws it has the same name
-CAPTIONS = {
-    "session": (
-        "Minimum, median, mean and maximum of a round's selections for each layout, stacked as in the "
-        "document: each part ends at its statistic, the median of that statistic over the rounds. Shorter is "
-        "faster; a pale bar runs beyond the axis and has its maximum written on it, and the diamond is the "
-        "first access."
-    ),
-    "ramp": (
-        "The selections of a session in the order in which they ran, one panel a layout: thin lines are the "
-        "rounds, the thick one their geometric mean, grey the other layouts. A line that falls shows the "
-        "page cache filling, so its end says little of a first access."
-    ),
-    "grid": (
-        "Median time for every combination of chunk extents, cold and warm side by side, each with its own "
-        "logarithmic colours. Light is fast; the frame marks the recommended layout, and a line in a colour "
-        "bar the contiguous one where it lies within the colours."
-    ),
-    "sizes": (
-        "File size of each layout as data, padding, chunk index and remainder, with the contiguous file, if "
-        "any, as baseline; on the right the index alone. A dot inside its ring means that the index which "
-        "the file reports is the computed one; a disagreement is red."
-    ),
-    "ratios": (
-        "Compression ratio of each layout: the bytes of the array over the bytes stored for it (bar), and "
-        "the same of its chunks filled up at the edges (diamond), which flatters large chunks. A lossy "
-        "layout has its largest error beside it."
-    ),
-    "writes": (
-        "Durable time to write the array, from create to fsync, for each strategy and layout (median; the "
-        "parts are shares of the total time). The black line is a plain write and fsync of the same bytes, "
-        "measured in between: the closer a bar comes to it, the less the layout costs."
-    ),
-    "published": (
-        "The source's own table beside what was measured here: the time inside the write calls, and what is "
-        "left of the time from open to close. What a cache keeps back is paid when the file is closed."
-    ),
-    "objects": (
-        "Time of one small dataset against the number of them in the file: its share of writing them all, "
-        "and reading the latest written, on the file still open (session) and on a newly opened one."
-    ),
-    "requests": (
-        "Times by library setting, one row a layout, with the calls and bytes that the library asked of the "
-        "kernel beside them: a setting that changes the requests and not the time shows what the kernel's "
-        "cache hides."
-    ),
-    "speedup": (
-        "The same reduction by more and more workers: above mean time and standard deviation over all "
-        "repeats, below how many times faster than the fewest workers it is. Hollow points and the shaded "
-        "part lie beyond the physical cores, where nothing is claimed."
-    ),
-    "parallel": (
-        "Bytes per second that ranks write durably and read, by interface and number of ranks; higher is "
-        "faster. Pale bars have more ranks than there are physical cores, and nothing is claimed of them."
-    ),
-    "score": (
-        "How many criteria each layout meets, one block a criterion: on the left with the bounds as given, "
-        "on the right with all time bounds multiplied by the one factor λ that leaves the wanted number of "
-        "layouts with full marks. Full marks are opaque, all others pale."
-    ),
-    "tradeoff": (
-        "Median time of one case against another, one point a layout, cold beside warm; left and down is "
-        "faster. The line joins the Pareto front: layouts that no other beats in both cases."
-    ),
-    "counts": (
-        "Cold median time against four counts of bytes, one point a layout and case. The count along which "
-        "the points of a case line up is the one that explains its time; the four measure different things "
-        "and are never added up."
-    ),
-}
+# The module of hyperslab.figures that draws a kind has the same name.
+KINDS = (
+    "session",
+    "ramp",
+    "grid",
+    "sizes",
+    "ratios",
+    "writes",
+    "published",
+    "objects",
+    "requests",
+    "speedup",
+    "parallel",
+    "score",
+    "tradeoff",
+    "counts",
+)
+# Kinds that show how many criteria are met; no other depends on them.
+SCORED = {"score"}
+# What a kind shows and how to read it, one file each, which Snakemake's own report reads, too.
+CAPTIONS = {kind: Path(__file__).parents[3] / "report" / "captions" / f"{kind}.rst" for kind in KINDS}
 
 
 def describe(study: LoadedStudy) -> dict[str, Any]:
@@ -155,6 +107,11 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
     return result + [kind for kind, wanted in whole.items() if wanted]
 
 
+def caption_file(name: str) -> Path:
+    """Return where the caption of the figure `name` stands."""
+    return CAPTIONS[name.partition("-")[0]]
+
+
 def caption(name: str) -> str:
     """What the figure `name` shows and how to read it."""
-    return CAPTIONS[name.partition("-")[0]]
+    return " ".join(caption_file(name).read_text(encoding="utf-8").split())

@@ -1,0 +1,45 @@
+"""Which figures are drawn together: all of a site, but those that depend on the criteria apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hyperslab.planning.inventory import Inventory
+from hyperslab.studies import figures
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The figures of one site that one job draws."""
+
+    study: str
+    site: str
+    names: tuple[str, ...]
+    scored: bool
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule, which no other drawing of a run has."""
+        return f"{'score_figure' if self.scored else 'figures'}_{self.study}_{self.site}"
+
+    def file(self, name: str) -> str:
+        """Return where a figure is drawn, with the study as a wildcard."""
+        return f"results/{{study}}/figures/{self.site}/{name}.svg"
+
+    def caption_file(self, name: str) -> Path:
+        """Return where the caption of a figure stands."""
+        return figures.caption_file(name)
+
+
+def drawings(inventory: Inventory, studies: Iterable[str]) -> Iterator[Drawing]:
+    """Yield how the figures of `studies` are shared among jobs, at every site with results."""
+    for study in studies:
+        planned = inventory.study(study)
+        for site in inventory.with_results(planned):
+            names = figures.names(planned.figure_meta, site)
+            for scored in (False, True):
+                chosen = tuple(name for name in names if (name in figures.SCORED) == scored)
+                if chosen:
+                    yield Drawing(study, site, chosen, scored)
