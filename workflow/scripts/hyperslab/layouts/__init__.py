@@ -26,7 +26,10 @@ class Modules:
 
 
 # name in a study -> its modules
-FORMATS = {"hdf5": Modules("hyperslab.layouts.hdf5", "hyperslab.layouts.hdf5_schema")}
+FORMATS = {
+    "hdf5": Modules("hyperslab.layouts.hdf5", "hyperslab.layouts.hdf5_schema"),
+    "zarr": Modules("hyperslab.layouts.zarr", "hyperslab.layouts.zarr_schema"),
+}
 # The format of a layout that names none.
 DEFAULT = "hdf5"
 
