@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "workflow" / "scripts"
 ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
-DISTRIBUTIONS = {"yaml": "pyyaml"}
+DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "yaml": "pyyaml"}
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 
 

@@ -24,8 +24,6 @@ from hyperslab.formats.hdf5 import filter_setters as hdf5_filters
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts.hdf5_filters import (
     FILTERS,
-    FLOATS,
-    NUMBERS,
     largest_chunk_bytes,
     lossy,
     options_in_force,
@@ -34,6 +32,7 @@ from hyperslab.layouts.hdf5_filters import (
     text,
 )
 from hyperslab.layouts.hdf5_schema import Filter
+from hyperslab.layouts.parameters import FLOATS, NUMBERS
 from hyperslab.studies.schema import DType
 
 Options = dict[str, Any]

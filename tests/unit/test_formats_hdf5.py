@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from samples import AXES, file_specification, values_of
 
 from hyperslab.data.selections import Box, generator, random_boxes
-from hyperslab.data.tiles import tiles
+from hyperslab.data.tiles import in_chunk_order, tiles
 from hyperslab.formats import load
 from hyperslab.formats.hdf5 import direct_write as tiles_module
 from hyperslab.formats.hdf5.array import FORMAT, Hdf5
-from hyperslab.formats.hdf5.direct_write import in_chunk_order
 
 Spec = dict[str, Any]
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.data import tiles
-from hyperslab.data.tiles import row_major
-from hyperslab.formats.hdf5.direct_write import in_chunk_order
+from hyperslab.data.tiles import in_chunk_order, row_major
 
 
 @given(st.data())

@@ -69,3 +69,23 @@ def row_major(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
         piece.insert(along, slice(None))
         result[tuple(piece)] = view[tuple(piece)]
     return result
+
+
+def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray[Any]:
+    """The elements of `block` chunk after chunk, edge chunks padded with zeros; one-dimensional."""
+    counts = chunks_per_axis(block.shape, chunk)
+    whole = tuple(count * size for count, size in zip(counts, chunk, strict=True))
+    if whole != block.shape:
+        padded = _zeros_like(block, whole)
+        padded[tuple(slice(0, extent) for extent in block.shape)] = block
+        block = padded
+    split = block.reshape([part for pair in zip(counts, chunk, strict=True) for part in pair])
+    outer, inner = range(0, split.ndim, 2), range(1, split.ndim, 2)
+    return row_major(split.transpose([*outer, *inner])).reshape(-1)
+
+
+def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
+    order = sorted(range(block.ndim), key=lambda axis: -block.strides[axis])
+    zeros = np.zeros([shape[axis] for axis in order], block.dtype)
+    return zeros.transpose([order.index(axis) for axis in range(block.ndim)])

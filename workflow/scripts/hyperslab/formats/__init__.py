@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hyperslab.measuring.artifact import Artifact
 
 # name in a study -> module with FORMAT; imported when used
-MODULES = {"hdf5": "hyperslab.formats.hdf5.array"}
+MODULES = {"hdf5": "hyperslab.formats.hdf5.array", "zarr": "hyperslab.formats.zarr.array"}
 
 
 class Unavailable(Exception):

@@ -1,4 +1,4 @@
-"""Arithmetic of chunked storage: how many chunks, how much padding, how large an index. Pure functions."""
+"""Arithmetic of chunked storage: how many chunks, how much padding, which a library chooses."""
 
 from __future__ import annotations
 
@@ -67,18 +67,20 @@ def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tupl
         )
 
 
-def automatic_chunk(shape: Shape, itemsize: int) -> tuple[int, ...]:
-    """The chunk shape that h5py chooses for `chunks=True`.
+def automatic_chunk(
+    shape: Shape, itemsize: int, scale: int = 16 * 1024, least: int = 8 * 1024, most: int = 1024 * 1024
+) -> tuple[int, ...]:
+    """The chunk shape that h5py chooses for `chunks=True`; with other bounds (in bytes), that of zarr-python.
 
-    Target 16 KiB x 2^log10(array MiB) within 8 KiB and 1 MiB; the axes are halved in turn (rounding up) until
-    the chunk is below the target or within 50 % of it, and below 1 MiB.
+    Target `scale` x 2^log10(array MiB) within `least` and `most`; the axes are halved in turn (rounding up)
+    until the chunk is below the target or within 50 % of it, and below `most`.
     """
     chunk = [float(extent if extent else 1024) for extent in shape]
-    target = 16 * 1024 * 2 ** math.log10(math.prod(chunk) * itemsize / 2**20)
-    target = min(max(target, 8 * 1024), 1024 * 1024)
+    target = scale * 2 ** math.log10(math.prod(chunk) * itemsize / 2**20)
+    target = min(max(target, least), most)
     for turn in itertools.count():
         size = math.prod(chunk) * itemsize
-        if (size < target or abs(size - target) / target < 0.5) and size < 1024 * 1024:
+        if (size < target or abs(size - target) / target < 0.5) and size < most:
             break
         if math.prod(chunk) == 1:
             break

@@ -1,4 +1,4 @@
-"""Arithmetic of HDF5's own: sizes of chunk indexes, automatic chunks, reads through the sieve buffer."""
+"""Arithmetic of HDF5's own: sizes of chunk indexes, reads through the sieve buffer."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from hyperslab.layouts import chunks as arithmetic
 Shape = Sequence[int]
 # Beside what is read, a request of a contiguous array may bring in this much (the sieve buffer, a page).
 BESIDE_BYTES = 2**16
+# Before one was measured: these decide no result, only how jobs are cut.
+PIECE_SECONDS = 50e-6
 
 
 class Array(Protocol):
@@ -79,7 +81,7 @@ class Layout(ABC):
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound of the bytes of all files; `arrays` counts those that a case makes of it."""
 
-    def largest_files(self, shape: Shape) -> int:
+    def largest_files(self, array: Array) -> int:
         """Return an upper bound of the number of files and directories."""
         return 1
 
@@ -105,6 +107,16 @@ class Layout(ABC):
             return pieces, min(size, pieces * math.prod(self.chunks) * itemsize)
         pieces = math.prod(extent[: arithmetic.run_axis(extent, shape)])
         return pieces, min(size, math.prod(extent) * itemsize + pieces * BESIDE_BYTES)
+
+    def piece_seconds(self) -> float:
+        """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
+        return PIECE_SECONDS
+
+    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
+        """Return the bytes that are moved once more because boxes of `extent` cover parts of what is written
+        as one: each is read, changed and written again.
+        """
+        return 0
 
     def lossy(self) -> bool:
         """Return whether values may differ from those that were written."""

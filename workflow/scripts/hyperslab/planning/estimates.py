@@ -13,7 +13,7 @@ from hyperslab.studies.study import LoadedStudy
 # What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
 WRITE_BYTES_PER_S = 200e6
 READ_BYTES_PER_S = 400e6
-SECONDS_A_CHUNK = 50e-6
+SECONDS_A_FILE = 100e-6
 SECONDS_A_REPEAT = 0.005
 SECONDS_A_VALUE = 6e-9
 SECONDS_A_CELL = 2.0
@@ -24,7 +24,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     itemsize, shape = study.dataset.itemsize, asked["shape"]
     size = stored.stored_bytes(shape, itemsize)
-    writing = size / WRITE_BYTES_PER_S
+    writing = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
     repeats: int = sum(asked["repeats"].values())
     if asked["kind"] in MAKE_THEIR_FILE:
         # Each write also makes a plain reference, and what was written last is read back.
@@ -35,7 +35,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
     extent = asked["extent"]
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
-    one: float = SECONDS_A_REPEAT + touched * SECONDS_A_CHUNK + volume / READ_BYTES_PER_S
+    one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
     if asked["kind"] != "reduce":
         return SECONDS_A_CELL + writing + repeats * one
     one += math.prod(extent) * SECONDS_A_VALUE

@@ -47,7 +47,7 @@ def largest_bytes(study: LoadedStudy) -> int:
 
 def largest_files(study: LoadedStudy) -> int:
     """Return an upper bound of the files and directories of one cell's test artifact."""
-    return max(layout_of(layout).largest_files(study.dataset.shape) for layout in study.layouts.values())
+    return max(layout_of(layout).largest_files(study.dataset) for layout in study.layouts.values())
 
 
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from typing import NoReturn
 from hyperslab.rewriting import RewriteError
 
 SUFFIX = ".partial"
+# Where a directory waits that gives way to a new one.
+ASIDE = ".replaced"
 # prctl(2): the signal that a process gets when its parent dies.
 PR_SET_PDEATHSIG = 1
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -29,8 +32,10 @@ def partial_of(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def made_whole(path: Path, work: Callable[[Path], None]) -> int:
+def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False) -> int:
     """Run `work(partial)` in a child process and move what it made to `path`; returns an exit status.
+
+    What is made is a file, or a `directory`, which `work` finds empty.
 
     `work` raises for a failure, having said why. On failure or a signal the partial file is removed, and
     `path` stays as it was. What a killed run left is overwritten. Raises RewriteError where another run
@@ -38,7 +43,7 @@ def made_whole(path: Path, work: Callable[[Path], None]) -> int:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_of(path)
-    held = _taken(partial)
+    held = _taken(partial, directory)
     child = 0
 
     def stop(number: int, _: object) -> None:
@@ -47,7 +52,7 @@ def made_whole(path: Path, work: Callable[[Path], None]) -> int:
                 os.kill(child, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(child, 0)
-        partial.unlink(missing_ok=True)
+        _remove(partial)
         os._exit(128 + number)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}
@@ -66,20 +71,50 @@ def made_whole(path: Path, work: Callable[[Path], None]) -> int:
             sys.stderr.write(f"hyperslab.rewrite: {path}: was ended by {signal.Signals(-status).name}\n")
         if status == 0:
             os.fsync(held)
-            os.replace(partial, path)
+            _replace(partial, path)
             _sync_directory(path.parent)
         return 1 if status < 0 else status
     finally:
-        partial.unlink(missing_ok=True)
+        _remove(partial)
         os.close(held)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _taken(partial: Path) -> int:
-    """Make or take over a partial file that nobody else is writing; returns its descriptor, locked."""
+def _remove(path: Path) -> None:
+    """Remove a file, or a directory with all that is in it, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _replace(partial: Path, path: Path) -> None:
+    """Move what was made to its place; a directory that is there gives way just before."""
+    if path.is_dir():
+        aside = path.with_name(path.name + ASIDE)
+        _remove(aside)
+        os.rename(path, aside)
+        os.rename(partial, path)
+        _remove(aside)
+    else:
+        os.replace(partial, path)
+
+
+def _open_partial(partial: Path, directory: bool) -> int:
+    if not directory:
+        return os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+    partial.mkdir(exist_ok=True)
+    return os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _taken(partial: Path, directory: bool) -> int:
+    """Make or take over a partial file that nobody else is writing; returns its descriptor, locked.
+
+    What a killed run left in a partial directory is removed.
+    """
     while True:
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open_partial(partial, directory)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -90,6 +125,8 @@ def _taken(partial: Path) -> int:
             return descriptor
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(partial)):
+                for left in partial.iterdir() if directory else ():
+                    _remove(left)
                 return descriptor
         # The run that held it has just moved or removed it.
         os.close(descriptor)

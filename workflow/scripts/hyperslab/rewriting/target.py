@@ -13,7 +13,8 @@ from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import KNOBS, Lists
 from hyperslab.layouts.chunks import automatic_chunk
-from hyperslab.layouts.hdf5_filters import NUMBERS, refusal
+from hyperslab.layouts.hdf5_filters import refusal
+from hyperslab.layouts.parameters import NUMBERS
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain, read_plain, write_plain
 from hyperslab.rewriting.pieces import Pieces, plan
@@ -74,11 +75,7 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
         raise RewriteError(
             "has its values in other files (external storage), which HDF5 allows without chunks only"
         )
-    for position in range(creation.get_nfilters()):
-        code, _, _, name = creation.get_filter(position)
-        if not h5z.filter_avail(code):
-            known = f" ({name.decode(errors='replace')})" if name else ""
-            raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
+    check_filters(dataset)
     chunk = resolved_chunks(layout["chunks"], *extents(dataset), datatype.get_size())
     if chunk is None and layout["filters"]:
         raise RewriteError("cannot have filters without chunks")
@@ -92,6 +89,16 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
     if dtype in NUMBERS and (wrong := refusal(layout["filters"], dtype, chunk or ())):
         raise RewriteError(f"cannot have this filter: {wrong}")
     return chunk
+
+
+def check_filters(dataset: h5d.DatasetID) -> None:
+    """Raise RewriteError, without names, where a dataset cannot be read for want of a filter's plug-in."""
+    creation = dataset.get_create_plist()
+    for position in range(creation.get_nfilters()):
+        code, _, _, name = creation.get_filter(position)
+        if not h5z.filter_avail(code):
+            known = f" ({name.decode(errors='replace')})" if name else ""
+            raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
 
 
 def create(

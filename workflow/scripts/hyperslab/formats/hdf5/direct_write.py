@@ -11,29 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.tiles import read_tile, row_major, tiles
+from hyperslab.data.tiles import in_chunk_order, read_tile, row_major, tiles
 from hyperslab.data.values import Values
-from hyperslab.layouts.chunks import chunks_per_axis
-
-
-def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray[Any]:
-    """The elements of `block` chunk after chunk, edge chunks padded with zeros; one-dimensional."""
-    counts = chunks_per_axis(block.shape, chunk)
-    whole = tuple(count * size for count, size in zip(counts, chunk, strict=True))
-    if whole != block.shape:
-        padded = _zeros_like(block, whole)
-        padded[tuple(slice(0, extent) for extent in block.shape)] = block
-        block = padded
-    split = block.reshape([part for pair in zip(counts, chunk, strict=True) for part in pair])
-    outer, inner = range(0, split.ndim, 2), range(1, split.ndim, 2)
-    return row_major(split.transpose([*outer, *inner])).reshape(-1)
-
-
-def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
-    """Zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
-    order = sorted(range(block.ndim), key=lambda axis: -block.strides[axis])
-    zeros = np.zeros([shape[axis] for axis in order], block.dtype)
-    return zeros.transpose([order.index(axis) for axis in range(block.ndim)])
 
 
 def _write_runs(descriptor: int, data: npt.NDArray[Any], offsets: npt.NDArray[np.int64], size: int) -> None:

@@ -1,0 +1,280 @@
+"""Zarr stores: equal to what zarr-python writes, read back right, counted exactly by both pipelines."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zarr
+from zarr_cells import CODECS, cell, dataset_of
+
+from hyperslab import formats
+from hyperslab.data.selections import Box
+from hyperslab.data.values import Values, open_values
+from hyperslab.formats.zarr import generation, settings
+from hyperslab.formats.zarr.array import FORMAT
+from hyperslab.layouts import layout_of
+from hyperslab.measuring.counters import Counters, between
+
+SHAPE = (21, 19, 350)
+CHUNKS = [8, 8, 64]
+# None: a file a chunk. The second covers the array's edge along all axes.
+SHARDS: list[list[int] | None] = [None, [16, 8, 128], [24, 24, 384]]
+SCRIPTS = Path(formats.__file__).parents[2]
+
+
+class PartlyZero:
+    """Values that are 0 in whole chunks: below 128 along z, and in the last plane along x."""
+
+    def __init__(self, values: Values) -> None:
+        self.shape, self.dtype, self._values = values.shape, values.dtype, values
+
+    def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
+        found = np.array(self._values.block(origin, extent))
+        index = [np.arange(o, o + e) for o, e in zip(origin, extent, strict=True)]
+        found[..., index[2] < 128] = 0
+        found[index[0] >= 16] = 0
+        return found
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """Every file of a store by its name in it."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def without_time(files: dict[str, bytes], spec: dict[str, Any]) -> dict[str, bytes]:
+    """The files without the time of writing that gzip keeps behind the first four bytes of a chunk."""
+    if [codec["name"] for codec in spec["layout"]["codecs"]] != ["gzip"]:
+        return files
+    cleaned = {}
+    for name, found in files.items():
+        parts = found.split(b"\x1f\x8b\x08\x00")
+        cleaned[name] = b"\x1f\x8b\x08\x00".join([parts[0], *(part[4:] for part in parts[1:])])
+    return cleaned
+
+
+def written(path: Path, spec: dict[str, Any], partly_zero: bool = False) -> Values:
+    """Generate a store anew; returns what it holds."""
+    shutil.rmtree(path, ignore_errors=True)
+    values = open_values(spec["dataset"])
+    held: Values = PartlyZero(values) if partly_zero else values
+    FORMAT.generate(str(path), spec, held)
+    return held
+
+
+@pytest.mark.parametrize("codecs", CODECS, ids=str)
+@pytest.mark.parametrize("shards", SHARDS, ids=str)
+@pytest.mark.parametrize(("dtype", "order"), [("uint16", "xyz"), ("float32", "zxy"), ("int8", "xzy")])
+def test_a_generated_store_is_the_plain_writers(
+    tmp_path: Path, codecs: list[Any], shards: list[int] | None, dtype: str, order: str
+) -> None:
+    for zero, keep_empty in ((False, False), (True, False), (True, True)):
+        spec = cell(
+            SHAPE, dtype, "constant-per-spectrum", chunks=CHUNKS, shards=shards, codecs=codecs,
+            order=list(order), settings={"write_empty_chunks": keep_empty},
+        )  # fmt: skip
+        made, plain = tmp_path / f"made{zero}{keep_empty}", tmp_path / f"plain{zero}{keep_empty}"
+        values = written(made, spec, zero)
+        FORMAT.write_plain(str(plain), spec, values)
+        assert without_time(content(made), spec) == without_time(content(plain), spec)
+        every = np.prod([-(-size // one) for size, one in zip(SHAPE, CHUNKS, strict=True)])
+        assert (FORMAT.report(str(made), spec)["chunks"] < every) == (zero and not keep_empty)
+
+
+def some_boxes(count: int, rng: random.Random) -> list[Box]:
+    """Boxes of all kinds: whole axes, single planes, whole chunks, anything."""
+    boxes = [Box((0, 0, 0), SHAPE), Box((16, 16, 320), (5, 3, 30))]
+    while len(boxes) < count:
+        extent = [min(size, rng.choice([1, size, rng.randint(1, size), 8, 64])) for size in SHAPE]
+        origin = [rng.randint(0, size - width) for size, width in zip(SHAPE, extent, strict=True)]
+        if rng.random() < 0.3:
+            origin = [start // one * one for start, one in zip(origin, CHUNKS, strict=True)]
+        boxes.append(Box(tuple(origin), tuple(extent)))
+    return boxes
+
+
+@pytest.mark.parametrize("codecs", CODECS[:5] + CODECS[6:], ids=str)
+@pytest.mark.parametrize("shards", SHARDS, ids=str)
+@pytest.mark.parametrize("pipeline", ["default", "zarrs"])
+def test_counts_are_those_of_the_kernel(
+    tmp_path: Path, codecs: list[Any], shards: list[int] | None, pipeline: str
+) -> None:
+    counters, rng = Counters(), random.Random(f"{codecs}{shards}{pipeline}")
+    for order, zero in (("xyz", False), ("zxy", True)):
+        spec = cell(
+            SHAPE, "uint16", "counts", chunks=CHUNKS, shards=shards, codecs=codecs, order=list(order),
+            settings={"pipeline": pipeline},
+        )  # fmt: skip
+        path = tmp_path / order
+        values = written(path, spec, zero)
+        FORMAT.prepare(spec)
+        stored = FORMAT.stored_sizes(str(path), spec)
+        for box in some_boxes(12, rng):
+            opened = FORMAT.open(str(path), spec)
+            predicted = FORMAT.predict(box, spec, stored)
+            # Nothing is kept from one selection to the next: the second asks for as much as the first.
+            for _ in range(2):
+                read = opened.reader(box)
+                before = counters.read()
+                found = read()
+                counted = between(before, counters.read())
+                assert np.array_equal(found, values.block(box.origin, box.extent))
+                assert found.shape == box.extent
+                assert counted["requested_bytes"] == predicted["requested"], box
+                assert counted["requested_reads"] == predicted["requested_reads"], box
+            opened.close()
+
+
+def test_a_checksum_is_verified(tmp_path: Path) -> None:
+    for pipeline in ("default", "zarrs"):
+        spec = cell((8, 64), chunks=[8, 64], codecs=["crc32c"], settings={"pipeline": pipeline})
+        written(tmp_path / "a", spec)
+        file = tmp_path / "a/c/0/0"
+        damaged = bytearray(file.read_bytes())
+        damaged[5] ^= 1
+        file.write_bytes(damaged)
+        opened = FORMAT.open(str(tmp_path / "a"), spec)
+        with pytest.raises((ValueError, RuntimeError), match="(?i)checksum"):
+            opened.read(Box((0, 0), (8, 64)))
+
+
+@pytest.mark.parametrize("shards", SHARDS, ids=str)
+@pytest.mark.parametrize("pipeline", ["default", "zarrs"])
+@pytest.mark.parametrize("extent", [(21, 19, 350), (8, 8, 64), (24, 24, 384), (1, 19, 350), (5, 7, 100)])
+def test_what_is_written_in_boxes_is_read_back(
+    tmp_path: Path, shards: list[int] | None, pipeline: str, extent: tuple[int, int, int]
+) -> None:
+    spec = cell(
+        SHAPE, chunks=CHUNKS, shards=shards, codecs=["zstd"], order=["z", "x", "y"],
+        settings={"pipeline": pipeline},
+    )  # fmt: skip
+    values = open_values(spec["dataset"])
+    path = str(tmp_path / "a")
+    opened = FORMAT.create(path, spec)
+    for first in np.ndindex(*(-(-size // width) for size, width in zip(SHAPE, extent, strict=True))):
+        origin = tuple(f * w for f, w in zip(first, extent, strict=True))
+        cut = tuple(min(w, s - o) for w, s, o in zip(extent, SHAPE, origin, strict=True))
+        opened.write(Box(origin, cut), values.block(origin, cut))
+    opened.flush()
+    opened.close()
+    found = FORMAT.open(path, spec).read(Box((0, 0, 0), SHAPE))
+    assert np.array_equal(found, values.block((0, 0, 0), SHAPE))
+
+
+@pytest.mark.parametrize("codecs", [[], ["zstd"]], ids=str)
+@pytest.mark.parametrize("shards", SHARDS, ids=str)
+@pytest.mark.parametrize("order", ["xyz", "zyx"])
+def test_a_store_is_reported_to_the_byte(
+    tmp_path: Path, codecs: list[Any], shards: list[int] | None, order: str
+) -> None:
+    spec = cell(SHAPE, chunks=CHUNKS, shards=shards, codecs=codecs, order=list(order))
+    written(tmp_path / "a", spec)
+    found = FORMAT.report(str(tmp_path / "a"), spec)
+    files = content(tmp_path / "a")
+    folders = [name for name, _, _ in os.walk(tmp_path / "a")]
+    assert found["file_bytes"] == sum(map(len, files.values()))
+    assert (found["files"], found["folders"]) == (len(files), len(folders))
+    assert found["files_predicted"] == len(files) + len(folders)
+    assert found["chunks"] == found["chunks_predicted"] == 3 * 3 * 6
+    assert found["index_bytes"] == found["index_predicted_bytes"]
+    assert bool(found["index_bytes"]) == bool(shards)
+    assert found["metadata_bytes"] == found["remainder_bytes"] == len(files["zarr.json"])
+    assert found["stored_bytes"] + found["index_bytes"] + found["metadata_bytes"] == found["file_bytes"]
+    assert found["padding_bytes"] == found["padding_predicted_bytes"]
+    assert found["data_bytes"] == (found["stored_bytes"] if codecs else np.prod(SHAPE) * 2)
+    largest = layout_of(spec["layout"]).largest_bytes(dataset_of(SHAPE))
+    # Folders take a block each, and files are filled up to whole blocks.
+    assert sum(-(-len(file) // 4096) * 4096 for file in files.values()) + 4096 * len(folders) <= largest
+    in_force = found["settings"]
+    assert in_force["dimension_names"] == list(order)
+    assert in_force["chunks"] == [CHUNKS["xyz".index(axis)] for axis in order]
+    assert in_force["codec_pipeline.path"].endswith("BatchedCodecPipeline")
+
+
+def test_zarr_python_sees_a_usual_array(tmp_path: Path) -> None:
+    spec = cell(SHAPE, chunks=CHUNKS, shards=[16, 8, 128], codecs=[{"zstd": 3}], order=["z", "x", "y"])
+    values = written(tmp_path / "a.zarr", spec)
+    array = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    assert array.metadata.zarr_format == 3
+    assert array.metadata.dimension_names == ("z", "x", "y")
+    assert np.array_equal(np.asarray(array[:]).transpose(1, 2, 0), values.block((0, 0, 0), SHAPE))
+
+
+def test_settings_are_in_force_and_those_left_out_are_the_librarys(tmp_path: Path) -> None:
+    spec = cell((8, 64), chunks=[8, 64], settings={"concurrency": 3, "threads": 2})
+    FORMAT.prepare(spec)
+    found = settings.effective()
+    assert (found["async.concurrency"], found["threading.max_workers"]) == (3, 2)
+    assert found["codec_pipeline.chunk_concurrent_maximum"] is None
+    spec = cell((8, 64), chunks=[8, 64], settings={"concurrency": 3, "pipeline": "zarrs"})
+    FORMAT.prepare(spec)
+    found = settings.effective()
+    assert found["codec_pipeline.path"] == "zarrs.ZarrsCodecPipeline"
+    assert found["codec_pipeline.chunk_concurrent_maximum"] == 3
+    assert (found["async.concurrency"], found["threading.max_workers"]) == (10, None)
+
+
+def test_defaults_named_here_are_zarr_pythons() -> None:
+    code = (
+        "import zarr; from hyperslab.formats.zarr.settings import OWN\n"
+        "for name in ('array.write_empty_chunks', 'async.concurrency', 'threading.max_workers',\n"
+        "             'codec_pipeline.batch_size'):\n"
+        "    assert zarr.config.get(name) == OWN[name], name\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=SCRIPTS, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("pipeline", ["default", "zarrs"])
+def test_importing_starts_no_thread_and_a_fork_reads(tmp_path: Path, pipeline: str) -> None:
+    spec = cell(SHAPE, chunks=CHUNKS, codecs=["zstd"], settings={"pipeline": pipeline})
+    written(tmp_path / "a", spec)
+    code = f"""
+import json, os, sys
+from hyperslab.formats.zarr.array import FORMAT
+import zarrs
+from hyperslab.data.selections import Box
+assert len(os.listdir("/proc/self/task")) == 1, os.listdir("/proc/self/task")
+spec = json.loads(sys.argv[1])
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        FORMAT.prepare(spec)
+        found = FORMAT.open(sys.argv[2], spec).read(Box((0, 0, 0), {SHAPE}))
+        os._exit(0 if found.any() and len(os.listdir("/proc/self/task")) > 1 else 3)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    arguments = [json.dumps(spec), str(tmp_path / "a")]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPTS)}
+    subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, timeout=120)
+
+
+def test_a_store_with_large_shards_takes_little_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As many are made at once as memory allows, one at least."""
+    threads: list[int] = []
+
+    class Counted(ThreadPoolExecutor):
+        def __init__(self, count: int) -> None:
+            threads.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr(generation, "ThreadPoolExecutor", Counted)
+    monkeypatch.setattr(generation, "MEMORY_BYTES", 3 * 4 * 2 * 24 * 24 * 384)
+    monkeypatch.setattr(generation, "TILE_BYTES", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    written(tmp_path / "a", cell(SHAPE, chunks=CHUNKS, shards=[24, 24, 384]))
+    monkeypatch.setattr(generation, "MEMORY_BYTES", 1)
+    written(tmp_path / "a", cell(SHAPE, chunks=CHUNKS, shards=[24, 24, 384]))
+    assert threads == [3, 1]

@@ -1,0 +1,173 @@
+"""A dataset of an HDF5 file as a Zarr array: values, fill value and attributes stay, or one clear line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+from hyperslab.formats.zarr.array import ZarrArray
+from hyperslab.rewriting import RewriteError, zarr_copy
+from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.supervise import made_whole, partial_of
+
+SHAPE = (21, 19, 350)
+MIB = 2**20
+
+
+def copied(tmp_path: Path, file: Path, **asked: Any) -> Any:
+    """The array that the dataset /group/values of a file becomes."""
+    new = tmp_path / "new.zarr"
+    chosen = {"format": "zarr", "chunks": [8, 8, 64], **asked}
+    zarr_copy.check(file, "/group/values", chosen)
+    zarr_copy.copy(file, new, "/group/values", chosen, MIB, Progress())
+    return zarr.open_array(new, mode="r")
+
+
+def stored(path: Path, values: Any, **options: Any) -> Path:
+    """An HDF5 file with a dataset /group/values."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/values", data=values, **options)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["<u2", ">u2", "|i1", "<f4", ">f8", "<i8"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"shards": [16, 24, 128], "codecs": [{"zstd": 3}]},
+        {"chunks": ["all", 1, "all"], "codecs": ["gzip", "crc32c"]},
+        {"chunks": "auto", "settings": {"pipeline": "zarrs"}},
+    ],
+    ids=str,
+)
+def test_every_value_is_kept(tmp_path: Path, dtype: str, asked: dict[str, Any]) -> None:
+    values = np.random.default_rng(1).integers(-99, 99, SHAPE).astype(dtype)
+    if values.dtype.kind == "f":
+        values[0, 0, :4] = [np.nan, -0.0, np.inf, 0.0]
+    array = copied(
+        tmp_path, stored(tmp_path / "a.h5", values, chunks=(5, 19, 100), compression="gzip"), **asked
+    )
+    found = np.asarray(array[:])
+    assert found.dtype == values.dtype.newbyteorder("=")
+    assert found.tobytes() == values.astype(found.dtype).tobytes()
+    assert array.shards == (tuple(asked["shards"]) if "shards" in asked else None)
+
+
+def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("group/values", SHAPE, "i4", chunks=(5, 5, 50), fillvalue=-7)
+        made[3, 4, :10] = range(10)
+    array = copied(tmp_path, tmp_path / "a.h5")
+    assert array.fill_value == -7
+    assert len(list((tmp_path / "new.zarr" / "c").rglob("*/*/*"))) == 1
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert np.array_equal(array[:], file["group/values"][:])
+
+
+def test_attributes_are_kept_and_those_of_dimension_scales_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(stored(tmp_path / "a.h5", np.ones(SHAPE)), "r+") as file:
+        dataset = file["group/values"]
+        dataset.attrs["unit"] = "m/z"
+        dataset.attrs["old"] = np.bytes_("bytes")
+        dataset.attrs["three"] = np.arange(3, dtype="u1")
+        dataset.attrs["single"] = np.float32(0.1)
+        dataset.attrs["missing"] = np.nan
+        dataset.attrs["names"] = ["a", "ü"]
+        dataset.attrs["empty"] = h5py.Empty("f4")
+        dataset.attrs["flag"] = True
+        file["scale"] = np.arange(SHAPE[0])
+        file["scale"].make_scale("x")
+        dataset.dims[0].attach_scale(file["scale"])
+    array = copied(tmp_path, tmp_path / "a.h5")
+    assert dict(array.attrs) == {
+        "unit": "m/z", "old": "bytes", "three": [0, 1, 2], "single": float(np.float32(0.1)),
+        "missing": "NaN", "names": ["a", "ü"], "empty": None, "flag": True,
+    }  # fmt: skip
+    assert "left out: DIMENSION_LIST" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("values", "asked", "says"),
+    [
+        (np.float64(1), {}, "no axis"),
+        (np.zeros((0, 3)), {}, "no elements"),
+        (np.array([b"a", b"b"]), {"chunks": "auto"}, "only numbers"),
+        (np.zeros(3, "f8,i4"), {"chunks": "auto"}, "only numbers"),
+        (np.zeros(3, bool), {"chunks": "auto"}, "only numbers"),
+        (np.zeros((4, 4)), {"chunks": [5, 4]}, "larger than the array"),
+        (np.zeros((4, 4)), {"chunks": [2, 2], "shards": [3, 2]}, "multiple of the chunks"),
+        (np.zeros((4, 4)), {"chunks": "auto", "axes": ["x", "y", "z"]}, "has 2 axes"),
+        (np.zeros((4, 4)), {"chunks": "auto", "axes": ["x", "y"], "order": ["y", "x"]}, "keeps its axes"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(
+    tmp_path: Path, values: Any, asked: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(RewriteError, match=says):
+        copied(tmp_path, stored(tmp_path / "a.h5", values), **asked)
+    assert not (tmp_path / "new.zarr").exists()
+
+
+def test_an_attribute_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
+    with h5py.File(stored(tmp_path / "a.h5", np.ones(SHAPE)), "r+") as file:
+        file["group/values"].attrs["leads"] = file["group"].ref
+    with pytest.raises(RewriteError, match="/group/values, attribute leads: cannot be kept in JSON"):
+        copied(tmp_path, tmp_path / "a.h5")
+
+
+def test_a_wrong_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ZarrArray.write
+
+    def wrong(self: ZarrArray, box: Any, block: Any) -> None:
+        block = block.copy()
+        if box.origin[0] == 0:
+            block.flat[7] += 1
+        right(self, box, block)
+
+    monkeypatch.setattr(ZarrArray, "write", wrong)
+    with pytest.raises(RewriteError, match="not the same at"):
+        copied(tmp_path, stored(tmp_path / "a.h5", np.ones(SHAPE)))
+
+
+def test_a_directory_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+
+    def fill(content: str) -> Any:
+        def work(partial: Path) -> None:
+            assert not list(partial.iterdir())
+            (partial / "c").mkdir()
+            (partial / "c" / "0").write_text(content)
+            if content == "bad":
+                raise RewriteError("said why")
+
+        return work
+
+    # What a killed run left.
+    partial_of(place).mkdir()
+    (partial_of(place) / "left").write_text("half")
+    assert made_whole(place, fill("first"), directory=True) == 0
+    assert (place / "c" / "0").read_text() == "first"
+    assert made_whole(place, fill("bad"), directory=True) == 1
+    assert (place / "c" / "0").read_text() == "first"
+    assert made_whole(place, fill("second"), directory=True) == 0
+    assert (place / "c" / "0").read_text() == "second"
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_a_directory_that_another_run_makes_is_left_alone(tmp_path: Path) -> None:
+    def work(partial: Path) -> None:
+        with pytest.raises(RewriteError, match="another run"):
+            made_whole(tmp_path / "a.zarr", lambda _: None, directory=True)
+        (partial / "zarr.json").write_text("{}")
+
+    assert made_whole(tmp_path / "a.zarr", work, directory=True) == 0
+    assert os.listdir(tmp_path / "a.zarr") == ["zarr.json"]

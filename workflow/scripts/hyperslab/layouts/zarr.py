@@ -1,0 +1,58 @@
+"""Layouts of Zarr: a file a chunk, or a file a shard of several, with codecs; none has a setting of HDF5."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hyperslab.layouts import zarr_store
+from hyperslab.layouts.chunks import Shape
+from hyperslab.layouts.layout import Abilities, Array, Layout
+from hyperslab.layouts.zarr_codecs import text
+
+# Seen on one machine, as an estimate.
+PIECE_SECONDS = {"default": 150e-6, "zarrs": 30e-6}
+
+
+class ZarrLayout(Layout):
+    """A resolved layout of a Zarr array, version 3, in a directory."""
+
+    title = "Zarr"
+    suffix = ".zarr"
+    abilities = Abilities(resize=True, rewriting=True)
+
+    def largest_bytes(self, array: Array, arrays: int = 0) -> int:
+        """Return an upper bound: whole chunks that no codec shrinks, indexes, zarr.json, blocks of files."""
+        return zarr_store.largest_bytes(self.described, array.axes, array.shape, array.itemsize)
+
+    def largest_files(self, array: Array) -> int:
+        """Return the number of files and folders, where every chunk is stored."""
+        return zarr_store.file_count(self.described, array.axes, array.shape)
+
+    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
+        """Return what is read and written again where boxes of `extent` cover only parts of files."""
+        return zarr_store.rewritten_bytes(self.described, shape, extent, itemsize)
+
+    def piece_seconds(self) -> float:
+        """Return about how long a chunk takes: each passes through zarr-python, or through zarrs."""
+        return PIECE_SECONDS[self.described["settings"]["pipeline"]]
+
+    def filters_text(self) -> str:
+        """Return the codecs as one short text, such as "zstd 3, crc32c"."""
+        return ", ".join(map(text, self.described["codecs"]))
+
+    def words(self, axes: Sequence[str], itemsize: int) -> str:
+        """Return what every layout says of itself, its shards, and what reads it if not zarr-python alone."""
+        said, pipeline = super().words(axes, itemsize), self.described["settings"]["pipeline"]
+        return f"{said}, Zarr" + (f" through {pipeline}" if pipeline != "default" else "")
+
+    def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
+        said = super()._chunks_text(axes, itemsize)
+        if "shards" not in self.described:
+            return f"{said}, a file each"
+        shards = self.described["shards"]
+        size = itemsize * math.prod(shards)
+        return f"{said} in shards of {'x'.join(map(str, shards))} ({size / 2**20:,.4g} MiB)"
+
+
+LAYOUT = ZarrLayout

@@ -1,0 +1,153 @@
+"""What a Zarr layout of a study may say: chunks, shards, order of axes, codecs, the library's settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from hyperslab.layouts.chunks import automatic_chunk, chunks_per_axis
+from hyperslab.layouts.layout import Array
+from hyperslab.layouts.schema import LayoutModel, resolved_extents, resolved_order
+from hyperslab.layouts.zarr_codecs import CODECS
+from hyperslab.validation.errors import Place
+from hyperslab.validation.models import Count, Name, Strict, Whole
+
+Extents = list[Count | Literal["all"]]
+CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
+# Codecs keep sizes in 31 bits (BLOSC_MAX_BUFFERSIZE).
+CHUNK_BYTES = 2**31
+# zarr-python's chunks="auto": scale, least and most bytes, and the most where there are shards.
+AUTO_SCALE, AUTO_LEAST, AUTO_MOST, AUTO_MOST_IN_SHARDS = 2**18, 2**17, 2**26, 2**20
+SHARDS_FORMS = "a list with an extent for each axis, each a multiple of the chunk's"
+
+
+def _known(name: str) -> str:
+    if name not in CODECS:
+        *others, last = map(repr, CODECS)
+        raise ValueError(f"should be {', '.join(others)} or {last}")
+    return name
+
+
+class Codec(Strict):
+    """One codec of a layout with its parameters: "zstd", {zstd: 3}, or {blosc: {codec: zstd, level: 5}}."""
+
+    name: Annotated[str, AfterValidator(_known)]
+    level: Whole | None = None
+    codec: str | None = None
+    shuffle: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and len(value) == 1 and "name" not in value:
+            ((name, given),) = value.items()
+            if not isinstance(given, dict):
+                given = {next(iter(CODECS[name].parameters), "level") if name in CODECS else "level": given}
+            return {"name": name, **given}
+        return value
+
+    @model_validator(mode="after")
+    def _fitting_parameters(self) -> Codec:
+        known = CODECS[self.name].parameters
+        for name, value in self.model_dump(exclude_none=True, exclude={"name"}).items():
+            if name not in known:
+                has = f"it has {', '.join(known)}" if known else "it has no parameter"
+                raise ValueError(f"{self.name} has no {name}; {has}")
+            if wrong := known[name].mistake(value):
+                raise ValueError(f"{self.name}'s {name} {wrong}, not {value!r}")
+        return self
+
+
+class ZarrSettings(Strict):
+    """How zarr-python works while an array is written and read; what is not given keeps its own value."""
+
+    pipeline: Literal["default", "zarrs"] = Field(
+        default="default",
+        description="what reads, decodes, encodes and writes chunks: zarr-python itself, or zarrs, in Rust",
+    )
+    write_empty_chunks: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="whether a chunk that holds nothing but the fill value, 0, is stored"
+    )
+    concurrency: Count | None = Field(
+        default=None,
+        description="chunks under way at once: async.concurrency, or chunk_concurrent_maximum of zarrs",
+    )
+    threads: Count | None = Field(default=None, description="most threads: threading.max_workers")
+
+    @model_validator(mode="after")
+    def _fitting_pipeline(self) -> ZarrSettings:
+        if self.pipeline == "zarrs" and self.write_empty_chunks:
+            raise ValueError("write_empty_chunks: zarrs never stores a chunk that holds only the fill value")
+        return self
+
+
+class ZarrModel(LayoutModel):
+    """How a Zarr array is stored: in a directory with a file a chunk, or a file a shard of chunks."""
+
+    extents = ("chunks", "shards")
+
+    format: str = "zarr"
+    chunks: Extents | Literal["auto"] = Field(default="auto", description=CHUNKS_FORMS)
+    shards: list[Count] | None = Field(default=None, description=SHARDS_FORMS)
+    order: list[Name] | None = Field(default=None, description="the axes as they lie on disk, slowest first")
+    codecs: list[Codec] = Field(default=[], description="what the bytes of a chunk go through, in this order")
+    settings: dict[str, Any] = Field(default={}, description="settings of zarr-python and of zarrs")
+
+    @model_validator(mode="after")
+    def _each_codec_once(self) -> ZarrModel:
+        names = [codec.name for codec in self.codecs]
+        if len(set(names)) != len(names):
+            raise ValueError(f"codecs: each of {', '.join(CODECS)} at most once")
+        return self
+
+
+def resolve(given: ZarrModel, array: Array, _: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return the layout with every default filled in; raises ConfigurationError."""
+    order = resolved_order(given.order, array, place)
+    chunks = _resolved_chunks(given, array, order, place.at("chunks"))
+    shards = _resolved_shards(given.shards, chunks, array, place.at("shards")) if given.shards else None
+    chosen = place.at("settings").validate(ZarrSettings, given.settings)
+    return {
+        "format": given.format,
+        "chunks": chunks,
+        **({"shards": shards} if shards else {}),
+        "order": order,
+        "codecs": [codec.model_dump(exclude_none=True) for codec in given.codecs],
+        "settings": chosen.model_dump(exclude_none=True),
+        "label": given.label,
+    }
+
+
+def _resolved_chunks(given: ZarrModel, array: Array, order: list[str], place: Place) -> list[int]:
+    if given.chunks == "auto":
+        most = AUTO_MOST_IN_SHARDS if given.shards else AUTO_MOST
+        on_disk = [array.shape[array.axes.index(axis)] for axis in order]
+        automatic = automatic_chunk(on_disk, array.itemsize, AUTO_SCALE, AUTO_LEAST, most)
+        return [automatic[order.index(axis)] for axis in array.axes]
+    found = resolved_extents(given.chunks, array, place)
+    if math.prod(found) * array.itemsize >= CHUNK_BYTES:
+        raise place.mistake(f"{found} has 2 GiB or more; a codec takes smaller chunks")
+    return found
+
+
+def _resolved_shards(shards: list[int], chunks: list[int], array: Array, place: Place) -> list[int]:
+    if len(shards) != len(array.shape):
+        wanted = f"needs {len(array.shape)} extents, one for each of {array.axes}"
+        raise place.mistake(f"{shards} {wanted}")
+    if any(extent % chunk for extent, chunk in zip(shards, chunks, strict=True)):
+        raise place.mistake(f"{shards} has to be a multiple of the chunks {chunks}")
+    counts = chunks_per_axis(array.shape, chunks)
+    # A shard holds whole chunks, of which the last may reach over the array's edge.
+    for axis, extent, chunk, count in zip(array.axes, shards, chunks, counts, strict=True):
+        if extent > chunk * count:
+            message = f"{extent} along {axis} is more than the {count} chunks of {chunk} that there are"
+            raise place.mistake(message)
+    return shards
+
+
+MODEL = ZarrModel
