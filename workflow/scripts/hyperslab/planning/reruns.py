@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
