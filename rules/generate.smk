@@ -24,5 +24,5 @@ for site in PLAN.inventory.direct:
         params:
             spec=lambda wildcards: PLAN.cells.file_specification(wildcards),
         shell:
-            "${{HYPERSLAB_WRITER:-}} python -m hyperslab.generate --specification {params.spec:q}"
+            "${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate --specification {params.spec:q}"
             " --artifact {output:q} --donor {input.donor:q} > {log:q} 2>&1"

@@ -27,6 +27,6 @@ for site in PLAN.inventory.direct:
             site=site["name"],
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
-            "python -m hyperslab.measure --specification {params.spec:q}"
+            "python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
             " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
             " --donor {input.donor:q} > {log:q} 2>&1"

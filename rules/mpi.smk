@@ -53,7 +53,7 @@ for site in PLAN.inventory.direct:
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
             # The measuring process is no rank; where its h5py knows MPI (conda), MPI must not start in it.
-            "MPI4PY_RC_INITIALIZE=0 python -m hyperslab.measure --specification {params.spec:q}"
+            "MPI4PY_RC_INITIALIZE=0 python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
             " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
             " --launcher '{resources.mpi} -n {resources.tasks}'"
             " --donor {input.donor:q} > {log:q} 2>&1"

@@ -47,11 +47,7 @@ class CellProcess:
 
     def has_file_open(self) -> bool:
         """Whether it is at its work just now."""
-        for entry in Path(f"/proc/{self.pid}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                if Path(os.readlink(entry)).is_relative_to(self.artifact):
-                    return True
-        return False
+        return any(file.is_relative_to(self.artifact) for file in open_files(self.pid))
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it still lives."""
@@ -63,8 +59,17 @@ class CellProcess:
         return results / self.artifact.parent.name / f"{self.artifact.name}.json"
 
 
+def open_files(pid: int) -> list[Path]:
+    """The files that a process has open; none where it has ended."""
+    found = []
+    for entry in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            found.append(Path(os.readlink(entry)))
+    return found
+
+
 def cell_processes(program: str, root: Path) -> list[CellProcess]:
-    """The living `python -m hyperslab.<program>` whose test files lie below `root`."""
+    """The living clients that have a `hyperslab.<program>` run for a test artifact below `root`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -78,19 +83,29 @@ def cell_processes(program: str, root: Path) -> list[CellProcess]:
     return found
 
 
+def forked(client: CellProcess, program: str) -> list[CellProcess]:
+    """The process that does a client's work, which bears the program's name."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "comm").read_text().strip() == program:
+                found.append(CellProcess(int(entry.name), client.artifact))
+    return [process for process in found if process.has_file_open()]
+
+
 def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellProcess:
-    """Stop (SIGSTOP) the first such process that has its test file open; it stays so until signalled."""
+    """Stop (SIGSTOP) the first process that has such a test file open; it stays so until signalled."""
     caught: list[CellProcess] = []
 
     def stopped() -> bool:
-        for process in cell_processes(program, root):
+        clients = cell_processes(program, root)
+        for process in [process for client in clients for process in forked(client, program)]:
+            process.send(signal.SIGSTOP)
+            # It may have finished just before.
             if process.has_file_open():
-                process.send(signal.SIGSTOP)
-                # It may have finished just before.
-                if process.has_file_open():
-                    caught.append(process)
-                    return True
-                process.send(signal.SIGCONT)
+                caught.append(process)
+                return True
+            process.send(signal.SIGCONT)
         return False
 
     wait_for(stopped, f"a hyperslab.{program} at work in {root}", seconds, pause=0.002)

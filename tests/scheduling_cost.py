@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What it costs to schedule a cell: wall time of a run less the cells' own time, over many tiny cells.
 
+First with an interpreter of its own for every process, then with forked ones, as is the default.
+
 scheduling_cost.py             on this machine
 scheduling_cost.py --slurm     through a Slurm cluster of its own (tests/slurm/cluster.py)
 
@@ -49,15 +51,20 @@ def own_seconds(record: dict[str, Any]) -> float:
     return sum(float(part["ended"]["boottime_s"] - part["began"]["boottime_s"]) for part in parts)
 
 
-def cost(clone: Clone, cells: int) -> str:
-    """One line about a run of the clone."""
-    clone.write_study("many", study(cells))
+def cost(clone: Clone, cells: int, name: str, forked: bool) -> str:
+    """Return one line about a run of the clone, which measures a study of this name."""
+    clone.write_study(name, study(cells))
     began, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    clone.build("results/many/summary.csv")
+    clone.build("--config", f"fork={forked}", "--", f"results/{name}/summary.csv")
     wall, now = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    records = list((clone.directory / "results/many/cells").glob("*/*/*.json"))
-    own = sum(own_seconds(json.loads(record.read_text(encoding="utf-8"))) for record in records)
-    text = f"{len(records)} cells, profile {clone.profile}: {wall:.1f} s, the cells' own time {own:.1f} s: "
+    files = (clone.directory / "results" / name / "cells").glob("*/*/*.json")
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    assert {"HYPERSLAB_FORKED" in record["environment"] for record in records} == {forked}
+    own = sum(map(own_seconds, records))
+    text = (
+        f"{len(records)} cells, profile {clone.profile}, {'forked' if forked else 'each its interpreter'}: "
+    )
+    text += f"{wall:.1f} s, the cells' own time {own:.1f} s: "
     text += f"{(wall - own) / len(records):.3f} s a cell"
     processor = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
     # What a cluster's jobs use is not counted here.
@@ -82,7 +89,8 @@ def main() -> None:
             clone = make_clone(top / "clone")
             sites = "file_systems: {disk: {root: testfiles}}\nsites: {disk: {file_system: disk}}\n"
             (clone.directory / "config/sites.local.yaml").write_text(sites, encoding="utf-8")
-        print(cost(clone, options.cells))
+        for name, forked in (("started", False), ("forked", True)):
+            print(cost(clone, options.cells, name, forked), flush=True)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS",
         "HDF5_PLUGIN_PATH",
         "BLOSC_NTHREADS",
+        "HYPERSLAB_FORKED",
     )
     return {name: os.environ[name] for name in wanted if name in os.environ}
 

@@ -34,13 +34,18 @@ def enter(environment: str | None) -> None:
     """
     if environment is None:
         return
-    wanted = Path(environment).absolute().parent / "bin" / "python"
+    wanted = interpreter_of(environment)
     # A virtual environment's Python is a link: what tells environments apart is their prefix.
     if Path(sys.prefix) == wanted.parent.parent:
         return
     if not wanted.exists():
         raise FileNotFoundError(f"the layout's own environment is not there: {wanted}")
     os.execv(wanted, [str(wanted), *sys.orig_argv[1:]])
+
+
+def interpreter_of(environment: str) -> Path:
+    """Return the interpreter of a layout's own environment; `environment` as for `enter`."""
+    return Path(environment).absolute().parent / "bin" / "python"
 
 
 def one_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from hyperslab.planning.invocation import Invocation
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
 # What of the configuration a run inside this one is given.
-FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi")
+FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi", "fork")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class Request:
     def measuring(self) -> bool:
         """Whether cells may be measured; the page of all claims shows what there is."""
         return bool(self.config.get("measure", True)) and TARGET not in self.invocation.targets
+
+    @property
+    def forks(self) -> bool:
+        """Whether processes of cells are forked instead of started."""
+        return bool(self.config.get("fork", True))
 
     @property
     def local(self) -> bool:

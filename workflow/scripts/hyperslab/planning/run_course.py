@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from hyperslab.measuring import fork_server
 from hyperslab.planning import progress, slurm, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
@@ -69,13 +70,20 @@ class RunCourse:
         yield from progress.lines(self._inventory, self._batches, self._studies, dry_run)
 
     def follow(self, workflow: Any) -> None:
-        """Note interrupts, outlive file systems and other runs, and say how many records batches make."""
+        """Note interrupts, outlive file systems and other runs, fork cells, and say how far batches are."""
         invocation, inventory = self._request.invocation, self._inventory
         if not invocation.main:
             return
         snakemake_patches.tolerate([site["root"] for site in inventory.direct])
         snakemake_patches.end_together()
+        snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
+        # In an environment of its own a rule has another interpreter.
+        if self._request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
+            scripts = self._request.directory / "workflow" / "scripts"
+            fork_server.begin(
+                [sys.executable, "-m", "hyperslab.cell_processes"], {"PYTHONPATH": str(scripts)}
+            )
         if not inventory.submitted:
             return
         sites = {site["name"] for site in inventory.submitted}

@@ -1,0 +1,66 @@
+"""The processes of cells, forked instead of started. Usage: python -m hyperslab.cell_processes --help"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import socket
+import sys
+
+from hyperslab.layouts import layout_of
+from hyperslab.measuring.fork_requests import Request
+from hyperslab.measuring.fork_server import Server
+from hyperslab.measuring.process import interpreter_of
+
+# What a process may be asked to run, and what of it is timed.
+TIMED = "hyperslab.measure"
+MODULES = ("hyperslab.generate", TIMED)
+
+
+def parent_command(request: Request) -> list[str]:
+    """Return the command of the parent for a cell: the interpreter of its layout's environment, its format.
+
+    Raises ValueError for what is no process of a cell.
+    """
+    if request.module not in MODULES:
+        raise ValueError(request.module)
+    spec = json.loads(request.arguments[request.arguments.index("--specification") + 1])
+    layout, python = layout_of(spec["layout"]), request.interpreter
+    # Where it is not there, the process says so.
+    if (environment := layout.environment()) and (own := interpreter_of(environment)).exists():
+        python = str(own)
+    return [python, "-m", "hyperslab.cell_processes", "--format", spec["layout"]["format"]]
+
+
+def import_everything(name: str) -> None:
+    """Import what writing and measuring an array of format `name` needs, and look up what never changes."""
+    for module in MODULES:
+        importlib.import_module(module)
+    from hyperslab import cases, formats
+    from hyperslab.measuring import machine, probes
+
+    formats.load(name)
+    for kind in cases.CASES:
+        cases.load(kind)
+    machine.describe_versions()
+    probes.packed()
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--format", help="be the parent of processes for this format, not the server")
+    parser.add_argument("socket", type=int, help="the descriptor of the socket at which requests come")
+    options = parser.parse_args()
+    requests = socket.socket(fileno=options.socket)
+    if options.format is None:
+        Server(requests, parent_command).serve(sys.stdin.fileno())
+        return
+    from hyperslab.measuring.fork_parent import Parent
+
+    Parent(requests, TIMED).serve(lambda: import_everything(options.format))
+
+
+if __name__ == "__main__":
+    main()
