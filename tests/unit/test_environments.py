@@ -69,11 +69,24 @@ def imported(file: Path) -> Iterator[str]:
             yield from (name if name in module_files() else node.module for name in named)
 
 
+def is_text(node: ast.AST, text: str) -> bool:
+    """Whether a node is this text."""
+    return isinstance(node, ast.Constant) and node.value == text
+
+
 def mentioned(file: Path) -> Iterator[str]:
     """What a file imports, or names in a text as the registries of formats and cases do."""
     yield from imported(file)
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.Constant) and (text := str(node.value)).startswith("hyperslab."):
+    nodes = list(ast.walk(tree_of(file)))
+    # What follows "-m" is a command that another process runs.
+    lists = [node.elts for node in nodes if isinstance(node, ast.List)]
+    run = {id(b) for parts in lists for a, b in zip(parts, parts[1:], strict=False) if is_text(a, "-m")}
+    for node in nodes:
+        if (
+            isinstance(node, ast.Constant)
+            and id(node) not in run
+            and (text := str(node.value)).startswith("hyperslab.")
+        ):
             # "hyperslab.figures." is how a name begins that is put together: any module there may be meant.
             begun = text.endswith(".")
             yield from (name for name in module_files() if name == text or (begun and name.startswith(text)))
