@@ -1,5 +1,8 @@
 """MPI: cells whose work is done by ranks, started by mpirun on this machine or by srun in a Slurm job."""
 
+import itertools
+import re
+
 from hyperslab.cases.mpi import environment as ranks
 from hyperslab.planning import snakemake_patches
 
@@ -23,11 +26,11 @@ rule mpi_environment:
         "sh {input.script:q} {input.locks:q} $(dirname {output:q}) > {log:q} 2>&1"
 
 
-for site in PLAN.inventory.direct:
+for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ranks.items()):
 
     rule:
         name:
-            f"measure_mpi_{site['name']}"
+            f"measure_mpi_{site['name']}_{study}"
         input:
             artifact=lambda wildcards, site=site["name"]: PLAN.cells.artifact(wildcards, site),
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
@@ -36,9 +39,9 @@ for site in PLAN.inventory.direct:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
-        # Cases of ranks are known by their names (studies/worker_cases.py).
         wildcard_constraints:
-            case=r"[^/]+-\d+r",
+            study=re.escape(study),
+            case="|".join(map(re.escape, cases)),
         priority: lambda wildcards, site=site["name"]: PLAN.cells.measure_priority(wildcards, site)
         conda:
             "../envs/mpi/conda.yaml"
@@ -59,4 +62,4 @@ for site in PLAN.inventory.direct:
             " --donor {input.donor:q} > {log:q} 2>&1"
 
     # The rule of other cells would fit, too.
-    snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}", f"measure_{site['name']}")
+    snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}_{study}", f"measure_{site['name']}")

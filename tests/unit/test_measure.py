@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from samples import CELL, SHAPE, STATES, file_specification, prepared, read_cell, write_cell
 
-from hyperslab import PROTOCOLS, cases
+from hyperslab import cases
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.data.values import open_values
 from hyperslab.formats.hdf5.array import FORMAT
@@ -100,7 +100,7 @@ def left_in(directory: Path) -> list[str]:
 def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
     record = measured(CELL, disk_root, tmp_path / "cells" / "box.r0.json")
     assert record["specification"] == CELL
-    assert (record["site"], record["protocol"], record["skipped"]) == ("here", PROTOCOLS["read"], {})
+    assert (record["site"], record["protocol"], record["skipped"]) == ("here", CELL["protocol"], {})
     assert [(row["state"], row["repeat"]) for row in record["repeats"]] == [
         (state, repeat) for state in ("warm", "session", "cold") for repeat in range(STATES[state])
     ]

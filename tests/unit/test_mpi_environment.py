@@ -37,8 +37,9 @@ def test_ranks_run_on_the_versions_of_the_workflow() -> None:
 
 
 def test_ranks_import_nothing_that_their_environment_lacks() -> None:
+    programs = {"ranks", "hyperslab.cases.reduce.ranks", "hyperslab.cases.parallel.ranks"}
     # The registry of case kinds names that of selections, too, which no rank runs.
-    assert packages(reached({"ranks"}) - {"hyperslab.cases.read"}) == {"h5py", "mpi4py", "numpy"}
+    assert packages(reached(programs) - {"hyperslab.cases.read"}) == {"h5py", "mpi4py", "numpy"}
 
 
 def test_what_is_not_run_by_ranks_needs_no_mpi() -> None:
@@ -123,7 +124,7 @@ def test_a_launcher_that_refuses_is_told_with_what_helps(
     spec = file_specification((2, 2048))
     context = Context(spec, formats.load("hdf5"), "a.h5", values_of(spec), False, launcher=str(launcher))
     with pytest.raises(ChildProcessError, match=f"status 1: {complaint}.* \\(set {variable}"):
-        launch.ranks(context)
+        launch.ranks(context, "reduce.ranks")
 
 
 def test_files_of_ranks_go_with_the_data(tmp_path: Path) -> None:

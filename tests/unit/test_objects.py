@@ -113,7 +113,7 @@ def test_objects_hold_what_the_array_says_whatever_the_order(
     tmp_path: Path, order: str, chunks: tuple[int, ...] | None
 ) -> None:
     spec = objects_cell((7, 4, 5), chunks, order)
-    opened = objects.create(str(tmp_path / "many.h5"), spec)
+    opened = FORMAT.many_arrays.create(str(tmp_path / "many.h5"), spec)
     truth = values_of(spec).block((0, 0, 0), (7, 4, 5))
     for number in range(7):
         opened.add(number, truth[number])
@@ -201,7 +201,7 @@ def test_the_bound_of_compact_storage_is_the_librarys(tmp_path: Path) -> None:
     for size in (COMPACT_BYTES, COMPACT_BYTES + 1):
         spec = objects_cell((1, size), compact=True)
         spec["dataset"]["dtype"] = "uint8"
-        opened = objects.create(str(tmp_path / "many.h5"), spec)
+        opened = FORMAT.many_arrays.create(str(tmp_path / "many.h5"), spec)
         block = np.zeros(size, np.uint8)
         if size == COMPACT_BYTES:
             opened.add(0, block)

@@ -138,7 +138,7 @@ def test_a_stride_becomes_step_and_block_of_its_axis(tmp_path: Path) -> None:
         ({"read": {"y": {"step": 3}, "z": {"step": 2}}, "pattern": "checkerboard"},
          "read.y: a checkerboard needs a step of two blocks"),
         ({"write": "chunk", "memory_dtype": "float64"},
-         ": only a `read` case has a pattern or a memory_dtype"),
+         ": memory_dtype: only a `read` case has it"),
         ({"read": {"z": 25}, "memory_dtype": "int16"},
          "memory_dtype: int16 does not hold every uint16; take a wider type (layout 4x4x64)"),
     ],

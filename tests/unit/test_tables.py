@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import yaml
 
-import hyperslab
 from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.data.values import open_values
@@ -26,6 +25,7 @@ from hyperslab.results.tables import (
     tidy,
 )
 from hyperslab.studies import specification
+from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.study import LoadedStudy
 
 Record = dict[str, Any]
@@ -286,9 +286,9 @@ def test_results_that_the_study_has_no_more_are_stale(tmp_path: Path) -> None:
 
 
 def test_results_of_another_protocol_are_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = hyperslab.PROTOCOLS["read"]
+    measured = KINDS["read"].protocol
     record = record_of(spec_of(study_of(tmp_path)), tmp_path)
-    monkeypatch.setitem(hyperslab.PROTOCOLS, "read", measured + 1)
+    monkeypatch.setattr(type(KINDS["read"]), "protocol", measured + 1)
     today = specification.digest(spec_of(study_of(tmp_path)))
     assert stale(record, tmp_path, today)
     # Those that came without a scheduler's notes tell by themselves what they were measured by.

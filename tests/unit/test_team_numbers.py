@@ -25,7 +25,7 @@ from hyperslab.results.scaling import against, speedups
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
 from hyperslab.studies import figures as figure_kinds
-from hyperslab.studies.worker_cases import API_NAMES
+from hyperslab.studies.case_kinds.workers import API_NAMES
 
 REPEATS, ROUNDS, CORES = 4, 3, 2
 # Seconds of the reduction by so many processes; twice as long by ranks.

@@ -8,7 +8,8 @@ import pytest
 from studies import PARALLEL, REDUCE, Content, load, mistake, parallel_study, with_case
 
 from hyperslab.studies import specification
-from hyperslab.studies.worker_cases import families
+from hyperslab.studies.case_kinds import families
+from hyperslab.studies.case_kinds.workers import by_ranks
 
 
 def test_a_count_of_workers_is_a_case_of_its_own(tmp_path: Path) -> None:
@@ -16,7 +17,7 @@ def test_a_count_of_workers_is_a_case_of_its_own(tmp_path: Path) -> None:
     assert [name for name in study.cases if "team" in name] == ["team-1p", "team-2p", "team-4p", "team-2r"]
     titles = [study.cases[name]["title"] for name in ("team-1p", "team-2p", "team-2r")]
     assert titles == ["variance, 1 process", "variance, 2 processes", "variance, 2 MPI ranks"]
-    assert families(study.cases, "reduce") == {
+    assert families(study.cases, "speedup") == {
         "team": {"processes": {1: "team-1p", 2: "team-2p", 4: "team-4p"}, "ranks": {2: "team-2r"}}
     }
 
@@ -81,7 +82,7 @@ MISTAKES: list[tuple[Content, str]] = [
     (with_case(**REDUCE, split="z"), "cases.team.split: should be another axis than z: x or y"),
     (
         with_case(read={"z": 25}, processes=[2]),
-        "cases.team: processes: only a `reduce` or a `parallel` case has",
+        "cases.team: processes: only a `reduce` case has it",
     ),
     (
         with_case(**PARALLEL),
@@ -116,11 +117,15 @@ def test_a_mistake_is_one_line(tmp_path: Path, content: Content, said: str) -> N
     assert mistake(tmp_path, content).startswith(said)
 
 
-def test_names_of_ranks_are_theirs_alone(tmp_path: Path) -> None:
-    content = with_case(**REDUCE)
+def test_cases_of_ranks_are_known_by_what_they_are(tmp_path: Path) -> None:
+    content = with_case(reduce={"z": 25}, processes=[2], ranks=[2])
     content["cases"]["other-4r"] = {"read": {"z": 5}}
-    assert mistake(tmp_path, content).startswith("cases.other-4r: names that end in a hyphen, a number and r")
-    del content["cases"]["other-4r"]
+    cases = load(tmp_path, content).cases
+    assert [name for name, case in cases.items() if by_ranks(case)] == ["team-2r"]
+
+
+def test_two_cases_of_one_name_are_refused(tmp_path: Path) -> None:
+    content = with_case(**REDUCE)
     content["cases"]["team-4p"] = {"read": {"z": 5}}
     assert mistake(tmp_path, content) == "cases.team: there is another case 'team-4p'"
 

@@ -117,6 +117,25 @@ def with_ranks(directory: Path) -> Clone:
     return clone
 
 
+def test_a_case_of_ranks_is_known_by_what_it_is(tmp_path: Path) -> None:
+    clone = with_ranks(tmp_path)
+    (clone.directory / ".venv-mpi").mkdir()
+    (clone.directory / ".venv-mpi" / "made").write_text(NO_MPI + "\n", encoding="utf-8")
+    selection = {"read": {"z": 4}, "states": ["cold"]}
+    # Named like one of ranks, and just as one of ranks in another study.
+    cases = {
+        "mine-4r": selection,
+        "slices-2r": selection,
+        "slices": {**STUDY["cases"]["slices"], "ranks": [1]},
+    }
+    clone.write_study("alike", {**STUDY, "layouts": {"contiguous": None}, "cases": cases, "rounds": 1})
+    planned = clone.planned("--", REPORT, "results/alike/report.html")
+    assert planned["measure_mpi_disk_team"] == 2
+    assert planned["measure_mpi_disk_alike"] == 1
+    # One count of processes in one study, and in the other three counts beside two selections.
+    assert planned["measure_disk"] == 1 + 3 + 2
+
+
 @pytest.mark.mpi
 @pytest.mark.usefixtures("any_launcher")
 def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[[str | None], None]) -> None:

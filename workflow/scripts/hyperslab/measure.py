@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab import PROTOCOLS, cases, formats
+from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.values import open_values
 from hyperslab.layouts import layout_of
@@ -64,7 +64,7 @@ def measure(
         after = probes.probe(root)
     return {
         "specification": spec,
-        "protocol": PROTOCOLS[spec["case"]["kind"]],
+        "protocol": spec["protocol"],
         "began": began,
         "ended": ended,
         "writer": _note(artifact),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import reference_first, span_columns, timed_end, timed_reference
-from hyperslab.formats.hdf5 import library, objects
+from hyperslab.formats import ManyArrays, OpenArrays
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
@@ -39,6 +39,13 @@ def _truth(context: Context, number: int) -> npt.NDArray[Any]:
     return found
 
 
+def _many(context: Context) -> ManyArrays:
+    """Return how the format keeps many arrays; a study does not ask for it of a layout that has no way."""
+    found = context.format.many_arrays
+    assert found is not None
+    return found
+
+
 class _Latest:
     """Timed reads of the latest object, compared with the truth afterwards."""
 
@@ -49,7 +56,7 @@ class _Latest:
         self._path = context.path
         self._read: list[npt.NDArray[Any]] = []
 
-    def timed(self, opened: objects.ManyDatasets, state: str, repeat: int) -> Row:
+    def timed(self, opened: OpenArrays, state: str, repeat: int) -> Row:
         """Open, read and close the latest dataset of an open file."""
         before = self._counters.read()
         started = perf_counter_ns()
@@ -76,7 +83,7 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     counters = Counters(context.artifact.processes())
     before = counters.read()
     started = perf_counter_ns()
-    opened = objects.create(context.path, context.specification)
+    opened = _many(context).create(context.path, context.specification)
     created = perf_counter_ns()
     for first, values in _objects(context):
         marks = array("q", [perf_counter_ns()])
@@ -86,14 +93,14 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
         calls.extend(np.diff(marks).tolist())
     written = counters.read()
     session = latest.timed(opened, "session", repeat)
-    held = library.free_list_bytes()
+    held = opened.columns()
     resumed = counters.read()
     ended = timed_end(opened, context.artifact)
     parts = (between(before, written), between(resumed, counters.read()))
-    row: Row = {"state": "write", "repeat": repeat, "free_list_bytes": held}
+    row: Row = {"state": "write", "repeat": repeat}
     row |= span_columns(created - started, calls, ended)
     counted = {name: sum(part[name] for part in parts) for name in parts[0] if name != "device_bytes"}
-    row |= {**counted, "garbage_collections": opened.collections}
+    row |= {**counted, **held}
     return row, session
 
 
@@ -121,7 +128,7 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
 
 def _verify_all(context: Context) -> None:
     """Read every object back and compare it with the truth."""
-    opened = objects.open_many(context.path, context.specification)
+    opened = _many(context).open(context.path, context.specification)
     try:
         for first, values in _objects(context):
             for number, block in enumerate(values, first):
@@ -139,7 +146,7 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
         for repeat in range(context.specification["repeats"][state]):
             share = cache.evicted() if state == "cold" else cache.filled()
             started = perf_counter_ns()
-            opened = objects.open_many(context.path, context.specification)
+            opened = _many(context).open(context.path, context.specification)
             ready = perf_counter_ns()
             if state == "warm":
                 # Many FUSE file systems drop the cached pages whenever a file is opened.
@@ -170,7 +177,7 @@ def run(context: Context) -> Outcome:
                 skipped[state] = str(reason)
         latest.verify()
         _verify_all(context)
-        report = objects.report(context.path, context.specification)
+        report = _many(context).report(context.path, context.specification)
     finally:
         context.artifact.clear()
     return Outcome(rows, report, skipped)

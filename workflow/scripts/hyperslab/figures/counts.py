@@ -14,6 +14,7 @@ from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.tables import STATES
+from hyperslab.studies.case_kinds import kind_of
 
 COUNTS = {
     "asked_bytes": "asked: the selection's bytes",
@@ -29,7 +30,7 @@ def points_of(view: View) -> pd.DataFrame:
     tables = []
     for name, described in view.study["cases"].items():
         rows = view.repeats(name, view.cold)
-        if described["kind"] != "read" or rows.empty:
+        if not kind_of(described).reads_selections or rows.empty:
             continue
         counts = rows.groupby("layout", observed=True)[list(COUNTS)].median()
         medians = view.pooled(name, view.cold)["pooled_median_s"]

@@ -13,6 +13,8 @@ from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.tables import STATES
+from hyperslab.studies import case_kinds
+from hyperslab.studies.case_kinds import kind_of
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
@@ -22,9 +24,8 @@ def objects_of(view: View) -> pd.DataFrame:
 
     A write's share is the durable time of the whole file over its objects (medians over all repeats).
     """
-    counts = {
-        name: case["shape"][0] for name, case in view.study["cases"].items() if case["kind"] == "objects"
-    }
+    cases = view.study["cases"].items()
+    counts = {name: kind_of(case).arrays(case) for name, case in cases if kind_of(case).many_arrays}
     rows = view.measurements[view.measurements["case"].isin(counts)]
     if rows.empty:
         return pd.DataFrame(columns=["layout", "state", "objects", "time_s"])
@@ -55,7 +56,7 @@ def draw(view: View, case: str = "") -> Figure:
         Line2D([], [], color=tint, marker=marker, markersize=5, label=view.label(name))
         for name, (tint, marker) in looks.items()
     ]
-    rows = view.measurements[view.measurements["kind"] == "objects"]
+    rows = view.measurements[view.measurements["kind"].isin(case_kinds.names(lambda kind: kind.many_arrays))]
     notes = ["medians over all repeats", "writing: create to fsync of the whole file over its datasets"]
     return finish(figure, view, title, rows, notes, handles)
 

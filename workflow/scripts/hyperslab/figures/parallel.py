@@ -14,8 +14,11 @@ from matplotlib.ticker import StrMethodFormatter
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.studies.worker_cases import API_NAMES
+from hyperslab.studies.case_kinds import shown_by
+from hyperslab.studies.case_kinds.workers import API_NAMES
 
+# The name of this figure, by which kinds of cases ask for it.
+FIGURE = "parallel"
 OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
               "warm": "read, warm"}  # fmt: skip
 
@@ -23,9 +26,8 @@ OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "r
 def rates(view: View, family: str, state: str) -> pd.DataFrame:
     """One row a case and layout: `api`, `workers`, `layout`, and `rate`, `low`, `high` in MB/s (10^6)."""
     found = []
-    for name, case in view.study["cases"].items():
-        if case["kind"] != "parallel" or case["family"] != family:
-            continue
+    for name in _members(view, family):
+        case = view.study["cases"][name]
         volume = view.repeats(name, state)["asked_bytes"].median()
         for layout, entry in view.pooled(name, state).iterrows():
             pooled = [volume / entry[f"pooled_{part}_s"] / 1e6 for part in ("median", "high", "low")]
@@ -33,9 +35,15 @@ def rates(view: View, family: str, state: str) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["api", "workers", "layout", "rate", "low", "high"])
 
 
+def _members(view: View, family: str) -> list[str]:
+    """Return the names of the cases of a family, in the order of the study."""
+    cases = shown_by(view.study["cases"], FIGURE)
+    return [name for name, case in cases.items() if case["family"] == family]
+
+
 def draw(view: View, case: str) -> Figure:
     """The rates of one family of cases."""
-    cases = [n for n, c in view.study["cases"].items() if c["kind"] == "parallel" and c["family"] == case]
+    cases = _members(view, case)
     rows = view.measurements[view.measurements["case"].isin(cases)]
     title = f"{view.title(cases[0]).rsplit(', ', 2)[0]}: rates"
     if rows.empty:

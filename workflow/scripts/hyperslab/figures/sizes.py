@@ -14,12 +14,11 @@ from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.studies import case_kinds
 from hyperslab.text import megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
 COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}
-# Kinds of cases whose files the generator makes, chunk by chunk in row-major order.
-GENERATED = ("read", "reduce")
 COLUMNS = ["file_bytes", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
 
 
@@ -30,13 +29,18 @@ def files(view: View) -> pd.DataFrame:
     strategy inserts chunks.
     """
     rows = view.of_whole_arrays()
-    written = ~rows["kind"].isin(GENERATED)
+    written = _written(rows)
     rows = rows.assign(index_predicted_bytes=rows["index_predicted_bytes"].mask(written), second=written)
     rows = rows.sort_values("second", kind="stable")
     # An error is of what was read: of all files of a layout the largest counts.
     rows = rows.assign(error_max=rows.groupby("layout", observed=True)["error_max"].transform("max"))
     table: pd.DataFrame = rows.drop_duplicates("layout").set_index("layout")[COLUMNS]
     return table.loc[view.order(table.index)]
+
+
+def _written(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows are of files that cases made; the generator makes others, chunk by chunk in order."""
+    return rows["kind"].isin(case_kinds.names(lambda kind: kind.makes_its_file))
 
 
 def disagreements(view: View) -> dict[str, list[str]]:
@@ -47,7 +51,7 @@ def disagreements(view: View) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for column, computed in COMPUTED.items():
         rows = view.measurements
-        rows = rows[rows["kind"].isin(GENERATED)] if column == "index_bytes" else rows
+        rows = rows[~_written(rows)] if column == "index_bytes" else rows
         wrong = rows[rows[computed].notna() & (rows[column] != rows[computed])]
         for layout, row in wrong.drop_duplicates("layout").set_index("layout").iterrows():
             text = f"{column.removesuffix('_bytes')} {row[column]:,.0f} bytes, computed {row[computed]:,.0f}"

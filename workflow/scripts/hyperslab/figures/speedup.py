@@ -18,12 +18,14 @@ from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.scaling import speedups
 from hyperslab.results.tables import STATES
+from hyperslab.studies.case_kinds import families
+from hyperslab.studies.case_kinds.workers import PROCESSES, RANKS, WORKERS
 from hyperslab.studies.summary import in_order
-from hyperslab.studies.worker_cases import families
 
-DASHES: dict[str, Any] = {"processes": "-", "ranks": (0, (4, 2))}
-WORDS = {"processes": "processes", "ranks": "MPI ranks"}
-MARKS = {"processes": "o", "ranks": "s"}
+# The name of this figure, by which kinds of cases ask for it.
+FIGURE = "speedup"
+DASHES: dict[str, Any] = {PROCESSES: "-", RANKS: (0, (4, 2))}
+MARKS = {PROCESSES: "o", RANKS: "s"}
 
 
 def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
@@ -45,7 +47,7 @@ def gains(view: View, cases: dict[int, str], layout: str, state: str) -> pd.Data
 
 def draw(view: View, case: str) -> Figure:
     """Above mean time, below speed-up; one column a state, one line a layout and kind of workers."""
-    teams = families(view.study["cases"], "reduce")[case]
+    teams = families(view.study["cases"], FIGURE)[case]
     every = [name for counts in teams.values() for name in counts.values()]
     rows = view.measurements[view.measurements["case"].isin(every)]
     title = f"{_title(view, case, every)}: time and speed-up"
@@ -143,12 +145,13 @@ def _legend(
 ) -> list[Line2D | Patch]:
     ink = view.style["ink"]
     handles: list[Line2D | Patch] = [
-        Line2D([], [], **{**_look(view, "processes", number), "marker": ""}, label=view.label(layout))
+        Line2D([], [], **{**_look(view, PROCESSES, number), "marker": ""}, label=view.label(layout))
         for number, layout in enumerate(layouts)
     ]
-    if len(teams) > 1 or "ranks" in teams:
+    if teams.keys() - {PROCESSES}:
         handles += [
-            Line2D([], [], color=ink, linestyle=DASHES[by], marker=MARKS[by], label=WORDS[by]) for by in teams
+            Line2D([], [], color=ink, linestyle=DASHES[by], marker=MARKS[by], label=WORKERS[by][-1])
+            for by in teams
         ]
     handles.append(Line2D([], [], color=ink, linewidth=1, linestyle=":", label="ideal"))
     if beyond:

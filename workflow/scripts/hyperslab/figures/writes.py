@@ -12,6 +12,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readabl
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.text import megabytes, seconds
 
 SPLIT = {
@@ -42,7 +43,7 @@ def durable(view: View, case: str) -> pd.DataFrame:
 def draw(view: View, case: str = "") -> Figure:
     """One panel a write case; panels that write equally much share their axis."""
     title = "Durable time of a write by strategy and layout"
-    cases = [name for name, described in view.study["cases"].items() if described["kind"] == "write"]
+    cases = [name for name, described in view.study["cases"].items() if kind_of(described).writes_array]
     tables = {name: durable(view, name) for name in cases if len(view.rounds(name, "write"))}
     if not tables:
         return absent(view, title)

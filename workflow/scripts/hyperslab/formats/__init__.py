@@ -6,7 +6,7 @@ What a study may say of it, and all that needs no library, is in hyperslab.layou
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -43,6 +43,102 @@ class OpenArray(Protocol):
         """Close array and file."""
 
 
+class OpenArrays(Protocol):
+    """Many equal arrays in one open file, known by their numbers from 0."""
+
+    def add(self, number: int, block: npt.NDArray[Any]) -> None:
+        """Create array `number` and write all of it."""
+
+    def read(self, number: int) -> npt.NDArray[Any]:
+        """All of array `number`, opened and closed for it."""
+
+    def columns(self) -> dict[str, Any]:
+        """What the library says of itself meanwhile, as columns of the table."""
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class ManyArrays(Protocol):
+    """What a format offers whose files can hold many arrays: all but the first axis of `spec` each."""
+
+    def create(self, path: str, spec: dict[str, Any]) -> OpenArrays:
+        """Create a file without arrays; raises Unavailable."""
+
+    def open(self, path: str, spec: dict[str, Any]) -> OpenArrays:
+        """Open for reading with the library settings of `spec`; raises Unavailable."""
+
+    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """What the file says of itself: sizes in bytes over all arrays, and the effective settings."""
+
+
+class Share(Protocol):
+    """What one rank holds of each of several arrays of one axis, and in which calls it moves; in bytes."""
+
+    @property
+    def datasets(self) -> int:
+        """The number of arrays."""
+
+    @property
+    def dataset_bytes(self) -> int:
+        """Bytes of one array, of all ranks."""
+
+    @property
+    def transfer(self) -> int:
+        """Bytes that one call moves."""
+
+    @property
+    def calls(self) -> int:
+        """Calls that move this rank's share of one array."""
+
+    def hyperslab(self, call: int) -> tuple[int, int, int, int]:
+        """(start, stride, count, block) of what a call moves, within an array."""
+
+
+class SharedFile(Protocol):
+    """A file of several arrays of one axis that all ranks have open; all but moving data is collective."""
+
+    def create(self) -> None:
+        """Make the file with room for all arrays, and open it for writing."""
+
+    def open(self) -> None:
+        """Open it for reading."""
+
+    def write(self, buffers: Sequence[npt.NDArray[Any]]) -> None:
+        """Write this rank's share: one buffer an array."""
+
+    def read(self, buffers: Sequence[npt.NDArray[Any]]) -> None:
+        """Read it."""
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def stored(self, number: int) -> npt.NDArray[Any]:
+        """All of an array, read back by this process alone."""
+
+    def in_force(self) -> dict[str, Any]:
+        """Settings as they are in force, read back after use."""
+
+
+class Parallel(Protocol):
+    """What a format offers whose files MPI ranks can open together.
+
+    `comm` and `hints` are objects of mpi4py: the ranks' communicator, and hints to MPI-IO.
+    """
+
+    def open(self, path: str, spec: dict[str, Any], comm: Any, hints: Any) -> OpenArray:
+        """Open the array of a test file on all ranks, for reading; collective."""
+
+    def shared(self, path: str, spec: dict[str, Any], comm: Any, hints: Any, share: Share) -> SharedFile:
+        """A file for `share` and its equals on the other ranks, which is not opened yet."""
+
+
 class Format(Protocol):
     """What a storage format must offer.
 
@@ -51,6 +147,14 @@ class Format(Protocol):
 
     # What its data are kept in: files by themselves, or with a server.
     artifact: type[Artifact]
+
+    @property
+    def many_arrays(self) -> ManyArrays | None:
+        """How files with many arrays are made; None where there are none."""
+
+    @property
+    def parallel(self) -> Parallel | None:
+        """How MPI ranks open one file together; None where they cannot."""
 
     def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""

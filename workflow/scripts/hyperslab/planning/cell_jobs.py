@@ -8,7 +8,8 @@ from typing import Any
 
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
-from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
+from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds.workers import by_ranks
 
 # More than any machine has, and Snakemake cuts it to what there is: nothing runs beside a timed job.
 ALL_CORES = 1024
@@ -54,9 +55,9 @@ class CellJobs:
         """Return those of all releases that a study names, for nodes without a way to a package index."""
         return requirements.environments(self._inventory.study(study).layouts.values())
 
-    def has_ranks(self, study: str) -> bool:
-        """Tell whether a study has cases of MPI ranks."""
-        return any(case.get("by") == "ranks" for case in self._inventory.study(study).cases.values())
+    def of_ranks(self, study: str) -> list[str]:
+        """Return the names of the cases of a study that MPI ranks carry out."""
+        return [name for name, case in self._inventory.study(study).cases.items() if by_ranks(case)]
 
     def ranks(self, wildcards: Any) -> int:
         """Return the MPI ranks of a case of ranks."""
@@ -64,7 +65,7 @@ class CellJobs:
 
     def artifact(self, wildcards: Any, site: str) -> list[str]:
         """Return the test artifact that a read case measures; a write case makes its own."""
-        if self._inventory.study(wildcards.study).cases[wildcards.case]["kind"] in MAKE_THEIR_FILE:
+        if kind_of(self._inventory.study(wildcards.study).cases[wildcards.case]).makes_its_file:
             return []
         root = self._inventory.sites[site]["root"]
         return [f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}"]
@@ -88,5 +89,5 @@ class CellJobs:
 
     def measure_priority(self, wildcards: Any, site: str) -> float:
         """Return one above every generate for a file that waits, else that of its round."""
-        waits = self._inventory.study(wildcards.study).cases[wildcards.case]["kind"] not in MAKE_THEIR_FILE
-        return 1000 if waits else self.generate_priority(wildcards, site)
+        made = kind_of(self._inventory.study(wildcards.study).cases[wildcards.case]).makes_its_file
+        return self.generate_priority(wildcards, site) if made else 1000

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab.layouts import layout_of
-from hyperslab.studies.case_kinds import MAKE_THEIR_FILE
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 
 # What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
@@ -22,21 +22,22 @@ SECONDS_A_CELL = 2.0
 def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     """About how long one cell takes, writing its file included: arithmetic at assumed rates."""
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
+    kind = kind_of(asked)
     itemsize, shape = study.dataset.itemsize, asked["shape"]
     size = stored.stored_bytes(shape, itemsize)
     writing = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
     repeats: int = sum(asked["repeats"].values())
-    if asked["kind"] in MAKE_THEIR_FILE:
+    if kind.makes_its_file:
         # Each write also makes a plain reference, and what was written last is read back.
         written: int = asked["repeats"]["write"]
         reading_all = size / READ_BYTES_PER_S
-        # Teams read all of it in each repeat, the others at most one dataset of many.
-        reading = reading_all if asked["kind"] == "parallel" else SECONDS_A_REPEAT
+        # Some read all of it in each repeat, the others at most one dataset of many.
+        reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
         return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
     extent = asked["extent"]
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
-    if asked["kind"] != "reduce":
+    if not kind.computes:
         return SECONDS_A_CELL + writing + repeats * one
     one += math.prod(extent) * SECONDS_A_VALUE
     # The truth of every plane is made once.

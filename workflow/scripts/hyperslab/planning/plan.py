@@ -78,6 +78,12 @@ class Plan:
             drawings(self.inventory, sorted({*self._studies, *(Path(file).parts[1] for file in shown)}))
         )
 
+    @cached_property
+    def of_ranks(self) -> dict[str, list[str]]:
+        """The cases that MPI ranks carry out, of each study of this run that has any."""
+        found = {name: self.cells.of_ranks(name) for name in sorted({self.default, *self.request.studies})}
+        return {name: cases for name, cases in found.items() if cases}
+
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name; raises ConfigurationError."""
         return self.inventory.study(name)

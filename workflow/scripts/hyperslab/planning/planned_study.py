@@ -11,6 +11,7 @@ from typing import Any
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
 from hyperslab.studies import figures, specification
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.claims.resolve import resolve_claims
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
@@ -114,8 +115,8 @@ class PlannedStudy(LoadedStudy):
         return {**kept, "excluded": excluded} if excluded else kept
 
     def read_cases(self) -> list[str]:
-        """Names of the read cases: those measured again in confirming rounds."""
-        return [name for name, case in self.cases.items() if case["kind"] == "read"]
+        """Return the names of the cases that are measured again in confirming rounds."""
+        return [name for name, case in self.cases.items() if kind_of(case).reads_selections]
 
     def reference(self, which: str) -> str | None:
         """The layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks), if any.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hyperslab.layouts import layout_of
 from hyperslab.sites.configuration import Expansion
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -41,7 +42,7 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
 
 def largest_bytes(study: LoadedStudy) -> int:
     """Return an upper bound of what one cell's test artifact takes, in bytes."""
-    arrays = max((case["shape"][0] for case in study.cases.values() if case["kind"] == "objects"), default=0)
+    arrays = max(kind_of(case).arrays(case) for case in study.cases.values())
     return max(layout_of(layout).largest_bytes(study.dataset, arrays) for layout in study.layouts.values())
 
 

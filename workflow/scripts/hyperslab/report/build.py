@@ -19,6 +19,7 @@ from hyperslab.report.numbers import case_table, count_table, size_table, tradeo
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
 from hyperslab.report.workers import parallel_table, speedup_table
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title
 
 PER_CASE = ("session", "ramp", "grid")
@@ -98,7 +99,7 @@ def _site(data: Data, site: str, anchor: str, figures: Sequence[FigureFile]) -> 
     drawn = {str(name): embed(str(name), str(caption), Path(path)) for name, caption, path in figures}
     blocks: list[tuple[str, Sequence[Figure], Sequence[Table | None], Sequence[Fact]]] = []
     for case, described in data.study["cases"].items():
-        if described["kind"] == "read":
+        if kind_of(described).reads_selections:
             names = [f"{kind}-{case}" for kind in PER_CASE]
             found = case_table(data, site, case, pick)
             blocks.append((case_title(data.study, case), _take(drawn, names), [found], ()))

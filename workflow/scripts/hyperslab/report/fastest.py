@@ -11,8 +11,8 @@ from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.numbers import pooled
 from hyperslab.results.tables import STATES
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title, in_order
-from hyperslab.studies.worker_cases import API_NAMES
 
 NOTE = (
     "The fastest in each state, with its pooled median and its own 95 % interval, and the slowest. The "
@@ -24,7 +24,7 @@ Contests = dict[str, dict[str, str]]
 
 def reads(data: Data) -> bool:
     """Whether any case of the study reads selections, so that there is something to recommend."""
-    return any(case["kind"] == "read" for case in data.study["cases"].values())
+    return any(kind_of(case).reads_selections for case in data.study["cases"].values())
 
 
 def fastest_table(data: Data) -> Table:
@@ -46,13 +46,8 @@ def fastest_table(data: Data) -> Table:
 def _contests(study: Mapping[str, Any]) -> Contests:
     found: Contests = {}
     for name, case in study["cases"].items():
-        title, apart = case_title(study, name), ""
-        if case["kind"] == "parallel":
-            apart = API_NAMES[case["parallel"]["api"]]
-            title = title.replace(f"{apart}, ", "")
-        elif case["kind"] == "reduce":
-            title, _, apart = title.rpartition(", ")
-        elif title in found:
+        title, apart = kind_of(case).apart(case, case_title(study, name))
+        if not apart and title in found:
             title = f"{title} ({name})"
         found.setdefault(title, {})[name] = apart
     return found

@@ -13,6 +13,7 @@ from hyperslab.report.data import CELL, Data, cold_state, medians
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.recommend import pareto
 from hyperslab.results.statistics import by_mean
+from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
 
 WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
@@ -77,7 +78,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     """
     rows = data.main(site).drop_duplicates(CELL)
     # Files of parallel cases are no layout's: most have no layout at all.
-    rows = rows[rows["kind"] != "parallel"]
+    rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.sized))]
     if rows.empty:
         return None
     cases = data.study["cases"]
@@ -85,8 +86,8 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     rows = rows.assign(
         array=rows["case"].map(shapes).fillna("unknown"),
         made=[
-            case_title(data.study, row.case) if row.kind == "write" else "row-major"
-            for row in rows.itertuples()
+            case_title(data.study, case) if own else "row-major"
+            for case, own in zip(rows["case"], _in_own_order(rows), strict=True)
         ],
     )
     shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
@@ -121,7 +122,7 @@ def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
     verdict = Cell("yes", "", "good") if compared else Cell("not predictable", "", "unknown")
     if wrong:
         verdict = Cell("no", f"differ: {fmt.listing(wrong)}", "bad")
-    written = (files["kind"] == "write").all()
+    written = _in_own_order(files).all()
     return [
         fmt.whole(middle["chunks"]),
         fmt.megabytes(middle["file_bytes"]),
@@ -165,19 +166,24 @@ def disagreeing(files: pd.DataFrame) -> list[str]:
     ]
 
 
+def _in_own_order(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows are of cases that write the array by a strategy, so chunks in an order of its own."""
+    return rows["kind"].isin(case_kinds.names(lambda kind: kind.writes_array))
+
+
 def different(files: pd.DataFrame, measured: str, predicted: str) -> pd.Series:
     """Which rows have a prediction that counts and another measured value; see `disagreeing`."""
     wrong = files[predicted].notna() & (files[measured] != files[predicted])
-    return wrong & (files["kind"] != "write") if measured == "index_bytes" else wrong
+    return wrong & ~_in_own_order(files) if measured == "index_bytes" else wrong
 
 
 def write_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Durable write times, their parts, and the plain write of the same bytes beside them."""
     rows = data.main(site)
-    rows = rows[rows["kind"] == "write"]
+    rows = rows[_in_own_order(rows)]
     if rows.empty:
         return None
-    summary = data.summary[(data.summary["site"] == site) & (data.summary["kind"] == "write")]
+    summary = data.summary[(data.summary["site"] == site) & _in_own_order(data.summary)]
     parts = medians(rows, ["case", "layout"], [*WRITE_PARTS, "reference_s", "asked_bytes", "time_s"])
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):
@@ -233,7 +239,7 @@ def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
 def count_table(data: Data, site: str, pick: str | None) -> Table | None:
     """The four counts of a selection beside its time, cold."""
     rows = data.main(site)
-    rows = rows[rows["kind"] == "read"]
+    rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
     state = cold_state(rows) or next(iter(rows["state"]), None)
     rows = rows[rows["state"] == state]
     if rows.empty:

@@ -8,6 +8,8 @@ from typing import Any
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
+from hyperslab.studies import case_kinds
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title, in_order
 
 REQUESTS = ("requested_reads", "requested_bytes", "requested_writes", "written_bytes")
@@ -41,12 +43,12 @@ def published_table(data: Data, site: str, pick: str | None) -> Table | None:
 def objects_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Times and requests of one small dataset, by the number of them in the file."""
     rows = data.main(site)
-    rows = rows[rows["kind"] == "objects"]
+    rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.many_arrays))]
     if rows.empty:
         return None
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):
-        count = data.study["cases"][case]["shape"][0]
+        count = kind_of(data.study["cases"][case]).arrays(data.study["cases"][case])
         own = rows[rows["case"] == case]
         for layout in in_order(set(own["layout"]), data.study["layouts"]):
             of_layout = own[own["layout"] == layout]

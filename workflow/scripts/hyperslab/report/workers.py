@@ -12,9 +12,12 @@ from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
 from hyperslab.results.tables import STATES
+from hyperslab.studies.case_kinds import families, shown_by
+from hyperslab.studies.case_kinds.workers import API_NAMES, WORKERS
 from hyperslab.studies.summary import in_order
-from hyperslab.studies.worker_cases import API_NAMES, WORKERS, families
 
+# Figures of the same cases.
+SPEEDUP, RATES = "speedup", "parallel"
 BEYOND = "beyond the physical cores: not claimed"
 
 
@@ -22,7 +25,7 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Mean time and speed-up of every reduction by layout, state and number of workers."""
     rows, summary = data.main(site), data.summary[data.summary["site"] == site]
     body = []
-    for family, teams in families(data.study["cases"], "reduce").items():
+    for family, teams in families(data.study["cases"], SPEEDUP).items():
         for by, counts in teams.items():
             chosen = rows[rows["case"].isin(counts.values())]
             for layout in in_order(set(chosen["layout"]), data.study["layouts"]):
@@ -79,7 +82,7 @@ def _speedups(
 
 def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Bytes per second of every parallel case: durable writes, write calls alone, cold and warm reads."""
-    cases = {name: case for name, case in data.study["cases"].items() if case["kind"] == "parallel"}
+    cases = shown_by(data.study["cases"], RATES)
     rows, summary = data.main(site), data.summary[data.summary["site"] == site]
     rows = rows[rows["case"].isin(cases)]
     if rows.empty:

@@ -18,6 +18,7 @@ import pandas as pd
 from hyperslab.results.block_model import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
 from hyperslab.results.scoring import plain, site_state
 from hyperslab.results.statistics import log_medians
+from hyperslab.studies import case_kinds
 
 Weights = Mapping[tuple[str, str], float] | Mapping[str, float]
 
@@ -115,13 +116,14 @@ def resolve_weights(
     finite, and where all are zero.
     """
     if not weights:
-        weights = dict.fromkeys(sorted(set(rows["case"][rows["kind"] == "read"])), 1.0)
+        read = rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))
+        weights = dict.fromkeys(sorted(set(rows["case"][read])), 1.0)
     elif any(not (math.isfinite(weight) and weight >= 0) for weight in weights.values()):
         raise ValueError("weights must be finite and not negative")
     elif not any(weights.values()):
         raise ValueError("at least one weight must be positive")
     total = sum(weights.values())
-    writes = set(rows["case"][rows["kind"] == "write"])
+    writes = set(rows["case"][rows["kind"].isin(case_kinds.names(lambda kind: kind.writes_array))])
     result: dict[tuple[str, str], float] = {}
     for key, weight in weights.items():
         if weight == 0:

@@ -15,6 +15,7 @@ from hyperslab import text
 from hyperslab.layouts import layout_of
 from hyperslab.records import read_record
 from hyperslab.studies import specification
+from hyperslab.studies.case_kinds import KINDS, kind_of
 
 # state -> its words; tables and figures show states in this order.
 STATES = {
@@ -30,7 +31,7 @@ COLUMNS: dict[str, str] = {
     "site": "name of the site (platform with file system)",
     "layout": "name of the layout",
     "case": "name of the case",
-    "kind": "read, write, objects, reduce or parallel",
+    "kind": f"kind of the case: {', '.join(KINDS)}",
     "phase": "main (the study's rounds) or confirm (fresh rounds of the finalists)",
     "round": "number of the round within its phase, from 0",
     "state": "cold, warm or session; library-cold where the file system lies in memory; write",
@@ -132,7 +133,7 @@ YES_NO = {"noisy", "overlap", "stale", "throttle_artefact"}
 
 def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, float]:
     """Both compression ratios of an array whose chunks (or whole) take `stored` bytes; {} where unknown."""
-    if not stored or spec["case"]["kind"] == "objects":
+    if not stored or kind_of(spec["case"]).many_arrays:
         return {}
     dataset = spec["dataset"]
     itemsize = np.dtype(dataset["dtype"]).itemsize

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.layouts import layout_of
+from hyperslab.studies import case_kinds
+from hyperslab.studies.case_kinds import families, kind_of
+from hyperslab.studies.case_kinds.workers import TEAM_KEYS
 from hyperslab.studies.summary import settings_vary
-from hyperslab.studies.worker_cases import TEAM_KEYS, families
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy
@@ -82,29 +84,24 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
         for name, case in study["cases"].items()
         if site is None or any(fnmatch.fnmatchcase(site, pattern) for pattern in case.get("sites") or ["*"])
     }
-    reads = {name: case for name, case in cases.items() if case["kind"] == "read"}
     gridded = {layout for grid in study["grids"] for layout in grid["layouts"]}
-    result = []
-    for name, case in reads.items():
-        result.append(f"session-{name}")
-        result += [f"ramp-{name}"] if "session" in case["states"] else []
-        mapped = gridded.intersection(case["layouts"]) and case["states"] != ["session"]
-        result += [f"grid-{name}"] if mapped else []
+    result, wanted = [], set()
+    for name, case in cases.items():
+        kind = kind_of(case)
+        result += kind.figures(name, case, bool(gridded.intersection(case["layouts"])))
+        wanted |= {*kind.study_figures, *(["sizes"] if kind.sized else [])}
     result += [f"published-{name}" for name in study.get("published", {}) if name in cases]
-    result += [f"speedup-{family}" for family in families(cases, "reduce")]
-    result += [f"parallel-{family}" for family in families(cases, "parallel")]
-    two = [case for case in study["tradeoff"] if case in reads]
-    whole = {
-        "sizes": any(case["kind"] != "parallel" for case in cases.values()),
+    for kind in case_kinds.KINDS.values():
+        result += [f"{kind.family_figure}-{family}" for family in families(cases, kind.family_figure)]
+    two = [name for name in study["tradeoff"] if name in cases and kind_of(cases[name]).reads_selections]
+    asked = {
         "ratios": bool(study.get("filtered")),
-        "writes": any(case["kind"] == "write" for case in cases.values()),
-        "objects": any(case["kind"] == "objects" for case in cases.values()),
         "requests": bool(study.get("settings_vary") and cases),
         "score": study["score"],
         "tradeoff": len(two) > 1,
-        "counts": bool(reads),
     }
-    return result + [kind for kind, wanted in whole.items() if wanted]
+    wanted |= {figure for figure, there in asked.items() if there}
+    return result + [figure for figure in KINDS if figure in wanted]
 
 
 def caption_file(name: str) -> Path:

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyperslab.layouts.hdf5_schema import Settings as Settings
+from hyperslab.studies import case_kinds
+from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
-from hyperslab.studies.worker_schema import TEAM_KINDS, Counts, Parallel
+from hyperslab.studies.worker_schema import Counts, Parallel
 from hyperslab.validation.models import Count as Count
 from hyperslab.validation.models import Name as Name
 from hyperslab.validation.models import Strict as Strict
@@ -36,8 +38,6 @@ REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
 LARGEST_BYTES = 2**62
 # Columns of which a source may give numbers (tables.COLUMNS).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
-# Fields of a case of which it has exactly one (case_kinds.py).
-KINDS = ("read", "write", "objects", "reduce", "parallel")
 
 
 class Stride(Strict):
@@ -111,7 +111,10 @@ class Grid(BaseModel):
 
 
 class Case(Strict):
-    """What is timed: a selection, a write strategy, many small datasets, or what several workers do."""
+    """What is timed: a selection, a write strategy, many small datasets, or what several workers do.
+
+    Exactly one field has the name of a kind (studies/case_kinds).
+    """
 
     title: str | None = None
     read: Selection | None = Field(default=None, description=SELECTION_FORMS)
@@ -134,39 +137,16 @@ class Case(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Case:
-        if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
-            raise ValueError(
-                "a case has either `read` (a selection), `write` (a strategy), `objects` (an axis), `reduce` "
-                "(a number of planes) or `parallel` (what ranks write and read)"
-            )
-        self._check_team()
-        if self.read is None and (self.pattern or self.memory_dtype):
-            raise ValueError("only a `read` case has a pattern or a memory_dtype")
+        if wrong := case_kinds.mistake(self):
+            raise ValueError(wrong)
         if len(set(self.states)) != len(self.states) or not self.states:
             raise ValueError("states: each of cold, warm, session at most once, at least one")
         return self
 
-    def _check_team(self) -> None:
-        """Raise ValueError where what a case says of workers does not fit its kind."""
-        given = [name for name in ("processes", "ranks", "split") if getattr(self, name) is not None]
-        if self.kind not in TEAM_KINDS and given:
-            raise ValueError(f"{', '.join(given)}: only a `reduce` or a `parallel` case has workers")
-        if self.kind == "reduce" and not (self.processes or self.ranks):
-            raise ValueError("a `reduce` case needs `processes` or `ranks`, such as [1, 2, 4]")
-        if self.kind == "parallel":
-            if not self.ranks or self.processes or self.split:
-                raise ValueError("a `parallel` case needs `ranks`, such as [1, 2, 4], and has no others")
-            if "session" in self.states:
-                raise ValueError("a `parallel` case is read cold and warm, and has no session")
-        for name in ("processes", "ranks"):
-            counts = getattr(self, name) or []
-            if len(set(counts)) != len(counts):
-                raise ValueError(f"{name}: each number at most once")
-
     @property
-    def kind(self) -> str:
-        """The one of KINDS that the case gives."""
-        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+    def kind(self) -> Kind:
+        """What kind of case it is: the one of which it gives the field."""
+        return next(kind for name, kind in case_kinds.KINDS.items() if getattr(self, name) is not None)
 
 
 class Criterion(Strict):

@@ -6,9 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from hyperslab import PROTOCOLS
 from hyperslab.data.donor_paths import identity
-from hyperslab.studies.case_kinds import SPECIFIED
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 
 
@@ -37,13 +36,14 @@ def file_specification(study: LoadedStudy, layout: str, case: str) -> dict[str, 
 def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> dict[str, Any]:
     """What measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
     resolved = study.cases[case]
+    kind = kind_of(resolved)
     return {
         **file_specification(study, layout, case),
-        "case": {"name": case, **{key: resolved[key] for key in SPECIFIED if key in resolved}},
+        "case": {"name": case, **kind.specified(resolved)},
         "repeats": resolved["repeats"],
         "seed": study.study.seed,
         "round": round_,
-        "protocol": PROTOCOLS[resolved["kind"]],
+        "protocol": kind.protocol,
         **({"reader": study.study.reader} if study.study.reader != "any" else {}),
     }
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
-from hyperslab.studies.case_kinds import RESOLVERS, CaseMistake, check_layout
+from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds.kind import CaseMistake
 from hyperslab.studies.layout_expansion import expand
 from hyperslab.studies.schema import Case, Study
-from hyperslab.studies.worker_cases import variants
 from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
 
 REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
@@ -70,7 +70,7 @@ class LoadedStudy:
         cases: dict[str, dict[str, Any]] = {}
         for given, case in self.study.cases.items():
             try:
-                expanded = list(variants(given, case, self.dataset))
+                expanded = list(case.kind.variants(given, case, self.dataset))
             except ValueError as error:
                 raise self._fail(f"cases.{given}", str(error)) from None
             for name, one in expanded:
@@ -94,11 +94,11 @@ class LoadedStudy:
                 raise self._fail(f"{path}.layouts", f"{pattern!r} matches no layout of this study")
         repeats: Mapping[Any, int] = REPEATS | self.study.repeats | case.repeats
         try:
-            specified = RESOLVERS[case.kind](case, shape)
+            specified = case.kind.resolve(case, shape)
         except CaseMistake as mistake:
             raise self._fail(f"{path}.{mistake.path}", str(mistake)) from None
         resolved: dict[str, Any] = {
-            "kind": case.kind,
+            "kind": case.kind.name,
             "shape": [shape[axis] for axis in axes],
             "layouts": [n for n in self.layouts if any(fnmatch.fnmatchcase(n, p) for p in case.layouts)],
             "sites": list(case.sites),
@@ -108,7 +108,7 @@ class LoadedStudy:
         }
         for layout_name in resolved["layouts"]:
             try:
-                check_layout(case, resolved, self.dataset, self.layouts[layout_name])
+                case.kind.check(case, resolved, self.dataset, layout_of(self.layouts[layout_name]))
             except CaseMistake as mistake:
                 raise self._fail(f"{path}.{mistake.path}", f"{mistake} (layout {layout_name})") from None
             chunk = layout_of(self.layouts[layout_name]).chunks
@@ -138,7 +138,7 @@ class LoadedStudy:
         if len(self.study.tradeoff) not in (0, 2):
             raise self._fail("tradeoff", "names two read cases, one for each axis of its figure")
         for name in self.study.tradeoff:
-            if name not in self.cases or self.cases[name]["kind"] != "read":
+            if name not in self.cases or not kind_of(self.cases[name]).reads_selections:
                 raise self._fail("tradeoff", f"{name!r} is not a read case of this study")
 
     def _check_recommendation(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hyperslab.data.donor_paths import identity
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.layout import Layout
-from hyperslab.studies.worker_cases import TEAM_KEYS
+from hyperslab.studies.case_kinds.workers import TEAM_KEYS
 
 if TYPE_CHECKING:
     from hyperslab.studies.schema import DonorFile

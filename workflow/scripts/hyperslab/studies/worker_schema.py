@@ -12,7 +12,6 @@ Counts = Annotated[list[Count], Field(min_length=1)]
 Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]
 # What only MPI-IO has: collective calls, and hints to it.
 THROUGH_MPI_IO = ("hdf5", "mpiio")
-TEAM_KINDS = ("reduce", "parallel")
 
 
 class Parallel(Strict):

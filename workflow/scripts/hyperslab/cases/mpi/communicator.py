@@ -9,18 +9,14 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import h5py
-import numpy as np
-from h5py import h5p
 from mpi4py import MPI
 
+from hyperslab.measuring import machine
 from hyperslab.measuring.residency import NodeCache
 
-Put = Callable[[h5p.PropFAID], None]
 # How long a rank that gives up waits for its launcher at most.
 TAKEN_SECONDS = 10
 
@@ -87,15 +83,6 @@ class Caches:
             self._cache.close()
 
 
-def through_mpi_io(comm: MPI.Comm, hints: dict[str, str]) -> Put:
-    """What makes a file access property list one of the driver mpio, with hints to MPI-IO."""
-
-    def put(access: h5p.PropFAID) -> None:
-        access.set_fapl_mpio(comm, info_of(hints))
-
-    return put
-
-
 def info_of(hints: dict[str, str]) -> MPI.Info:
     """Hints to MPI-IO as MPI takes them."""
     info = MPI.Info.Create()
@@ -106,10 +93,9 @@ def info_of(hints: dict[str, str]) -> MPI.Info:
 
 def versions() -> dict[str, str]:
     """Versions of what ranks run on, which may be others than the measuring process has."""
+    libraries = machine.describe_versions()
     return {
-        "ranks_h5py": h5py.__version__,
-        "ranks_hdf5": h5py.version.hdf5_version,
-        "ranks_numpy": np.__version__,
+        **{f"ranks_{name}": libraries[name] for name in ("h5py", "hdf5", "numpy")},
         "ranks_mpi": " ".join(MPI.Get_library_version().splitlines()[0].split()),
         "ranks_mpi4py": str(sys.modules["mpi4py"].__version__),
     }

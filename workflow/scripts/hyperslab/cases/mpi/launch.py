@@ -33,8 +33,8 @@ HELP = {
 }
 
 
-def ranks(context: Context) -> dict[str, Any]:
-    """Run the program of ranks for a context's cell; what rank 0 reports.
+def ranks(context: Context, run: str) -> dict[str, Any]:
+    """Have ranks run a context's cell by the module `run` of hyperslab.cases; return what rank 0 reports.
 
     Raises ChildProcessError with the first rank's own words where one failed, or with what the launcher said,
     VerificationError where data differ, and Unavailable where this machine has no MPI for them.
@@ -44,12 +44,12 @@ def ranks(context: Context) -> dict[str, Any]:
     if reason := environment.missing():
         raise formats.Unavailable(reason)
     words = [*environment.resolved(shlex.split(context.launcher)), environment.python(), str(PROGRAM)]
-    words += ["--specification", json.dumps(context.specification), "--file", context.path]
+    words += ["--run", run, "--specification", json.dumps(context.specification), "--file", context.path]
     words += ["--memory-resident"] if context.memory_resident else []
     words += ["--donor", context.donor] if context.donor else []
     parent = os.getpid()
     try:
-        run = subprocess.Popen(
+        launched = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -61,10 +61,10 @@ def ranks(context: Context) -> dict[str, Any]:
         )
     except OSError as error:
         raise ChildProcessError(f"MPI ranks cannot be started: {words[0]}: {error.strerror}") from None
-    said, complained = run.communicate()
+    said, complained = launched.communicate()
     found = [line for line in said.splitlines() if line.startswith(MARK)]
-    if run.returncode or len(found) != 1:
-        raise _failure(run.returncode, said, complained)
+    if launched.returncode or len(found) != 1:
+        raise _failure(launched.returncode, said, complained)
     result: dict[str, Any] = json.loads(found[0].removeprefix(MARK))
     return result
 

@@ -16,13 +16,11 @@ from hyperslab.cases.mpi.launch import MARK
 from hyperslab.data.values import open_values
 from hyperslab.measuring.workers import end_with_parent
 
-# kind of case -> module with run(ranks, context)
-PROGRAMS = {"reduce": "hyperslab.cases.reduce.ranks", "parallel": "hyperslab.cases.parallel.ranks"}
-
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", required=True, help="module of hyperslab.cases that has run(ranks, context)")
     parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
     parser.add_argument("--file", required=True, help="the test file")
     parser.add_argument("--donor", help="prepared donor (.npy) that fills the array, if any")
@@ -41,7 +39,7 @@ def main() -> None:
             options.memory_resident,
         )
         run: Callable[[Ranks, Context], dict[str, Any]]
-        run = importlib.import_module(PROGRAMS[spec["case"]["kind"]]).run
+        run = importlib.import_module(f"hyperslab.cases.{options.run}").run
         result = run(ranks, context)
     except BaseException as error:  # noqa: BLE001
         give_up(error)

@@ -9,6 +9,8 @@ from hyperslab.cases.context import Context, Outcome
 from hyperslab.cases.mpi import launch
 from hyperslab.measuring import machine
 
+# What each rank runs.
+RANKS = "parallel.ranks"
 # Hints that say whether two-phase I/O is used, and by how many ranks; shown beside those that a case sets.
 TWO_PHASE = ("romio_cb_write", "romio_cb_read", "cb_nodes")
 
@@ -23,7 +25,7 @@ def in_force(settings: Mapping[str, Any], wanted: Mapping[str, str]) -> str:
 
 def run(context: Context) -> Outcome:
     """Every state of a parallel case; raises VerificationError, or ChildProcessError where a rank fails."""
-    done = launch.ranks(context)
+    done = launch.ranks(context, RANKS)
     cores = machine.physical_cores() * done["nodes"]
     asked = context.specification["case"]["parallel"]
     said = in_force(done["file"]["settings"], asked["hints"])

@@ -7,16 +7,13 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5fd, h5p, h5s, h5t
 from mpi4py import MPI
 
-from hyperslab.cases.mpi.communicator import info_of, through_mpi_io
-from hyperslab.cases.parallel import io_mode
+from hyperslab import formats
+from hyperslab.cases.mpi.communicator import info_of
 from hyperslab.cases.parallel.pattern import Pattern
-from hyperslab.formats.hdf5 import filter_setters, settings
 
 Buffers = list[npt.NDArray[Any]]
 MODE = 0o644
@@ -206,108 +203,43 @@ def hints_in_force(comm: MPI.Comm, path: str, hints: dict[str, str]) -> dict[str
     return found
 
 
-class Hdf5(Api):
-    """Parallel HDF5: one dataset of one axis for each, H5Dwrite and H5Dread by hyperslabs."""
+class OfFormat(Api):
+    """The format's own library, by which all ranks open one file: parallel HDF5."""
+
+    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: dict[str, Any], path: str) -> None:
+        super().__init__(comm, pattern, spec, path)
+        parallel = formats.load(spec["layout"]["format"]).parallel
+        assert parallel is not None
+        self._file = parallel.shared(self.path, spec, comm, info_of(self.asked["hints"]), pattern)
 
     def create(self) -> None:
-        layout, elements = self.spec["layout"], self.pattern.dataset_bytes // self.dtype.itemsize
-        lists = self._lists()
-        self._file = h5f.create(
-            os.fsencode(self.path), h5f.ACC_TRUNC, fcpl=lists.file_creation, fapl=lists.file_access
-        )
-        if layout["chunks"]:
-            lists.creation.set_chunk((layout["chunks"][1],))
-            filter_setters.apply(lists.creation, layout["filters"])
-        space = h5s.create_simple((elements,))
-        kind = h5t.py_create(self.dtype)
-        self._datasets = [
-            h5d.create(self._file, f"data{number}".encode(), kind, space, lists.creation)
-            for number in range(self.pattern.datasets)
-        ]
-        self._spaces()
+        self._file.create()
 
     def open(self) -> None:
-        lists = self._lists()
-        self._file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY, fapl=lists.file_access)
-        self._datasets = [
-            h5d.open(self._file, f"data{number}".encode()) for number in range(self.pattern.datasets)
-        ]
-        self._spaces()
-
-    def _lists(self) -> settings.Lists:
-        lists = settings.property_lists(self.spec["layout"]["settings"], self.path)
-        through_mpi_io(self.comm, self.asked["hints"])(lists.file_access)
-        return lists
-
-    def _spaces(self) -> None:
-        """Selections of every call and the transfer properties, made once."""
-        itemsize = self.dtype.itemsize
-        self._memory = h5s.create_simple((self.pattern.transfer // itemsize,))
-        self._selections = []
-        for call in range(self.pattern.calls):
-            start, stride, count, block = self.pattern.hyperslab(call)
-            space = h5s.create_simple((self.pattern.dataset_bytes // itemsize,))
-            space.select_hyperslab(
-                (start // itemsize,), (count,), (stride // itemsize,), (block // itemsize,)
-            )
-            self._selections.append(space)
-        self._transfer = h5p.create(h5p.DATASET_XFER)
-        self._transfer.set_dxpl_mpio(
-            h5fd.MPIO_COLLECTIVE if self.asked["collective"] else h5fd.MPIO_INDEPENDENT
-        )
+        self._file.open()
 
     def write(self, buffers: Buffers) -> None:
-        for dataset, buffer in zip(self._datasets, buffers, strict=True):
-            for space, piece in self._pieces(buffer):
-                dataset.write(self._memory, space, piece, dxpl=self._transfer)
+        self._file.write(buffers)
 
     def read(self, buffers: Buffers) -> None:
-        for dataset, buffer in zip(self._datasets, buffers, strict=True):
-            for space, piece in self._pieces(buffer):
-                dataset.read(self._memory, space, piece, dxpl=self._transfer)
-
-    def _pieces(self, buffer: npt.NDArray[Any]) -> Any:
-        size = self.pattern.transfer // self.dtype.itemsize
-        for call, space in enumerate(self._selections):
-            yield space, buffer[call * size : (call + 1) * size]
+        self._file.read(buffers)
 
     def flush(self) -> None:
-        h5f.flush(self._file)
+        self._file.flush()
 
     def close(self) -> None:
-        self._mode = io_mode.of(self._transfer)
-        for dataset in self._datasets:
-            dataset.close()
-        self._datasets = []
         self._file.close()
 
     def stored(self, number: int) -> npt.NDArray[Any]:
-        with h5py.File(self.path, "r") as file:
-            found: npt.NDArray[Any] = file[f"data{number}"][...]
-            return found
+        return self._file.stored(number)
 
     def in_force(self) -> dict[str, Any]:
-        last_call = self._mode
-        self.open()
-        file, transfer = h5py.File(self._file), self._transfer
-        found = settings.effective(settings.in_file(file, file["data0"], transfer), self.path)
-        chunks = file["data0"].chunks
-        filters_there = filter_setters.describe(file["data0"].id.get_create_plist())
-        self.close()
-        return {
-            # What a release older than the workflow's does not tell is left out.
-            **{name: value for name, value in found.items() if not str(value).startswith("cannot be read")},
-            "driver": "mpio",
-            "dataset_layout": "chunked" if chunks else "contiguous",
-            "chunks": list(chunks) if chunks else None,
-            "filters": filters_there,
-            "hints": hints_in_force(self.comm, self.path, self.asked["hints"]),
-            "last_call": last_call,
-        }
+        hints = hints_in_force(self.comm, self.path, self.asked["hints"])
+        return {**self._file.in_force(), "hints": hints}
 
 
 APIS: dict[str, type[Api]] = {
-    "hdf5": Hdf5,
+    "hdf5": OfFormat,
     "mpiio": MpiIo,
     "posix": Posix,
     "file-per-process": FilePerProcess,

@@ -24,6 +24,8 @@ from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 
 Row = dict[str, Any]
+# What each rank runs, where the workers are ranks.
+RANKS = "reduce.ranks"
 # Planes whose truth is made at once.
 TRUTH_BYTES = 16 * 2**20
 VARIANCE_TOLERANCE = 1e-9
@@ -211,7 +213,7 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
 def run(context: Context) -> Outcome:
     """Every state of a reduction; raises VerificationError, or ChildProcessError where a worker fails."""
     if context.specification["case"]["by"] == "ranks":
-        done = launch.ranks(context)
+        done = launch.ranks(context, RANKS)
         rows, skipped, memory, versions = (
             done[key] for key in ("rows", "skipped", "memory_bytes", "versions")
         )

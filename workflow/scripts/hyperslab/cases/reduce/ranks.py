@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab import formats
 from hyperslab.cases.context import Context
-from hyperslab.cases.mpi.communicator import Caches, Ranks, report, through_mpi_io
+from hyperslab.cases.mpi.communicator import Caches, Ranks, info_of, report
 from hyperslab.cases.reduce import case
 from hyperslab.cases.reduce.division import Division, Share, moments_in
 from hyperslab.cases.reduce.moments import Floats, Moments
@@ -27,10 +27,11 @@ class RankTeam:
         self._all: Floats | None = np.zeros((ranks.size, 3 * planes)) if ranks.rank == 0 else None
         self._planes = planes
         self._caches = Caches(ranks, path, memory_resident, ranks.first)
-        put = through_mpi_io(ranks.comm, {})
-        format_: Any = formats.load(spec["layout"]["format"])
+        parallel = formats.load(spec["layout"]["format"]).parallel
+        assert parallel is not None
+        hints = info_of({})
         self._share = Share(
-            spec, path, ranks.rank, self._own, lambda: format_.open_by(path, spec, put), gate={}
+            spec, path, ranks.rank, self._own, lambda: parallel.open(path, spec, ranks.comm, hints), gate={}
         )
         self._go: Callable[[], None] = lambda: None
 

@@ -17,6 +17,8 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters, inspection, parallel_compression, prediction, settings
 from hyperslab.formats.hdf5.description import create_file, describe_dataset, disk_order, open_file
 from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
+from hyperslab.formats.hdf5.objects import ManyArrays
+from hyperslab.formats.hdf5.parallel_files import Parallel
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.measuring.artifact import Artifact
@@ -113,10 +115,19 @@ def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
     return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
 
 
+def _open_by(path: str, spec: dict[str, Any], put_driver: Callable[[h5p.PropFAID], None]) -> Hdf5Array:
+    """Open for reading by a driver that no setting can name: that of MPI-IO, which takes a communicator."""
+    lists = _lists(spec, path)
+    put_driver(lists.file_access)
+    return _array(open_file(path, lists), spec, lists)
+
+
 class Hdf5:
     """The HDF5 side of the format seam."""
 
     artifact = Artifact
+    many_arrays = ManyArrays()
+    parallel = Parallel(_open_by)
     _workers_memory_bytes = 0
 
     def create(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
@@ -132,14 +143,6 @@ class Hdf5:
         """Open for reading with the library settings of `spec`."""
         self.prepare(spec)
         lists = _lists(spec, path)
-        return _array(open_file(path, lists), spec, lists)
-
-    def open_by(
-        self, path: str, spec: dict[str, Any], put_driver: Callable[[h5p.PropFAID], None]
-    ) -> Hdf5Array:
-        """As `open`, by a driver that no setting can name: that of MPI-IO, which takes a communicator."""
-        lists = _lists(spec, path)
-        put_driver(lists.file_access)
         return _array(open_file(path, lists), spec, lists)
 
     def create_plain(self, path: str, spec: dict[str, Any]) -> Hdf5Array:

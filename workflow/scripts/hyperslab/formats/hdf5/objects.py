@@ -39,7 +39,7 @@ class ManyDatasets:
         axes = one["dataset"]["axes"]
         self._order = [axes.index(axis) for axis in one["layout"]["order"]]
         self._every = spec["layout"]["settings"].get("garbage_collect_every")
-        self.collections = 0
+        self._collections = 0
 
     def add(self, number: int, block: npt.NDArray[Any]) -> None:
         """Create dataset `number` and write all of it; collects garbage as often as the layout asks."""
@@ -49,7 +49,7 @@ class ManyDatasets:
         made.close()
         if self._every and (number + 1) % self._every == 0:
             library.garbage_collect()
-            self.collections += 1
+            self._collections += 1
 
     def read(self, number: int) -> npt.NDArray[Any]:
         """All of dataset `number`, opened and closed for it."""
@@ -58,6 +58,10 @@ class ManyDatasets:
         found.read(h5s.ALL, h5s.ALL, out, self._datatype, self._lists.transfer)
         found.close()
         return out.transpose([self._order.index(axis) for axis in range(len(self._order))])
+
+    def columns(self) -> dict[str, Any]:
+        """Return the bytes that the library's free lists hold, and how often garbage was collected."""
+        return {"free_list_bytes": library.free_list_bytes(), "garbage_collections": self._collections}
 
     def flush(self) -> None:
         """Hand everything buffered in the library to the kernel."""
@@ -68,48 +72,50 @@ class ManyDatasets:
         self._file.close()
 
 
-def create(path: str, spec: dict[str, Any]) -> ManyDatasets:
-    """A new file without datasets; raises Unavailable."""
-    lists = property_lists(spec["layout"]["settings"], path)
-    return ManyDatasets(create_file(path, lists), spec, lists)
+class ManyArrays:
+    """Files of many datasets, each of all but the first axis of a specification."""
 
+    def create(self, path: str, spec: dict[str, Any]) -> ManyDatasets:
+        """Create a file without datasets; raises Unavailable."""
+        lists = property_lists(spec["layout"]["settings"], path)
+        return ManyDatasets(create_file(path, lists), spec, lists)
 
-def open_many(path: str, spec: dict[str, Any]) -> ManyDatasets:
-    """Open for reading with the library settings of `spec`; raises Unavailable."""
-    lists = property_lists(spec["layout"]["settings"], path)
-    return ManyDatasets(open_file(path, lists).id, spec, lists)
+    def open(self, path: str, spec: dict[str, Any]) -> ManyDatasets:
+        """Open for reading with the library settings of `spec`; raises Unavailable."""
+        lists = property_lists(spec["layout"]["settings"], path)
+        return ManyDatasets(open_file(path, lists).id, spec, lists)
 
-
-def report(path: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Sizes in bytes over all datasets, and the settings in force, from another open than any timed one."""
-    lists = property_lists(spec["layout"]["settings"], path)
-    file = open_file(path, lists)
-    try:
-        stored = index = chunks = 0
-        for number in range(spec["dataset"]["shape"][0]):
-            found = h5d.open(file.id, b"%06d" % number)
-            stored += found.get_storage_size()
-            index += library.index_bytes(found)
-            chunks += found.get_num_chunks() if found.get_create_plist().get_layout() == h5d.CHUNKED else 0
-            found.close()
-        dataset = file[b"000000"]
-        in_force = settings.in_file(file, dataset, lists.transfer)
-        size = settings.whole_size(path, spec["layout"]["settings"])
-        return {
-            "file_bytes": size,
-            "stored_bytes": stored,
-            "data_bytes": stored,
-            "padding_bytes": 0,
-            "index_bytes": index,
-            "remainder_bytes": size - stored - index,
-            "chunks": chunks,
-            "settings": {
-                "dataset_layout": LAYOUTS[in_force.creation.get_layout()],
-                "chunks": list(dataset.chunks) if dataset.chunks else None,
-                "filters": filter_setters.describe(in_force.creation),
-                **settings.effective(in_force, path),
-                "dtype": str(dataset.dtype),
-            },
-        }
-    finally:
-        file.close()
+    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return sizes in bytes over all datasets, and settings in force, from an open that is not timed."""
+        lists = property_lists(spec["layout"]["settings"], path)
+        file = open_file(path, lists)
+        try:
+            stored = index = chunks = 0
+            for number in range(spec["dataset"]["shape"][0]):
+                found = h5d.open(file.id, b"%06d" % number)
+                stored += found.get_storage_size()
+                index += library.index_bytes(found)
+                chunked = found.get_create_plist().get_layout() == h5d.CHUNKED
+                chunks += found.get_num_chunks() if chunked else 0
+                found.close()
+            dataset = file[b"000000"]
+            in_force = settings.in_file(file, dataset, lists.transfer)
+            size = settings.whole_size(path, spec["layout"]["settings"])
+            return {
+                "file_bytes": size,
+                "stored_bytes": stored,
+                "data_bytes": stored,
+                "padding_bytes": 0,
+                "index_bytes": index,
+                "remainder_bytes": size - stored - index,
+                "chunks": chunks,
+                "settings": {
+                    "dataset_layout": LAYOUTS[in_force.creation.get_layout()],
+                    "chunks": list(dataset.chunks) if dataset.chunks else None,
+                    "filters": filter_setters.describe(in_force.creation),
+                    **settings.effective(in_force, path),
+                    "dtype": str(dataset.dtype),
+                },
+            }
+        finally:
+            file.close()

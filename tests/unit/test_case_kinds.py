@@ -1,0 +1,132 @@
+"""The seam of kinds of cases: nobody outside it asks for a kind by its name, and both of its sides agree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_environments import SCRIPTS, mentioned, module_files
+
+from hyperslab import cases
+from hyperslab.studies import figures
+from hyperslab.studies.case_kinds import KINDS
+from hyperslab.studies.schema import Case
+
+# Both sides of the seam: what a kind is like, and what measures it.
+ROOMS = ("hyperslab.studies.case_kinds", "hyperslab.cases")
+# Words for nothing but a kind; the others are also what a call does, a state or a column.
+UNMISTAKABLE = {"reduce", "parallel"}
+
+
+def constants(node: ast.AST) -> set[str]:
+    """Every name of a kind in an expression, but for keys: a case keeps what it asks for under its name."""
+    keys = {id(one.slice) for one in ast.walk(node) if isinstance(one, ast.Subscript)}
+    texts = {
+        str(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant) and id(one) not in keys
+    }
+    return texts & KINDS.keys()
+
+
+def of_kind(node: ast.AST) -> bool:
+    """Whether an expression looks a kind up: x["kind"], x.kind, x.get("kind") or a variable of that name."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and inner.attr == "kind":
+            return True
+        if isinstance(inner, ast.Constant) and inner.value == "kind":
+            return True
+        if isinstance(inner, ast.Name) and inner.id == "kind":
+            return True
+    return False
+
+
+def asked_by_name(text: str) -> Iterator[int]:
+    """The lines on which a kind of case is compared with its name, looked up by it or listed with others."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            named = set().union(*map(constants, sides))
+            if (named and any(map(of_kind, sides))) or named & UNMISTAKABLE:
+                yield node.lineno
+        # Such as rows["kind"].isin(("read", "reduce")) and families(cases, "reduce").
+        elif isinstance(node, ast.Call):
+            named = set().union(*(constants(one) for one in node.args))
+            if named & UNMISTAKABLE or (named and of_kind(node.func)):
+                yield node.lineno
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            named = {str(one.value) for one in node.elts if isinstance(one, ast.Constant)} & KINDS.keys()
+            if len(named) > 1 and named & (UNMISTAKABLE | {"objects"}):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'case["kind"] == "read"',
+        'if case.kind not in ("read", "write"): pass',
+        'rows[rows["kind"] == "objects"]',
+        'rows[rows["kind"].isin(GENERATED)]; GENERATED = ("read", "reduce")',
+        'rows["kind"].isin(["write"])',
+        'families(cases, "reduce")',
+        'asked.get("kind") == "write"',
+        'kind != "parallel"',
+    ],
+)
+def test_every_way_to_ask_for_a_name_is_seen(text: str) -> None:
+    assert list(asked_by_name(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'row["state"] == "write"',
+        'case["parallel"]["api"]',
+        'rate(throttle, "write" if write else "read")',
+        'table.sort_values("objects")',
+        'claim["kind"] == "ratio"',
+        "kind_of(case).reads_selections",
+    ],
+)
+def test_other_uses_of_the_same_words_are_left_alone(text: str) -> None:
+    assert not list(asked_by_name(text))
+
+
+def outside() -> Iterator[Path]:
+    """The files of scripts and rules outside the seam."""
+    for name, file in module_files().items():
+        if not name.startswith(ROOMS):
+            yield file
+
+
+def test_nobody_outside_asks_for_a_kind_by_its_name() -> None:
+    files = list(outside())
+    assert len(files) > 100
+    found = [
+        f"{file.relative_to(SCRIPTS)}:{line}"
+        for file in files
+        for line in asked_by_name(file.read_text("utf-8"))
+    ]
+    assert not found
+
+
+def test_what_measures_knows_formats_by_their_seam_alone() -> None:
+    formats = {name for name in module_files() if name.startswith("hyperslab.formats.")}
+    measuring = [file for name, file in module_files().items() if name.startswith("hyperslab.cases")]
+    assert len(measuring) > 10
+    found = {(file.name, name) for file in measuring for name in set(mentioned(file)) & formats}
+    assert not found
+
+
+def test_every_kind_can_be_asked_for_and_is_measured() -> None:
+    assert KINDS.keys() <= Case.model_fields.keys()
+    assert {option for kind in KINDS.values() for option in kind.options} <= Case.model_fields.keys()
+    assert KINDS.keys() == cases.CASES.keys()
+    for name in KINDS:
+        assert callable(cases.load(name))
+
+
+def test_every_figure_of_a_kind_has_its_words() -> None:
+    named = {figure for kind in KINDS.values() for figure in (kind.family_figure, *kind.study_figures)} - {""}
+    assert named <= figures.CAPTIONS.keys()
+    assert named == {"counts", "writes", "objects", "speedup", "parallel"}

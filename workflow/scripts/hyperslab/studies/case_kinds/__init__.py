@@ -1,0 +1,65 @@
+"""The seam of cases on the study's side: a kind is one module here and one entry in KINDS.
+
+A kind has a field of its name in schema.Case and is measured by a module of hyperslab.cases. Everybody else
+asks a kind what it is like, never what it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hyperslab.studies.case_kinds.kind import Kind, Resolved
+from hyperslab.studies.case_kinds.objects import Objects
+from hyperslab.studies.case_kinds.parallel import ParallelAccess
+from hyperslab.studies.case_kinds.read import Read
+from hyperslab.studies.case_kinds.reduce import Reduce
+from hyperslab.studies.case_kinds.write import Write
+
+if TYPE_CHECKING:
+    from hyperslab.studies.schema import Case
+
+# name -> kind, in the order in which figures and messages name them
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess())
+}  # fmt: skip
+
+
+def kind_of(case: Resolved) -> Kind:
+    """Return the kind of a resolved case, or of the case of a specification."""
+    return KINDS[case["kind"]]
+
+
+def names(fits: Callable[[Kind], object]) -> list[str]:
+    """Return the names of the kinds that are like this, for a table's column `kind`."""
+    return [name for name, kind in KINDS.items() if fits(kind)]
+
+
+def shown_by(cases: Mapping[str, Resolved], figure: str) -> dict[str, Resolved]:
+    """Return the cases whose families a figure of this name shows."""
+    return {name: case for name, case in cases.items() if kind_of(case).family_figure == figure != ""}
+
+
+def families(cases: Mapping[str, Resolved], figure: str) -> dict[str, dict[str, dict[int, str]]]:
+    """Return family -> kind of workers -> number of workers -> case, of the cases that a figure shows."""
+    found: dict[str, dict[str, dict[int, str]]] = {}
+    for name, case in shown_by(cases, figure).items():
+        by = found.setdefault(case["family"], {}).setdefault(case["by"], {})
+        by[int(case["workers"])] = name
+    return found
+
+
+def mistake(case: Case) -> str | None:
+    """Return what is wrong with the fields of a case of a study, or None."""
+    given = [kind for name, kind in KINDS.items() if getattr(case, name) is not None]
+    if len(given) != 1:
+        *others, last = (f"`{kind.name}` ({kind.given})" for kind in KINDS.values())
+        return f"a case has either {', '.join(others)} or {last}"
+    (kind,) = given
+    if wrong := kind.mistake(case):
+        return wrong
+    for option in dict.fromkeys(option for one in KINDS.values() for option in one.options):
+        if option not in kind.options and getattr(case, option) is not None:
+            owners = [f"a `{one.name}`" for one in KINDS.values() if option in one.options]
+            return f"{option}: only {' or '.join(owners)} case has it"
+    return None

@@ -1,0 +1,105 @@
+"""What every kind of case answers on the study's side, so that nobody else asks for a kind by its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from hyperslab.layouts.layout import Layout
+    from hyperslab.studies.schema import Case, Dataset
+
+# Extent of every axis, by its name.
+Shape = Mapping[str, int]
+# A case as a study has it when every default is filled in; "kind" is the name of its kind.
+Resolved = Mapping[str, Any]
+
+
+class CaseMistake(Exception):
+    """What is wrong with a case: the path inside it, and one line."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class Kind(ABC):
+    """A kind of case. Its name is that of the field of schema.Case that asks for it; records hold it."""
+
+    name: ClassVar[str]
+    # What a study gives under that name, in words.
+    given: ClassVar[str]
+    # Further fields of schema.Case that are for this kind (and others that name them) alone.
+    options: ClassVar[tuple[str, ...]] = ()
+    # Keys of a resolved case that decide what is measured, beside its kind and states.
+    keys: ClassVar[tuple[str, ...]] = ()
+    # Raised whenever a change alters what the stopwatch of this kind covers, or what is done between two of
+    # its repeats; older results then show as stale.
+    protocol: ClassVar[int]
+
+    # Selections are read: layouts are recommended by such cases, and confirmed in fresh rounds of them.
+    reads_selections: ClassVar[bool] = False
+    # The whole array is written by a strategy, durably, in an order of the case's own.
+    writes_array: ClassVar[bool] = False
+    # Each of its cases makes its own test file and waits for none.
+    makes_its_file: ClassVar[bool] = False
+    # A file holds many arrays.
+    many_arrays: ClassVar[bool] = False
+    # Files hold the array in a layout, so that their sizes are those of layouts.
+    sized: ClassVar[bool] = True
+    # What a layout with a lossy filter changed is measured.
+    measures_error: ClassVar[bool] = False
+    # Each read brings in the whole file.
+    reads_all: ClassVar[bool] = False
+    # Each element that is read is computed with.
+    computes: ClassVar[bool] = False
+    # The figure that shows a family of cases, one a number of workers; "" where cases have no family.
+    family_figure: ClassVar[str] = ""
+    # Figures that a study with such cases has once.
+    study_figures: ClassVar[tuple[str, ...]] = ()
+
+    def mistake(self, case: Case) -> str | None:
+        """Return what is wrong with a case of this kind, whatever the dataset, or None."""
+        return None
+
+    def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
+        """Yield the cases that one of a study stands for, by name; most stand for themselves.
+
+        Raises ValueError for what does not fit the dataset.
+        """
+        yield name, case
+
+    @abstractmethod
+    def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
+        """Return `keys` and `states` of a case on an array of this shape; raises CaseMistake."""
+
+    def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
+        """Raise CaseMistake where a resolved case cannot be had of a layout."""
+        if not self.measures_error and layout.lossy():
+            raise CaseMistake("layouts", "only read and write cases can measure the error of a lossy filter")
+        if reason := layout.refusal(self.array_shape(resolved), dataset.itemsize):
+            raise CaseMistake("layouts", reason)
+
+    def array_shape(self, resolved: Resolved) -> list[int]:
+        """Return the extents of one array in the file of a case."""
+        return list(resolved["shape"])
+
+    def arrays(self, resolved: Resolved) -> int:
+        """Return how many arrays of their own a case makes of the study's array; 0: it is stored as one."""
+        return 0
+
+    def specified(self, resolved: Resolved) -> dict[str, Any]:
+        """Return what of a resolved case belongs to the specifications of its cells."""
+        return {key: resolved[key] for key in ("kind", "states", *self.keys) if key in resolved}
+
+    def figures(self, name: str, case: Resolved, gridded: bool) -> list[str]:
+        """Return the names of the figures of one case; `gridded`: a grid of layouts is among its own."""
+        return []
+
+    def apart(self, case: Resolved, title: str) -> tuple[str, str]:
+        """Return a title that a case shares with others of its family, and what sets it apart from them.
+
+        What sets it apart is "" where cases have no family.
+        """
+        return title, ""

@@ -1,0 +1,82 @@
+"""Cases of parallel access: what every MPI rank writes and reads, through one of several interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
+from hyperslab.studies.case_kinds.workers import API_NAMES, RANKS, Team
+
+if TYPE_CHECKING:
+    from hyperslab.layouts.layout import Layout
+    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.worker_schema import Parallel
+
+
+class ParallelAccess(Team):
+    """Durable writes and reads by ranks; each interface with each count of ranks is a case of its own."""
+
+    name = "parallel"
+    given = "what ranks write and read"
+    options = (RANKS,)
+    keys = ("parallel", "by", "workers", "family")
+    protocol = 2
+    makes_its_file = True
+    # Most of its files have no layout at all.
+    sized = False
+    reads_all = True
+    family_figure = "parallel"
+
+    def mistake(self, case: Case) -> str | None:
+        """Return what is wrong with workers or states, or None."""
+        if not case.ranks or case.processes or case.split:
+            return "a `parallel` case needs `ranks`, such as [1, 2, 4], and has no others"
+        if "session" in case.states:
+            return "a `parallel` case is read cold and warm, and has no session"
+        return super().mistake(case)
+
+    def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield a case an interface, on the part of the array that so many ranks hold."""
+        assert case.parallel is not None
+        shape = _written(case.parallel, count, dataset)
+        for api in case.parallel.apis:
+            one = case.parallel.model_copy(update={"apis": [api]})
+            yield api, API_NAMES[api], {"shape": shape, "parallel": one}
+
+    def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
+        """Return the interface and what its calls move."""
+        assert case.parallel is not None and case.ranks
+        asked = case.parallel
+        described = {**asked.model_dump(exclude={"apis"}), "api": asked.apis[0]}
+        described["block"] = asked.block or asked.transfer
+        states = ["write", *case.states]
+        return {"states": states, "parallel": described, "by": RANKS, "workers": case.ranks[0]}
+
+    def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
+        """Raise CaseMistake where the interface cannot write a layout."""
+        assert case.parallel is not None
+        if case.parallel.apis != ["hdf5"] and layout.chunks:
+            message = f"{case.parallel.apis[0]} has no chunks; name contiguous layouts"
+            raise CaseMistake("layouts", message)
+        super().check(case, resolved, dataset, layout)
+
+    def apart(self, case: Resolved, title: str) -> tuple[str, str]:
+        """Return the title of as many ranks, and the interface."""
+        interface = API_NAMES[case["parallel"]["api"]]
+        return title.replace(f"{interface}, ", ""), interface
+
+
+def _written(asked: Parallel, ranks: int, dataset: Dataset) -> dict[str, int]:
+    """Return the part of the array that so many ranks hold; raises ValueError where it does not fit."""
+    if len(dataset.axes) != 2:
+        raise ValueError("parallel: needs a dataset of two axes, datasets and the elements of each")
+    for key in ("bytes", "transfer", "block"):
+        if (getattr(asked, key) or 0) % dataset.itemsize:
+            one = f"{dataset.itemsize}, one {dataset.dtype}"
+            raise ValueError(f"parallel.{key}: should be a multiple of {one}")
+    wanted = dict(zip(dataset.axes, (asked.datasets, ranks * asked.bytes // dataset.itemsize), strict=True))
+    for (axis, size), there in zip(wanted.items(), dataset.shape, strict=True):
+        if size > there:
+            raise ValueError(f"parallel: {ranks} ranks need {size} along {axis}, which has {there}")
+    return wanted

@@ -1,0 +1,65 @@
+"""Cases that several workers carry out: a count of workers is a case of its own, of one family.
+
+So tables, summary and comparisons need no further key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved
+
+if TYPE_CHECKING:
+    from hyperslab.layouts.layout import Layout
+    from hyperslab.studies.schema import Case, Dataset
+
+PROCESSES, RANKS = "processes", "ranks"
+# field of a case that counts workers -> what ends the name of a case, and their names
+WORKERS = {PROCESSES: ("p", "process", "processes"), RANKS: ("r", "MPI rank", "MPI ranks")}
+API_NAMES = {
+    "hdf5": "parallel HDF5",
+    "mpiio": "MPI-IO",
+    "posix": "POSIX",
+    "file-per-process": "one file a process",
+}
+# What figures and tables need of a resolved case of several workers.
+TEAM_KEYS = ("family", "by", "workers", "parallel")
+
+
+def by_ranks(resolved: Resolved) -> bool:
+    """Return whether MPI ranks carry a resolved case out."""
+    return resolved.get("by") == RANKS
+
+
+class Team(Kind):
+    """A kind whose cases several workers carry out; each count of them is a case of its own."""
+
+    def mistake(self, case: Case) -> str | None:
+        """Return what is wrong with the counts of workers, or None."""
+        for name in WORKERS:
+            counts = getattr(case, name) or []
+            if len(set(counts)) != len(counts):
+                return f"{name}: each number at most once"
+        return None
+
+    def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
+        """Raise CaseMistake where ranks cannot open the layout's files together."""
+        if by_ranks(resolved) and not layout.abilities.ranks:
+            raise CaseMistake(RANKS, f"MPI ranks cannot open {layout.title} together")
+        super().check(case, resolved, dataset, layout)
+
+    def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
+        """Yield a case a count: slices-4p has four processes, slices-4r four ranks."""
+        for workers, (letter, one, many) in WORKERS.items():
+            for count in getattr(case, workers) or ():
+                alone: dict[str, Any] = {**dict.fromkeys(WORKERS), workers: [count]}
+                words = f"{count} {one if count == 1 else many}"
+                for part, title, changes in self.members(case, count, dataset):
+                    title = ", ".join([case.title or name, *([title] if title else []), words])
+                    parts = [name, *([part] if part else []), f"{count}{letter}"]
+                    yield "-".join(parts), case.model_copy(update={**alone, **changes, "title": title})
+
+    def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield (part of the name, part of the title, changed fields) of each case of a count of workers."""
+        yield "", "", {}
