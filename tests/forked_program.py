@@ -111,7 +111,7 @@ def _serve() -> None:
     role, *numbers = sys.argv[1:]
     if role == "run":
         # What Snakemake does: begin a server, then live.
-        begin([sys.executable, "-m", "forked_program", "server"], {})
+        begin([sys.executable, "-m", "forked_program", "server"])
         print(os.environ["HYPERSLAB_FORK_SERVER"], flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             sys.stdin.read()

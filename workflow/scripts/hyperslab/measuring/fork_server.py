@@ -19,7 +19,7 @@ import selectors
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hyperslab.measuring import fork_requests
@@ -47,7 +47,7 @@ class Parent:
         self.control.close()
 
 
-def begin(program: Sequence[str], environment: Mapping[str, str]) -> None:
+def begin(program: Sequence[str]) -> None:
     """Start `program`, a server, for the jobs of this process, with whose end, whatever that is, it ends.
 
     To the command the number of the descriptor is added at which it is to listen.
@@ -60,7 +60,6 @@ def begin(program: Sequence[str], environment: Mapping[str, str]) -> None:
         process = subprocess.Popen(
             [*program, str(listener.fileno())],
             stdin=subprocess.PIPE,
-            env={**os.environ, **environment},
             pass_fds=[listener.fileno()],
         )
     os.environ[VARIABLE] = name

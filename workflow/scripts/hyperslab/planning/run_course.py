@@ -80,10 +80,7 @@ class RunCourse:
         self._interrupts.watch(cluster=not invocation.local)
         # In an environment of its own a rule has another interpreter.
         if self._request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
-            scripts = self._request.directory / "workflow" / "scripts"
-            fork_server.begin(
-                [sys.executable, "-m", "hyperslab.cell_processes"], {"PYTHONPATH": str(scripts)}
-            )
+            fork_server.begin([sys.executable, f"{self._request.directory}/workflow/scripts/fork_cells.py"])
         if not inventory.submitted:
             return
         sites = {site["name"] for site in inventory.submitted}

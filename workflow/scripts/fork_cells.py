@@ -1,4 +1,7 @@
-"""The processes of cells, forked instead of started. Usage: python -m hyperslab.cell_processes --help"""
+"""The server that forks the processes of cells for one run, and the parents that it starts.
+
+The run begins it (planning/run_course.py); how it works is in hyperslab/measuring/fork_server.py.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def parent_command(request: Request) -> list[str]:
     # Where it is not there, the process says so.
     if (environment := layout.environment()) and (own := interpreter_of(environment)).exists():
         python = str(own)
-    return [python, "-m", "hyperslab.cell_processes", "--format", spec["layout"]["format"]]
+    return [python, __file__, "--format", spec["layout"]["format"]]
 
 
 def import_everything(name: str) -> None:
