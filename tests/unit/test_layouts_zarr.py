@@ -19,7 +19,7 @@ from hyperslab import layouts
 from hyperslab.layouts import layout_of, zarr_store
 from hyperslab.layouts.zarr_codecs import CODECS, options_in_force, text
 from hyperslab.layouts.zarr_schema import Codec, ZarrModel, ZarrSettings
-from hyperslab.studies.case_kinds import RESOLVERS, CaseMistake, check_layout
+from hyperslab.studies.case_kinds.kind import CaseMistake
 from hyperslab.studies.schema import Case
 from hyperslab.validation.errors import ConfigurationError
 
@@ -133,8 +133,8 @@ def test_codecs_in_short_and_in_force() -> None:
 def checked(case: dict[str, Any]) -> None:
     """Check a case of a Zarr layout as a study is checked."""
     dataset, given = dataset_of((20, 20)), Case.model_validate(case)
-    resolved_case = RESOLVERS[given.kind](given, {"x": 20, "y": 20})
-    check_layout(given, {**resolved_case, "shape": [20, 20]}, dataset, resolved((20, 20)))
+    resolved_case = {**given.kind.resolve(given, {"x": 20, "y": 20}), "shape": [20, 20]}
+    given.kind.check(given, resolved_case, dataset, layout_of(resolved((20, 20))))
 
 
 @pytest.mark.parametrize(
