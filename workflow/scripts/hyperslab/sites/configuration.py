@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.sites import roots, striping
-from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
+from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.models import Count, Name, Strict, Whole
+from hyperslab.validation.nearest import choices
+from hyperslab.validation.yaml_files import read_yaml
 
 # Three Snakemakes (the job's step, the batch and its cells) of 170 MB each, and a small cell.
 LEAST_MEMORY_MB = 900
@@ -115,13 +117,13 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
             raise ConfigurationError(
                 file,
                 f"sites.{name}.platform",
-                f"unknown {site.platform!r}; there are {', '.join(sites.platforms)}",
+                f"unknown {site.platform!r}; there are {choices(site.platform, sites.platforms)}",
             )
         if site.file_system not in sites.file_systems:
             raise ConfigurationError(
                 file,
                 f"sites.{name}.file_system",
-                f"unknown {site.file_system!r}; there are {', '.join(sites.file_systems)}",
+                f"unknown {site.file_system!r}; there are {choices(site.file_system, sites.file_systems)}",
             )
         file_system = sites.file_systems[site.file_system]
         platform = sites.platforms[site.platform]

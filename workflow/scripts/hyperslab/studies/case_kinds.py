@@ -10,6 +10,7 @@ from typing import Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.studies.schema import ITEMSIZE, Case, Dataset, Stride
+from hyperslab.validation.nearest import choices
 
 Shape = Mapping[str, int]
 # (case, extent of every axis) -> what the case adds to a specification, `states` among it.
@@ -28,7 +29,7 @@ def check_box(box: Mapping[str, Any], shape: Shape, path: str) -> None:
     """Raise CaseMistake for an axis that does not exist or an extent that does not fit."""
     for axis, asked in box.items():
         if axis not in shape:
-            raise CaseMistake(f"{path}.{axis}", f"no such axis; the dataset has {', '.join(shape)}")
+            raise CaseMistake(f"{path}.{axis}", f"no such axis; the dataset has {choices(axis, shape)}")
         extent = asked.extent if isinstance(asked, Stride) else asked
         if isinstance(extent, int) and extent > shape[axis]:
             message = f"extent {extent} does not fit: axis {axis} has {shape[axis]}"
@@ -99,7 +100,7 @@ def _write(case: Case, shape: Shape) -> dict[str, Any]:
 
 def _objects(case: Case, shape: Shape) -> dict[str, Any]:
     if case.objects not in shape:
-        raise CaseMistake("objects", f"no such axis; the dataset has {', '.join(shape)}")
+        raise CaseMistake("objects", f"no such axis; the dataset has {choices(case.objects, shape)}")
     if len(shape) < 2 or case.objects != next(iter(shape)):
         raise CaseMistake("objects", "needs the first of several axes; the others are what an object holds")
     return {"states": ["write", *case.states]}
