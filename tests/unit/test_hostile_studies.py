@@ -63,6 +63,12 @@ WRONG: list[tuple[str, Any, str]] = [
         "published.slices.4x4x64.write_s: should",
     ),
     ("tradeoff", ["slices", "slices"], "tradeoff: names 'slices' twice"),
+    # what a donor says already
+    (
+        "dataset",
+        {"donor": {"path": "mine.h5", "dataset": "counts"}},
+        "dataset: has a donor, but neither axes nor shape; `python -m hyperslab.draft FILE::",
+    ),
     # no axis, no case, no site
     ("dataset.axes", [], "dataset.axes: List should have at least 1 item"),
     ("cases.slices.layouts", [], "cases.slices.layouts: List should have at least 1 item"),

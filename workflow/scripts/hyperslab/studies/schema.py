@@ -78,6 +78,16 @@ class Dataset(Strict):
     fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = "mixed"
     donor: DonorFile | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _shape_of_a_donor(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("donor") and not given.keys() & {"shape", "axes"}:
+            raise ValueError(
+                "has a donor, but neither axes nor shape; `python -m hyperslab.draft FILE::DATASET` writes a "
+                "study with those of a file"
+            )
+        return given
+
     @model_validator(mode="after")
     def _one_name_an_axis(self) -> Dataset:
         if len(self.axes) != len(self.shape) or len(set(self.axes)) != len(self.axes):
