@@ -24,7 +24,6 @@ GOOD: dict[str, Any] = {
 }
 WHERE = "claims.000.1"
 ATOM = f"{WHERE}.comparisons.0"
-NAMES = "2x2x10-64K, contiguous, 1x1x10, 1x1x100, 2x2x10, 2x2x100, 4x4x10, 4x4x100, …"
 
 
 def changed(path: str, value: Any, base: dict[str, Any] = GOOD) -> dict[str, Any]:
@@ -46,16 +45,16 @@ COMPARISONS: list[tuple[str, Any, str]] = [
     ("a.layouts", ..., f"{ATOM}.a.layouts: this key is required"),
     ("a.case", ..., f"{ATOM}.a.case: this key is required"),
     ("a.case", "slice", f"{ATOM}.a.case: no case 'slice'; the study has "),
-    ("a.layouts", "5x5x5", f"{ATOM}.a.layouts: '5x5x5' matches no layout here; there are {NAMES}"),
+    ("a.layouts", "5x5x5", f"{ATOM}.a.layouts: '5x5x5' matches no layout here; there are 10"),
     (
         "a.layouts",
         "{m}x{m}x11",
-        f"{ATOM}.a.layouts: '{{m}}x{{m}}x11' matches no layout here; there are {NAMES}",
+        f"{ATOM}.a.layouts: '{{m}}x{{m}}x11' matches no layout here; there are 10",
     ),
     ("a.where", {"n": [10]}, f"{ATOM}.a.where.n: no variable {{n}} in {{m}}x{{m}}x10"),
     ("a.where", {"m": [16]}, f"{ATOM}.a.where: leaves no layout"),
     ("a.state", "write", f"{ATOM}.a.state: case 'slices' is not measured in state 'write'"),
-    ("a.of", "speed", f"{ATOM}.a.of: unknown 'speed'; there are {', '.join(QUANTITIES)}"),
+    ("a.of", "speed", f"{ATOM}.a.of: unknown 'speed'; there are {len(QUANTITIES)}"),
     (
         "a.of",
         "durable",
@@ -89,7 +88,7 @@ CLAIMS: list[tuple[dict[str, Any], str]] = [
     ({"comparisons": []}, f"{WHERE}: needs either comparisons, or the reason why it is `untestable`"),
     ({"untestable": "no"}, f"{WHERE}: needs either comparisons, or the reason why it is `untestable`"),
     ({"explains": "000.2"}, f"{WHERE}: `explains` and `explanation` come together"),
-    ({"figure": "pie"}, f"{WHERE}.figure: no figure 'pie' in this study; there are session-slices"),
+    ({"figure": "pie"}, f"{WHERE}.figure: no figure 'pie' in this study; there are "),
     (
         {"at": {"sites": ["a"]}, "across": {"a": {}, "b": {}}},
         f"{WHERE}: `at` and `across` cannot both say where",

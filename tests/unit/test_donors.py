@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,69 @@ def test_a_file_that_cannot_be_a_donor(case: str) -> None:
     donor, shape, said = REFUSED[case]
     with pytest.raises(DonorError, match=said):
         check(dataset(donor, shape))
+
+
+def refused(path: Path, dataset_name: str | None = None) -> str:
+    """What is said of a donor that cannot serve, without the directory of its file."""
+    donor = {"path": str(path), **({"dataset": dataset_name} if dataset_name else {})}
+    with pytest.raises(DonorError) as error:
+        check(dataset(donor))
+    text = str(error.value)
+    assert text.splitlines() == [text]
+    return text.removeprefix(f"{path.parent}/")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "donor.npy: cannot be read: No data left in file"),
+        (b"\x93NUMPY\x01\x00v\x00{'descr'", "donor.npy: cannot be read: EOF: reading array header"),
+        (b"x" * 500, "donor.npy: cannot be read: "),
+    ],
+)
+def test_a_damaged_npy_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "donor.npy").write_bytes(content)
+    assert refused(tmp_path / "donor.npy").startswith(said)
+
+
+def test_an_array_without_elements_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "donor.npy", np.zeros((3, 0, 50), "u2"))
+    assert refused(tmp_path / "donor.npy") == "donor.npy: holds no element: its shape is (3, 0, 50)"
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        file.create_dataset("null", data=h5py.Empty("f4"))
+        file.create_dataset("zero", shape=(3, 0, 50), dtype="u2")
+    assert refused(tmp_path / "donor.h5", "null") == "donor.h5: null is a null dataset, which holds nothing"
+    assert refused(tmp_path / "donor.h5", "zero") == "donor.h5: holds no element: its shape is (3, 0, 50)"
+
+
+def test_a_file_of_one_array_has_no_datasets_to_name(tmp_path: Path) -> None:
+    write_npy(tmp_path)
+    assert refused(tmp_path / "donor.npy", "x") == (
+        "donor.npy: holds one array without a name; leave `dataset` out, not 'x'"
+    )
+
+
+def test_imzml_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    write_imzml(tmp_path)
+    written, values = tmp_path / "donor.imzML", tmp_path / "donor.ibd"
+    whole, text = values.read_bytes(), written.read_bytes()
+    values.write_bytes(whole[:-40])
+    assert refused(written).startswith("donor.ibd: is shorter than donor.imzML says")
+    values.unlink()
+    assert refused(written) == "donor.ibd: there is no such file; it holds the values of donor.imzML"
+    values.write_bytes(whole)
+    for damaged in (b"", b"x", text[:2500], b"<mzML></mzML>"):
+        written.write_bytes(damaged)
+        assert refused(written).startswith("donor.imzML: cannot be read: ")
+
+
+@pytest.mark.parametrize("name", ["donor.npy", "donor.h5", "donor.imzML"])
+def test_a_pipe_or_a_directory_as_donor_does_not_hang(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    assert refused(tmp_path / name, "x").startswith(f"{name}: is not a file")
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    assert refused(tmp_path / name, "x").startswith(f"{name}: is not a file")
 
 
 def test_a_dataset_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:

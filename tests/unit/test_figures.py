@@ -175,7 +175,7 @@ def test_a_style_changes_the_figure_and_a_misspelt_one_is_refused() -> None:
     changed, usual = (bars(one.axes[0])["minimum"] for one in (figure, picture("session-slices")))
     assert changed[0].get_alpha() == 0.2
     assert to_hex(changed[2].get_facecolor()) != to_hex(usual[2].get_facecolor())
-    with pytest.raises(ValueError, match="unknown style setting colour"):
+    with pytest.raises(ValueError, match="colour"):
         figures.draw("session-slices", "disk", dataclasses.replace(data(), style={"colour": "red"}))
 
 

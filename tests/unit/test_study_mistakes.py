@@ -43,9 +43,25 @@ MISSPELT = {
 }
 
 
+MEANT = {
+    "rund": "rounds",
+    "dataset.shap": "shape",
+    "settings.chunk_cache": "chunk_cache_bytes",
+    "layouts.4x4x64.chunk": "chunks",
+    "grids.0.ovr": "over",
+    "cases.slices.reed": "read",
+    "cases.write.wriet": "write",
+    "score.targt": "target",
+    "score.criteria.0.belw": "below",
+    "recommendation.weigths": "weights",
+}
+
+
 @pytest.mark.parametrize("path", MISSPELT)
 def test_misspelt_keys_at_each_level(tmp_path: Path, path: str) -> None:
-    assert mistake(tmp_path, changed(path, 1)) == MISSPELT[path]
+    said, _, meant = mistake(tmp_path, changed(path, 1)).partition("; did you mean ")
+    assert said == MISSPELT[path]
+    assert meant.endswith(f"{MEANT[path]}?")
 
 
 def test_misspelt_key_is_named_before_what_it_leaves_out(tmp_path: Path) -> None:
@@ -62,11 +78,12 @@ def test_misspelt_keys_of_inner_mappings(tmp_path: Path) -> None:
     content = changed("layouts.4x4x64.filters", [{"name": "gzip", "levl": 1}])
     assert mistake(tmp_path, content) == (
         "layouts.4x4x64.filters.0.levl: unknown key; allowed are name, level, block, coding, bits, digits, "
-        "codec, shuffle, accuracy, precision, rate, reversible, absolute, psnr"
+        "codec, shuffle, accuracy, precision, rate, reversible, absolute, psnr; did you mean level?"
     )
     content = changed("dataset.donor", {"path": "a.npy", "dtaset": "b"})
     assert (
-        mistake(tmp_path, content) == "dataset.donor.dtaset: unknown key; allowed are path, dataset, window"
+        mistake(tmp_path, content)
+        == "dataset.donor.dtaset: unknown key; allowed are path, dataset, window; did you mean dataset?"
     )
 
 

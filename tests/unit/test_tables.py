@@ -14,6 +14,7 @@ import yaml
 from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.data.values import open_values
+from hyperslab.records import DamagedRecord
 from hyperslab.results.tables import (
     COLUMNS,
     FILE_COLUMNS,
@@ -29,6 +30,33 @@ from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.study import LoadedStudy
 
 Record = dict[str, Any]
+DAMAGE: dict[str, bytes] = {
+    "empty": b"",
+    "cut": b'{"specification": {"layout"',
+    "zeros": bytes(100),
+    "no text": b"\xff\xfe",
+    "deep": b"[" * 100_000,
+    "a list": b"[1]",
+    "a word": b'"repeats specification"',
+    "without parts": b'{"repeats": [], "specification": {}}',
+    "of other kinds": b'{"repeats": 1, "specification": []}',
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "small" / "slices.r0.json"
+    path.parent.mkdir()
+    path.write_bytes(DAMAGE[kind])
+    with pytest.raises(DamagedRecord) as rows:
+        rows_of(path, "mine", None, {})
+    with pytest.raises(DamagedRecord) as facts:
+        context_of([path])
+    for text in (str(rows.value), str(facts.value)):
+        assert text.splitlines() == [text]
+        assert text.startswith(f"{path} is not a record of Hyperslab (")
+        assert text.endswith("delete it, and the next run measures its cell again")
+
 
 STUDY = """
 title: t

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import h5py
 import numpy as np
 import pytest
 from clones import Clone, make_clone
+
+from hyperslab.planning.planned_study import PlannedStudy
 
 SHAPE = (8, 8, 500)
 STUDY: dict[str, Any] = {
@@ -89,6 +94,29 @@ def test_all_of_an_axis_is_all_of_the_real_one(clone: Clone) -> None:
     clone.build("results/own/layout/spectra.h5")
     with h5py.File(clone.directory / "results/own/layout/spectra.h5") as file:
         assert file["data/counts"].chunks == (2, 2, 500)
+
+
+def test_a_drafted_study_runs(clone: Clone, own: Path) -> None:
+    """What only the file says is enough: one command, and its cells are measured and its file rewritten."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hyperslab.draft", f"{own}::/data/counts"],
+        cwd=clone.directory,
+        env={**os.environ, "PYTHONPATH": "workflow/scripts"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1].endswith("--dry-run results/mine/report.html")
+    cell = "results/mine/cells/disk/chunks-64K/one-energy.r0.json"
+    plan = clone.planned("results/mine/report.html")
+    assert plan["measure_disk"] == 3 * 4 * len(
+        PlannedStudy(clone.directory / "config/studies/mine.yaml").layouts
+    )
+    clone.build(cell)
+    record = json.loads((clone.directory / cell).read_text(encoding="utf-8"))
+    assert record["specification"]["dataset"]["donor"] == {"path": str(own), "dataset": "/data/counts"}
+    clone.build("results/mine/layout/chunks-64K.h5")
+    assert (clone.directory / "results/mine/layout/chunks-64K.h5").exists()
 
 
 def test_the_recommended_layout_is_measured_for(clone: Clone) -> None:

@@ -1,12 +1,14 @@
 """Records of a study into measurements.parquet, summary.csv and context.json."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from hyperslab.records import DamagedRecord
 from hyperslab.results.statistics import bursts, noisy, overlaps, summarise
 from hyperslab.results.tables import context_of, rows_of, tidy
 
@@ -59,4 +61,7 @@ def main(job: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(snakemake)  # type: ignore[name-defined]  # noqa: F821
+    try:
+        main(snakemake)  # type: ignore[name-defined]  # noqa: F821
+    except DamagedRecord as damaged:
+        sys.exit(f"hyperslab.summarise: {damaged}")

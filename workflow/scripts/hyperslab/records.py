@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,35 @@ def write_whole(path: str | Path, content: bytes) -> None:
         raise
 
 
+class DamagedRecord(ValueError):
+    """A file that is no record, or no longer one; the text is one line that names it and the way out."""
+
+    def __init__(self, path: str | Path, why: object) -> None:
+        said = " ".join(str(why).split())
+        remedy = "delete it, and the next run measures its cell again"
+        super().__init__(f"{path} is not a record of Hyperslab ({said}); {remedy}")
+
+
 def read_record(path: str | Path) -> dict[str, Any]:
-    """A record as it was written; raises ValueError where the file is not one."""
-    record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    """Return a record as it was written; raises DamagedRecord where the file is not one."""
+    try:
+        record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedRecord(path, error) from None
     if not is_record(record):
-        raise ValueError(f"{path} is not a record of Hyperslab")
+        raise DamagedRecord(path, "it has no repeats, or no specification")
     return record
 
 
 def is_record(content: Any) -> bool:
     """Return whether the content of a JSON file is that of a record."""
     return isinstance(content, dict) and content.keys() >= {"repeats", "specification"}
+
+
+@contextmanager
+def parts_of(path: str | Path) -> Iterator[None]:
+    """Raise DamagedRecord for whatever the block does not find where a record has it."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise DamagedRecord(path, f"{type(error).__name__}: {error}") from None

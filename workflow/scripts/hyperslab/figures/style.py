@@ -7,34 +7,14 @@ from typing import Any
 
 import seaborn as sns
 
-STYLE: dict[str, Any] = {
-    # A page is about 1,000 pixels wide; SVG points are 4/3 of a pixel.
-    "width": 10.0,
-    "dpi": 100,
-    "font": "DejaVu Sans",
-    "font_size": 9.5,
-    # Colours that also the colour-blind tell apart; the first is that of the recommended layout.
-    "palette": "colorblind",
-    "heat": "viridis_r",
-    "ink": "#222222",
-    "muted": "#6e6e6e",
-    "faint": "#c4c4c4",
-    "alarm": "#c00000",
-    # How opaque a bar is that runs beyond the axis, or a score below full marks.
-    "pale": 0.35,
-    # Bars are cut where the longest is more than this many times as long as the axis that suits most.
-    "cut": 1.5,
-    "row": 0.30,
-    "row_many": 0.205,
-}
+from hyperslab.studies.figure_style import FigureStyle
+
+STYLE: dict[str, Any] = FigureStyle().model_dump()
 
 
 def resolved(style: Mapping[str, Any]) -> dict[str, Any]:
-    """`STYLE` with the settings of `style`; ValueError for one that does not exist."""
-    unknown = sorted(set(style) - set(STYLE))
-    if unknown:
-        raise ValueError(f"unknown style setting {', '.join(unknown)}; allowed: {', '.join(STYLE)}")
-    return {**STYLE, **style}
+    """Return `STYLE` with the settings of `style`; raises ValueError for a wrong one."""
+    return FigureStyle.model_validate(dict(style)).model_dump()
 
 
 def colours(style: Mapping[str, Any]) -> list[str]:
@@ -48,6 +28,8 @@ def settings(style: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **sns.axes_style("whitegrid"),
         "font.family": [style["font"]],
+        # A title may hold what would be TeX between two $, and is drawn as it is written.
+        "text.parse_math": False,
         "font.size": size,
         "axes.titlesize": size,
         "axes.labelsize": size,

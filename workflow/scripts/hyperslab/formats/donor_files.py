@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hyperslab.data.donor_paths import NotThere, located
 from hyperslab.data.tiles import tiles
+from hyperslab.validation.nearest import choices
 
 # A few of these (read, converted, compared) are in memory at once.
 TILE_BYTES = 64 * 2**20
@@ -36,6 +37,9 @@ class ImzML:
     def __init__(self, path: Path) -> None:
         from pyimzml.ImzMLParser import ImzMLParser
 
+        values = path.with_suffix(".ibd")
+        if not values.is_file():
+            raise DonorError(f"{values}: there is no such file; it holds the values of {path.name}")
         self._parser = ImzMLParser(str(path))
         lengths = set(self._parser.mzLengths)
         if len(lengths) != 1:
@@ -46,6 +50,9 @@ class ImzML:
         extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
         self.shape = (*extent, lengths.pop())
         self.dtype = np.dtype(self._parser.intensityPrecision)
+        end = max(self._parser.intensityOffsets) + self.shape[-1] * self.dtype.itemsize
+        if (size := values.stat().st_size) < end:
+            raise DonorError(f"{values}: is shorter than {path.name} says: {size:,} bytes, not {end:,}")
 
     def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         ranges = [range(*part.indices(size)) for part, size in zip(index, self.shape, strict=True)]
@@ -68,17 +75,26 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
         )
         if dataset is None or f"/{dataset.lstrip('/')}" not in found:
             asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
-            raise DonorError(f"{path}: {asked}; the file has {', '.join(found[:12]) or 'none'}")
+            raise DonorError(f"{path}: {asked}; the file has {choices(dataset, found)}")
+        if file[dataset].shape is None:
+            raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
         yield file[dataset]
 
 
+def _refuse_name(path: Path, dataset: str | None) -> None:
+    if dataset is not None:
+        raise DonorError(f"{path}: holds one array without a name; leave `dataset` out, not {dataset!r}")
+
+
 @contextmanager
-def _open_npy(path: Path, _: str | None) -> Iterator[DonorArray]:
+def _open_npy(path: Path, dataset: str | None) -> Iterator[DonorArray]:
+    _refuse_name(path, dataset)
     yield np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 @contextmanager
-def _open_imzml(path: Path, _: str | None) -> Iterator[DonorArray]:
+def _open_imzml(path: Path, dataset: str | None) -> Iterator[DonorArray]:
+    _refuse_name(path, dataset)
     yield ImzML(path)
 
 
@@ -92,13 +108,30 @@ OPENERS = {
 }
 
 
+@contextmanager
+def _opened(path: Path, dataset: str | None) -> Iterator[DonorArray]:
+    with ExitStack() as stack:
+        try:
+            array = stack.enter_context(OPENERS[path.suffix.lower()](path, dataset))
+        except DonorError:
+            raise
+        # The readers raise whatever a damaged file makes them stumble over.
+        except Exception as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise DonorError(f"{path}: cannot be read: {why}") from None
+        yield array
+
+
 def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager[DonorArray]:
-    """The donor's array; raises DonorError for a file of unknown kind or without the dataset."""
+    """Open a donor's array; raises DonorError for a file of unknown kind, damaged or without the dataset."""
     if not path.exists():
         raise DonorError(f"{path}: there is no such file")
+    if not path.is_file():
+        # A pipe would wait for its other end.
+        raise DonorError(f"{path}: is not a file")
     if path.suffix.lower() not in OPENERS:
         raise DonorError(f"{path}: unknown kind of donor; known are {', '.join(OPENERS)}")
-    return OPENERS[path.suffix.lower()](path, dataset)
+    return _opened(path, dataset)
 
 
 def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
@@ -120,6 +153,8 @@ def check(spec: dict[str, Any]) -> None:
 
 
 def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
+    if 0 in array.shape:
+        raise DonorError(f"{path}: holds no element: its shape is {tuple(array.shape)}")
     if len(array.shape) != len(spec["shape"]):
         raise DonorError(
             f"{path}: has {len(array.shape)} axes {tuple(array.shape)}, the dataset has {len(spec['shape'])}"

@@ -24,6 +24,13 @@ MetadataCacheBytes = Annotated[Whole, Field(ge=1024, le=128 * 2**20)]
 Percent = Annotated[Whole, Field(ge=0, le=100)]
 # "default" leaves what the release of HDF5 brings, which differs between releases.
 Default = Literal["default"]
+# Larger than the memory of any node: HDF5 would fail, or overflow, only when it opens the file.
+LARGEST_BUFFER = 2**40
+Buffer = Annotated[Count, Field(le=LARGEST_BUFFER)]
+# H5Z_MAX_NFILTERS
+MOST_FILTERS = 32
+# H5Pset_cache allocates 8 bytes for each when a dataset is opened.
+MOST_SLOTS = 2**27
 
 
 class MetadataCache(Strict):
@@ -47,7 +54,7 @@ class Alignment(Strict):
     """Everything of at least `threshold_bytes` begins at a multiple of `bytes` (H5Pset_alignment)."""
 
     threshold_bytes: Annotated[Whole, Field(ge=0)] = 1
-    bytes: Count
+    bytes: Annotated[Count, Field(le=LARGEST_BUFFER)]
 
 
 class Paging(Strict):
@@ -57,7 +64,7 @@ class Paging(Strict):
     """
 
     page_bytes: Annotated[Whole, Field(ge=512, le=2**30)]
-    buffer_bytes: Count | None = None
+    buffer_bytes: Buffer | None = None
     min_metadata_percent: Percent | None = None
     min_raw_percent: Percent | None = None
 
@@ -88,10 +95,10 @@ class Driver(Strict):
 
     name: Literal["sec2", "stdio", "core", "direct", "split"]
     metadata_on: Name | None = None
-    increment_bytes: Count | None = None
+    increment_bytes: Buffer | None = None
     backing_store: bool | None = None
-    block_bytes: Count | None = None
-    copy_buffer_bytes: Count | None = None
+    block_bytes: Buffer | None = None
+    copy_buffer_bytes: Buffer | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -113,15 +120,15 @@ class Driver(Strict):
 class Settings(Strict):
     """Library settings in force while a file is written and read."""
 
-    chunk_cache_bytes: Annotated[Whole, Field(ge=0)] | Default = 8 * 2**20
-    chunk_cache_slots: Count | Default = 8191
+    chunk_cache_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | Default = 8 * 2**20
+    chunk_cache_slots: Annotated[Count, Field(le=MOST_SLOTS)] | Default = 8191
     chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] | Default = 0.75
-    sieve_bytes: Count | Default = 65536
+    sieve_bytes: Buffer | Default = 65536
     libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] | Default = "earliest"
-    meta_block_bytes: Annotated[Whole, Field(ge=0)] | None = None
+    meta_block_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = None
     metadata_cache: MetadataCache | None = None
     # H5Pset_buffer. The conversion of one element needs room (H5D__typeinfo_init).
-    conversion_buffer_bytes: Annotated[Whole, Field(ge=64)] | None = None
+    conversion_buffer_bytes: Annotated[Whole, Field(ge=64, le=LARGEST_BUFFER)] | None = None
     alloc_time: Literal["early", "late", "incremental"] | None = None
     fill_time: Literal["ifset", "alloc", "never"] | None = None
     alignment: Alignment | None = None
@@ -215,7 +222,7 @@ class Hdf5Model(LayoutModel):
         default=None, description=CHUNKS_FORMS
     )
     order: list[Name] | None = None
-    filters: list[Filter] = []
+    filters: list[Filter] = Field(default=[], max_length=MOST_FILTERS)
     settings: dict[str, Any] = {}
     storage: Literal["compact"] | None = None
     release: Annotated[str, AfterValidator(_known_release)] | None = None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts.layout import Array
 from hyperslab.validation.errors import Place
-from hyperslab.validation.models import Strict
+from hyperslab.validation.models import Strict, Text
 
 
 class LayoutModel(Strict):
@@ -21,7 +21,7 @@ class LayoutModel(Strict):
     extents: ClassVar[tuple[str, ...]] = ("chunks",)
 
     format: str = "hdf5"
-    label: str | None = None
+    label: Text | None = None
 
 
 class Schema(Protocol):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.studies import figures
 from hyperslab.studies.claims.schema import NO_STUDY, Claim
-from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
+from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.models import Name, Strict
+from hyperslab.validation.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from hyperslab.planning.inventory import Inventory

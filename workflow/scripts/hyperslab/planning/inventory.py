@@ -11,6 +11,7 @@ from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 Cell = tuple[str, str, str]
 
@@ -44,7 +45,9 @@ class Inventory:
             file = self.directory / "config" / "studies" / f"{name}.yaml"
             if not file.exists():
                 known = sorted(path.stem for path in file.parent.glob("*.yaml"))
-                raise ConfigurationError(file, "", f"there is no such study; there are {', '.join(known)}")
+                raise ConfigurationError(
+                    file, "", f"there is no such study; there are {choices(name, known)}"
+                )
             self._studies[name] = PlannedStudy(file)
             for site in self.elsewhere(name):
                 self.left_out.setdefault(site, f"{self.sites_file} does not describe it")

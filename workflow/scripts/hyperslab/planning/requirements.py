@@ -9,6 +9,7 @@ from typing import Any
 from hyperslab.layouts import layout_of
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 
 def environments(described: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -28,7 +29,7 @@ def other_sites(study: LoadedStudy, sites: Mapping[str, Mapping[str, Any]], file
     for name, layout in study.layouts.items():
         for place in layout_of(layout).other_file_systems():
             if place not in known:
-                message = f"no file system {place!r} with a site; {file} has {', '.join(known)}"
+                message = f"no file system {place!r} with a site; {file} has {choices(place, known)}"
                 raise ConfigurationError(study.file, f"layouts.{name}.settings.driver.metadata_on", message)
             wanted[place] = None
     return [next(name for name, site in sites.items() if site["file_system"] == place) for place in wanted]

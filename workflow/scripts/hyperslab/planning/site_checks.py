@@ -13,6 +13,7 @@ from hyperslab.sites.configuration import Expansion
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20
@@ -27,7 +28,8 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
     wanted = known if study.study.sites == "all" else list(study.study.sites)
     for name in wanted:
         if name not in known:
-            raise ConfigurationError(study.file, "sites", f"no site {name!r}; {file} has {', '.join(sites)}")
+            message = f"no site {name!r}; {file} has {choices(name, sites)}"
+            raise ConfigurationError(study.file, "sites", message)
         if wanted.count(name) > 1:
             raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")
     for case, resolved in study.cases.items():
@@ -35,7 +37,7 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
             if not fnmatch.filter(known, pattern):
                 where = f"cases.{case}.sites"
                 raise ConfigurationError(
-                    study.file, where, f"{pattern!r} matches no site; {file} has {', '.join(sites)}"
+                    study.file, where, f"{pattern!r} matches no site; {file} has {choices(pattern, sites)}"
                 )
     return wanted
 

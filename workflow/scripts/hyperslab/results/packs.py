@@ -16,7 +16,8 @@ from hyperslab.records import is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.tables import context_entry, record_rows, tidy
 from hyperslab.studies.study import LoadedStudy
-from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError, read_yaml
+from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError
+from hyperslab.validation.yaml_files import read_yaml
 
 SUFFIX = ".tar.xz"
 # File systems end names at 255 bytes; what is written beside a record is named after it.

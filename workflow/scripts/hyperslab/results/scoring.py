@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.statistics import FILE_COLUMNS, typical_column
+from hyperslab.studies.criteria import label
 
 TIME_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s")
 FILE_STATISTICS = tuple(name for name in FILE_COLUMNS if name.endswith("_bytes"))
@@ -36,10 +37,7 @@ class Criterion:
     @property
     def label(self) -> str:
         """The name of the criterion's column in a score table: its title, or else the criterion in words."""
-        if self.title:
-            return self.title
-        parts = [self.case, self.state, self.statistic, "<", f"{self.below:.10g}"]
-        return " ".join(part for part in parts if part)
+        return label(self.statistic, self.below, self.case, self.state, self.title)
 
 
 @dataclass(frozen=True)

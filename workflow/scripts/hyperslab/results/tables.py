@@ -13,7 +13,7 @@ import pandas as pd
 
 from hyperslab import text
 from hyperslab.layouts import layout_of
-from hyperslab.records import read_record
+from hyperslab.records import parts_of, read_record
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import KINDS, kind_of
 
@@ -143,8 +143,10 @@ def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, floa
 
 
 def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the rows of the record at `path`; see `record_rows`."""
-    return record_rows(read_record(path), path.parent.name, study, expected, grid)
+    """Return the rows of the record at `path`; see `record_rows`. Raises DamagedRecord."""
+    record = read_record(path)
+    with parts_of(path):
+        return record_rows(record, path.parent.name, study, expected, grid)
 
 
 def record_rows(
@@ -234,10 +236,15 @@ def read_summary(path: str | Path) -> pd.DataFrame:
 
 
 def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """What was measured where: one entry for each distinct machine, file system, version and setting."""
+    """Return what was measured where: one entry for each distinct machine, file system, version and setting.
+
+    Raises DamagedRecord.
+    """
     seen: dict[str, dict[str, Any]] = {}
     for path in paths:
-        entry = context_entry(read_record(path))
+        record = read_record(path)
+        with parts_of(path):
+            entry = context_entry(record)
         text = specification.text(entry)
         found = seen.setdefault(text, {**entry, "cells": 0, "layouts": []})
         found["cells"] += 1

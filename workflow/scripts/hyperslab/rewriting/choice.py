@@ -15,6 +15,7 @@ from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 RECOMMENDED = "recommended"
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")
@@ -77,7 +78,7 @@ def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
     Raises ConfigurationError for a name that the study does not have, or whose layout cannot be had.
     """
     if name not in study.layouts and name != RECOMMENDED:
-        known = ", ".join((*study.layouts, RECOMMENDED))
+        known = choices(name, (*study.layouts, RECOMMENDED))
         raise ConfigurationError(study.file, "layouts", f"no layout {name!r}; there are {known}")
     found: dict[str, Any] = {}
     for each in [name] if name in study.layouts else study.layouts:

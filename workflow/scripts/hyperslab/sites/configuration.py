@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.sites import roots, striping
-from hyperslab.validation.errors import ConfigurationError, read_yaml, validate
-from hyperslab.validation.models import Count, Name, Strict, Whole
+from hyperslab.validation.errors import ConfigurationError, validate
+from hyperslab.validation.models import Count, Name, Strict, Text, Whole
+from hyperslab.validation.nearest import choices
+from hyperslab.validation.yaml_files import read_yaml
 
 # Three Snakemakes (the job's step, the batch and its cells) of 170 MB each, and a small cell.
 LEAST_MEMORY_MB = 900
@@ -26,17 +28,42 @@ OWN_KEYS = {
 }  # fmt: skip
 
 
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+# Of a job, far beyond any partition's limit: ten years, and the memory of no node.
+MOST_MINUTES = 10 * 366 * 24 * 60
+MOST_MEMORY_MB = 2**40
+# As many storage targets as no file system has.
+MOST_TARGETS = 100_000
+
+
+def _word(text: str) -> str:
+    """Return a text as it is; raises ValueError for one that would be several words of a command line."""
+    if len(text.split()) != 1 or text != text.strip():
+        raise ValueError("should be one word")
+    return text
+
+
+def _absolute(path: str) -> str:
+    """Return a path as it is; raises ValueError for one that depends on where a process runs."""
+    if not path.startswith("/"):
+        raise ValueError(f"{path}: should be an absolute path")
+    return path
+
+
+Word = Annotated[Text, AfterValidator(_word)]
+
+
 class Platform(Strict):
     """Where jobs run: this machine, or nodes of a Slurm partition. Memory in MB (10^6), time in minutes."""
 
     executor: Literal["local", "slurm"] = "local"
-    partition: str | None = None
-    account: str | None = None
-    constraint: str | None = None
-    qos: str | None = None
+    partition: Word | None = None
+    account: Word | None = None
+    constraint: Word | None = None
+    qos: Word | None = None
     exclusive: bool = True
-    memory_mb: Count = 4000
-    minutes: Count = 240
+    memory_mb: Annotated[Count, Field(le=MOST_MEMORY_MB)] = 4000
+    minutes: Annotated[Count, Field(le=MOST_MINUTES)] = 240
     extra: str = ""
 
     @model_validator(mode="after")
@@ -48,7 +75,11 @@ class Platform(Strict):
             raise ValueError(
                 f"memory_mb: a batch takes at least {LEAST_MEMORY_MB} (Snakemake itself, and a cell)"
             )
-        for option in shlex.split(self.extra):
+        try:
+            options = shlex.split(self.extra)
+        except ValueError as error:
+            raise ValueError(f"extra: is no list of options: {error}") from None
+        for option in options:
             if key := OWN_KEYS.get(option.split("=")[0]):
                 raise ValueError(f"extra: for {option.split('=')[0]} there is the key {key}")
         return self
@@ -57,21 +88,21 @@ class Platform(Strict):
 class Stripe(Strict):
     """How a parallel file system spreads new files: over how many targets, in pieces of how many bytes."""
 
-    count: Annotated[Whole, Field(ge=-1)] = 1
+    count: Annotated[Whole, Field(ge=-1, le=MOST_TARGETS)] = 1
     size_bytes: Count | None = None
 
 
 class FileSystem(Strict):
     """Where test files lie."""
 
-    root: str
+    root: Text
     # What may be written, where free space does not show a quota.
     cap_bytes: Count | None = None
     stripe: Stripe | None = None
     # Only the node that wrote can see it: nothing is checked or made where Snakemake was started.
     node_local: bool = False
     # A cgroup's directory that a measuring process joins before it opens a file (a throttled file system).
-    cgroup: str | None = None
+    cgroup: Annotated[Text, AfterValidator(_absolute)] | None = None
 
 
 class Site(Strict):
@@ -79,7 +110,7 @@ class Site(Strict):
 
     platform: Name = "local"
     file_system: Name
-    label: str | None = None
+    label: Text | None = None
     # How many cells may be timed at once, each on a node of its own; default: one, or one a node where
     # each node has its own file system.
     concurrency: Count | None = None
@@ -115,13 +146,13 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
             raise ConfigurationError(
                 file,
                 f"sites.{name}.platform",
-                f"unknown {site.platform!r}; there are {', '.join(sites.platforms)}",
+                f"unknown {site.platform!r}; there are {choices(site.platform, sites.platforms)}",
             )
         if site.file_system not in sites.file_systems:
             raise ConfigurationError(
                 file,
                 f"sites.{name}.file_system",
-                f"unknown {site.file_system!r}; there are {', '.join(sites.file_systems)}",
+                f"unknown {site.file_system!r}; there are {choices(site.file_system, sites.file_systems)}",
             )
         file_system = sites.file_systems[site.file_system]
         platform = sites.platforms[site.platform]
@@ -149,23 +180,50 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
 
 
 def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
-    """A root with ~ and environment variables filled in, absolute."""
+    """Return a root with ~ and environment variables filled in, absolute.
+
+    Raises ConfigurationError for a variable that is not set and for a directory that is none of test files.
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
-        if name in os.environ:
+        if os.environ.get(name):
             return os.environ[name]
+        if name in os.environ:
+            raise ConfigurationError(file, path, f"{root}: the environment variable {name} is empty")
         if name == "USER":
             return getpass.getuser()
         if not strict:
             return match[0]
         raise ConfigurationError(file, path, f"{root}: the environment variable {name} is not set")
 
-    expanded = re.sub(r"\$(?:(\w+)|\{(\w+)\})", value, root)
+    if "$" in VARIABLE.sub("", root):
+        message = f"{root}: a $ begins the name of an environment variable, $NAME or ${{NAME}}"
+        raise ConfigurationError(file, path, message)
+    expanded = VARIABLE.sub(value, root)
     try:
-        return str(Path(expanded).expanduser().absolute())
+        absolute = Path(expanded).expanduser().absolute()
     except RuntimeError:
         raise ConfigurationError(file, path, f"{root}: there is no such user") from None
+    if wrong := _no_root(expanded, absolute) if strict else None:
+        raise ConfigurationError(file, path, wrong)
+    return str(absolute)
+
+
+def _no_root(given: str, absolute: Path) -> str | None:
+    """Return why a directory cannot hold test files wherever it lies, None where it can."""
+    if not given.strip():
+        return f"{given!r} names no directory"
+    if "\n" in given:
+        return f"{given!r} has a line break"
+    if "{" in given or "}" in given:
+        return f"{given}: a root with braces would be a pattern to Snakemake"
+    place = Path(os.path.normpath(absolute))
+    if place in (Path("/"), Path.cwd()):
+        return f"{given}: test files need a directory of their own"
+    if place.is_relative_to(Path.cwd() / "results"):
+        return f"{given}: test files never lie inside results/"
+    return None
 
 
 def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int]) -> None:

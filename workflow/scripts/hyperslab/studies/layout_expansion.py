@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,10 @@ from hyperslab import layouts
 from hyperslab.layouts.hdf5_schema import Settings
 from hyperslab.layouts.schema import LayoutModel, Schema
 from hyperslab.studies.schema import Grid, Study
-from hyperslab.validation.errors import NAME_PATTERN, NAME_RULE, Place
+from hyperslab.validation.errors import Place, name_mistake
+from hyperslab.validation.nearest import choices, did_you_mean
+
+MOST_OF_A_GRID = 10_000
 
 
 @dataclass
@@ -64,8 +67,10 @@ def _of_grid(
     """Yield name, content and values of the variables of each layout of a grid; ConfigurationError."""
     model = _schema(grid.layout, place).MODEL
     for key in grid.layout.keys() - model.model_fields.keys():
-        allowed = ", ".join((*Grid.model_fields, *model.model_fields))
-        raise place.at(key).mistake(f"unknown key; allowed are {allowed}")
+        allowed = [*Grid.model_fields, *model.model_fields]
+        meant = did_you_mean(key, allowed)
+        raise place.at(key).mistake(f"unknown key; allowed are {', '.join(allowed)}{meant}")
+    _check_size(grid, place.at("over"))
     for combination in itertools.product(*grid.over.values()):
         values = dict(zip(grid.over, combination, strict=True))
         try:
@@ -73,11 +78,21 @@ def _of_grid(
         except (KeyError, IndexError, ValueError, AttributeError, TypeError):
             variables = ", ".join("{" + variable + "}" for variable in grid.over)
             raise place.at("name").mistake(f"only {variables} can be filled in") from None
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise place.at("name").mistake(f"{NAME_RULE}, not {name!r}")
+        if wrong := name_mistake(name):
+            raise place.at("name").mistake(wrong)
         if name in taken:
             raise place.at("name").mistake(f"duplicate layout {name!r}; every layout needs its own name")
         yield name, _filled_in(grid.layout, model.extents, values, place), values
+
+
+def _check_size(grid: Grid, place: Place) -> None:
+    """Refuse a grid without end, or of layouts that are the same; raises ConfigurationError."""
+    for variable, values in grid.over.items():
+        for value in values:
+            if values.count(value) > 1:
+                raise place.at(variable).mistake(f"{value} is given twice")
+    if (count := math.prod(map(len, grid.over.values()))) > MOST_OF_A_GRID:
+        raise place.mistake(f"{count:,} layouts; a grid has at most {MOST_OF_A_GRID:,}")
 
 
 def _filled_in(
@@ -90,7 +105,7 @@ def _filled_in(
             continue
         for extent in content[key]:
             if isinstance(extent, str) and extent != "all" and extent not in values:
-                known = ", ".join(values)
+                known = choices(extent, values)
                 raise place.at(key).mistake(f"unknown variable {extent!r}; `over` has {known}")
         filled[key] = [values.get(str(extent), extent) for extent in content[key]]
     return filled

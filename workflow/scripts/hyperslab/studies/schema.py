@@ -15,6 +15,7 @@ from hyperslab.studies.worker_schema import Counts, Parallel
 from hyperslab.validation.models import Count as Count
 from hyperslab.validation.models import Name as Name
 from hyperslab.validation.models import Strict as Strict
+from hyperslab.validation.models import Text as Text
 from hyperslab.validation.models import Whole as Whole
 
 DType = Literal[
@@ -36,8 +37,17 @@ WRITE_FORMS = (
 )
 REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
 LARGEST_BYTES = 2**62
+# Far more than a statistic needs; rounds write new files each.
+MOST_ROUNDS = 1000
+MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (tables.COLUMNS).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
+
+
+Rounds = Annotated[Whole, Field(ge=0, le=MOST_ROUNDS)]
+Repeats = dict[Literal["cold", "warm", "session", "write"], Annotated[Count, Field(le=MOST_REPEATS)]]
+# Products of weights, bounds and sizes stay finite.
+Factor = Annotated[float, Field(le=1e9)]
 
 
 class Stride(Strict):
@@ -54,19 +64,29 @@ Selection = dict[Name, Extent | Stride]
 class DonorFile(Strict):
     """A real file whose values fill the array."""
 
-    path: str
-    dataset: str | None = None
+    path: Text
+    dataset: Text | None = None
     window: list[Count] | None = None
 
 
 class Dataset(Strict):
     """Shape, type and content of the array, in array terms."""
 
-    axes: list[Name]
-    shape: list[Count]
+    axes: list[Name] = Field(min_length=1)
+    shape: list[Count] = Field(min_length=1)
     dtype: DType = "uint16"
     fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = "mixed"
     donor: DonorFile | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shape_of_a_donor(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("donor") and not given.keys() & {"shape", "axes"}:
+            raise ValueError(
+                "has a donor, but neither axes nor shape; `python -m hyperslab.draft FILE::DATASET` writes a "
+                "study with those of a file"
+            )
+        return given
 
     @model_validator(mode="after")
     def _one_name_an_axis(self) -> Dataset:
@@ -101,7 +121,7 @@ class Grid(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str
+    name: Text
     over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(min_length=1, max_length=2)
 
     @property
@@ -116,7 +136,7 @@ class Case(Strict):
     Exactly one field has the name of a kind (studies/case_kinds).
     """
 
-    title: str | None = None
+    title: Text | None = None
     read: Selection | None = Field(default=None, description=SELECTION_FORMS)
     write: Strategy | Block | None = Field(default=None, description=WRITE_FORMS)
     # The axis of which each index becomes a dataset of its own.
@@ -130,10 +150,10 @@ class Case(Strict):
     pattern: Literal["checkerboard"] | None = None
     memory_dtype: DType | None = None
     states: list[State] = ["cold", "warm"]
-    repeats: dict[Literal["cold", "warm", "session", "write"], Count] = {}
-    layouts: list[str] = ["*"]
+    repeats: Repeats = {}
+    layouts: list[str] = Field(default=["*"], min_length=1)
     shape: dict[Name, Count] = {}
-    sites: list[str] = ["*"]
+    sites: list[str] = Field(default=["*"], min_length=1)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Case:
@@ -156,7 +176,7 @@ class Criterion(Strict):
     state: State | Literal["write"] = "session"
     statistic: Literal["median_s", "max_s", "first_access_s", "mean_s", "file_bytes"] = "median_s"
     below: Annotated[float, Field(gt=0)]
-    title: str | None = None
+    title: Text | None = None
 
 
 class Score(Strict):
@@ -170,30 +190,30 @@ class Score(Strict):
 class Recommendation(Strict):
     """How the recommended layout is chosen."""
 
-    weights: dict[str, Annotated[float, Field(ge=0)]] = {}
-    states: list[State] = ["cold"]
-    size_bound: Annotated[float, Field(gt=0)] = 1.15
+    weights: dict[str, Annotated[Factor, Field(ge=0)]] = {}
+    states: list[State] = Field(default=["cold"], min_length=1)
+    size_bound: Annotated[Factor, Field(gt=0)] = 1.15
     # Whether a layout that changes values may be recommended.
     lossy: Annotated[bool, Field(strict=True)] = False
-    confirm_rounds: Annotated[Whole, Field(ge=0)] = 3
+    confirm_rounds: Rounds = 3
 
 
 class Study(Strict):
     """One study file."""
 
-    title: str
-    source: str | None = None
+    title: Text
+    source: Text | None = None
     dataset: Dataset
     settings: dict[str, Any] = {}
     # Each is checked by the model of its format (studies/layout_expansion.py).
     layouts: dict[Name, dict[str, Any] | None] = {}
     grids: list[Grid] = []
     cases: dict[Name, Case] = Field(min_length=1)
-    sites: list[Name] | Literal["all"] = Field(
+    sites: Annotated[list[Name], Field(min_length=1)] | Literal["all"] = Field(
         default="all", description="a list of names of sites, or 'all'"
     )
-    rounds: Count = 3
-    repeats: dict[Literal["cold", "warm", "session", "write"], Count] = {}
+    rounds: Annotated[Rounds, Field(gt=0)] = 3
+    repeats: Repeats = {}
     seed: Whole = 1
     score: Score | None = None
     recommendation: Recommendation = Recommendation()

@@ -6,9 +6,11 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from hyperslab.validation.models import Count, Strict
+from hyperslab.validation.models import Count, Strict, Text
 
-Counts = Annotated[list[Count], Field(min_length=1)]
+# More than any node has cores, or any study ranks.
+MOST_WORKERS = 65_536
+Counts = Annotated[list[Annotated[Count, Field(le=MOST_WORKERS)]], Field(min_length=1)]
 Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]
 # What only MPI-IO has: collective calls, and hints to it.
 THROUGH_MPI_IO = ("hdf5", "mpiio")
@@ -28,7 +30,7 @@ class Parallel(Strict):
     block: Count | None = None
     interleaved: bool = False
     collective: bool = False
-    hints: dict[str, str] = {}
+    hints: dict[Text, Text] = {}
 
     @model_validator(mode="after")
     def _fitting(self) -> Parallel:

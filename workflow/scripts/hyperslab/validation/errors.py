@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
+
+from hyperslab.validation.nearest import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[int | str, ...]
@@ -22,8 +24,22 @@ MESSAGES = {
     "model_type": "should be a mapping of keys to values",
     "invalid_key": "should be text; put it in quotes",
 }
+LONGEST_NAME = 100
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 NAME_RULE = "should begin with a letter or digit and consist of letters, digits and _ . + -"
+
+
+def name_mistake(name: str) -> str | None:
+    """Return what is wrong with a name, None where nothing is."""
+    if len(name) > LONGEST_NAME:
+        return f"should have at most {LONGEST_NAME} characters, not {_shown(name)}"
+    return None if re.fullmatch(NAME_PATTERN, name) else f"{NAME_RULE}, not {_shown(name)}"
+
+
+def _shown(found: str | int | float) -> str:
+    """Return what was found, cut where it is too long to help."""
+    shown = repr(found) if isinstance(found, str) else str(found)
+    return shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + " …"
 
 
 class ConfigurationError(Exception):
@@ -54,54 +70,6 @@ class Place:
         return validate(model, content, self.file, self.path)
 
 
-def read_yaml(file: Path) -> Any:
-    """The content of a YAML file; ConfigurationError where it is missing, not YAML, or has a key twice."""
-    try:
-        loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _refuse_twins(node, file)
-        return loader.construct_document(node)
-    except FileNotFoundError:
-        raise ConfigurationError(file, "", "there is no such file") from None
-    except OSError as error:
-        raise ConfigurationError(file, "", f"cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise ConfigurationError(file, "", "not valid YAML: nested too deeply") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise ConfigurationError(file, "", f"not valid YAML: {error.problem}{where}") from None
-    # PyYAML lets what int(), datetime() and its own tables raise for a bad scalar through.
-    except (yaml.YAMLError, ValueError, KeyError, AttributeError) as error:
-        raise ConfigurationError(file, "", f"not valid YAML: {error}") from None
-
-
-def _refuse_twins(root: yaml.Node, file: Path) -> None:
-    """ConfigurationError for a key given twice in one mapping; YAML forbids it, PyYAML takes the last."""
-    waiting: list[tuple[yaml.Node, tuple[str, ...]]] = [(root, ())]
-    seen: set[int] = set()
-    while waiting:
-        node, path = waiting.pop()
-        # An alias leads to the same node again, even to one around it.
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            lines: dict[tuple[str, str], int] = {}
-            for key, value in node.value:
-                name, line = str(key.value), key.start_mark.line + 1
-                inside = (*path, name)
-                if isinstance(key, yaml.ScalarNode) and (key.tag, name) in lines:
-                    message = f"this key is given twice, in lines {lines[key.tag, name]} and {line}"
-                    raise ConfigurationError(file, ".".join(inside), message)
-                lines[key.tag, name] = line
-                waiting.append((value, inside))
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += [(item, (*path, str(position))) for position, item in enumerate(node.value)]
-
-
 def validate(model: type[Model], content: Any, file: Path, inside: str = "") -> Model:
     """`content`, found at the path `inside` of `file`, as a `model`; ConfigurationError for a mistake."""
     if not isinstance(content, dict):
@@ -120,6 +88,7 @@ def _first(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], content:
     if chosen["type"] == "extra_forbidden":
         allowed = _keys_at(model, location[:-1])
         message = "unknown key" + (f"; allowed are {', '.join(allowed)}" if allowed else "")
+        message += did_you_mean(location[-1], allowed)
     elif chosen["type"] not in ("missing", "value_error") and (described := _description_on(model, location)):
         # Of a choice between several forms pydantic reports each; the deepest says where the mistake is.
         depth, allowed_forms = described
@@ -138,16 +107,15 @@ def _message(details: Mapping[str, Any]) -> str:
     if details["type"] == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME_PATTERN:
         return NAME_RULE + _not(details)
     text = MESSAGES.get(details["type"], str(details["msg"]))
-    return text.removeprefix("Value error, ").removeprefix("Input ") + _not(details)
+    for start in ("Value error, ", "Input ", "String "):
+        text = text.removeprefix(start)
+    return text + _not(details)
 
 
 def _not(details: Mapping[str, Any]) -> str:
     """ ", not ..." with what was found, where that is short enough to help."""
     found = details["input"]
-    if not isinstance(found, str | int | float):
-        return ""
-    shown = repr(found) if isinstance(found, str) else str(found)
-    return f", not {shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + ' …'}"
+    return f", not {_shown(found)}" if isinstance(found, str | int | float) else ""
 
 
 def _within(content: Any, details: Mapping[str, Any]) -> Location:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
+from hyperslab.validation.nearest import choices
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
@@ -24,7 +25,7 @@ class Objects(Kind):
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
         """Return the states; raises CaseMistake for another axis than the first of several."""
         if case.objects not in shape:
-            raise CaseMistake(self.name, f"no such axis; the dataset has {', '.join(shape)}")
+            raise CaseMistake(self.name, f"no such axis; the dataset has {choices(case.objects, shape)}")
         if len(shape) < 2 or case.objects != next(iter(shape)):
             message = "needs the first of several axes; the others are what an object holds"
             raise CaseMistake(self.name, message)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Shape
+from hyperslab.validation.nearest import choices
 
 
 def is_stride(asked: Any) -> bool:
@@ -17,7 +18,7 @@ def check_box(box: Mapping[str, Any], shape: Shape, path: str) -> None:
     """Raise CaseMistake for an axis that does not exist or an extent that does not fit."""
     for axis, asked in box.items():
         if axis not in shape:
-            raise CaseMistake(f"{path}.{axis}", f"no such axis; the dataset has {', '.join(shape)}")
+            raise CaseMistake(f"{path}.{axis}", f"no such axis; the dataset has {choices(axis, shape)}")
         extent = asked.extent if is_stride(asked) else asked
         if isinstance(extent, int) and extent > shape[axis]:
             message = f"extent {extent} does not fit: axis {axis} has {shape[axis]}"

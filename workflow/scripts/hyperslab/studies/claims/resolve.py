@@ -15,6 +15,7 @@ from hyperslab.studies.claims.quantities import QUANTITIES
 from hyperslab.studies.claims.schema import Claim, Comparison
 from hyperslab.studies.claims.sides import Cell, Known, Mistake, Sides, over, paired
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy
@@ -49,7 +50,7 @@ def resolve_claims(study: LoadedStudy) -> list[dict[str, Any]]:
 def _resolve_claim(study: LoadedStudy, name: str, claim: Claim, drawn: Sequence[str]) -> dict[str, Any]:
     path = f"claims.{name}"
     if claim.figure is not None and claim.figure not in drawn:
-        known = ", ".join(drawn)
+        known = choices(claim.figure, drawn)
         raise ConfigurationError(
             study.file, f"{path}.figure", f"no figure {claim.figure!r} in this study; there are {known}"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hyperslab.studies.claims.patterns import fill, matches, variables
 from hyperslab.studies.claims.quantities import QUANTITIES
 from hyperslab.studies.claims.schema import Side
+from hyperslab.validation.nearest import choices
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy
@@ -38,7 +39,7 @@ class Sides:
         pattern = fill(side.case, known)
         cases = matches(pattern, self.study.cases)
         if not cases:
-            names = ", ".join(self.study.cases)
+            names = choices(pattern, self.study.cases)
             raise Mistake(f"{path}.case", f"no case {pattern!r}; the study has {names}")
         cells: list[Cell] = []
         for case, values in cases.items():
@@ -85,7 +86,8 @@ class Sides:
             fitting = matches(pattern, names)
             if not fitting:
                 raise Mistake(
-                    f"{path}.layouts", f"{pattern!r} matches no layout here; there are {_some(names)}"
+                    f"{path}.layouts",
+                    f"{pattern!r} matches no layout here; there are {choices(pattern, names)}",
                 )
             for name, values in fitting.items():
                 found.setdefault(name, {**(given or {}), **values})
@@ -115,7 +117,7 @@ class Sides:
         """The quantity asked for; else the median of reads, the durable time of writes."""
         chosen = name or ("durable" if state == "write" else "median")
         if chosen not in QUANTITIES:
-            raise Mistake(path, f"unknown {chosen!r}; there are {', '.join(QUANTITIES)}")
+            raise Mistake(path, f"unknown {chosen!r}; there are {choices(chosen, QUANTITIES)}")
         if QUANTITIES[chosen].writes_only and state != "write":
             raise Mistake(path, f"{chosen!r} is a time of a write, and this is a read")
         return chosen
@@ -161,8 +163,3 @@ def paired(cells: Sequence[Cell], others: Sequence[Cell], path: str) -> list[Cel
             )
         found.append(fitting[0])
     return found
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    """Names in a row, the first few of many."""
-    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])

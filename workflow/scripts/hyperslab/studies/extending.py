@@ -1,0 +1,45 @@
+"""A study's content on top of that of the study which it extends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hyperslab.studies.schema import Study
+from hyperslab.validation.errors import ConfigurationError, validate
+from hyperslab.validation.nearest import choices
+from hyperslab.validation.yaml_files import read_yaml
+
+# Of these a study's own keys are merged with the other's; every other key replaces the other's.
+MERGED = ("dataset", "settings", "repeats")
+
+
+def extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
+    """Return the content of a study's file, merged with that of the study which it `extends`.
+
+    `seen` are the studies that led to this one. Raises ConfigurationError with the file of the mistake.
+    """
+    content = read_yaml(file)
+    if not isinstance(content, dict) or "extends" not in content:
+        return content
+    name = content.pop("extends")
+    files = {path.stem: path for path in sorted(file.parent.glob("*.yaml"))}
+    files[file.stem] = file
+    if not isinstance(name, str) or name not in files:
+        others = [other for other in files if other != file.stem]
+        message = f"{name!r} is not another study; there are {choices(name, others)}"
+        raise ConfigurationError(file, "extends", message)
+    way = [*seen, file]
+    if files[name] in way:
+        round_ = [*way[way.index(files[name]) :], files[name]]
+        steps = (f"{a.stem} extends {b.stem}" for a, b in zip(round_, round_[1:], strict=False))
+        raise ConfigurationError(round_[0], "extends", f"goes in a circle: {', '.join(steps)}")
+    merged = extended(files[name], tuple(way))
+    # A mistake in the other study is one of its own file.
+    validate(Study, merged, files[name])
+    # Claims are about one study's rows.
+    merged.pop("claims", None)
+    for key in MERGED:
+        if isinstance(content.get(key), dict) and isinstance(merged.get(key), dict):
+            content[key] = {**merged[key], **content[key]}
+    return {**merged, **content}

@@ -1,0 +1,106 @@
+"""YAML files of configuration, refused where YAML would read something else than was written."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hyperslab.validation.errors import ConfigurationError
+
+LARGEST_BYTES = 16 * 2**20
+# What YAML 1.1 takes for octal and for base 60, as in 1:30 h, and YAML 1.2 no longer does.
+OCTAL = re.compile(r"([-+]?)0[0-7_]*[1-7][0-7_]*")
+SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+Path_ = tuple[str, ...]
+
+
+def read_yaml(file: Path) -> Any:
+    """Return the content of a YAML file.
+
+    Raises ConfigurationError where the file is missing, endless or not YAML, has a key twice, or a number
+    that YAML takes for another one than a reader does.
+    """
+    try:
+        loader = yaml.SafeLoader(_text(file))
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        for inner, path in _nodes(node):
+            if isinstance(inner, yaml.MappingNode):
+                _refuse_twins(inner, path, file)
+            elif isinstance(inner, yaml.ScalarNode):
+                _refuse_misread(inner, path, file)
+        return loader.construct_document(node)
+    except FileNotFoundError:
+        raise ConfigurationError(file, "", "there is no such file") from None
+    except OSError as error:
+        raise ConfigurationError(file, "", f"cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigurationError(file, "", "not valid YAML: nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise ConfigurationError(file, "", f"not valid YAML: {error.problem}{where}") from None
+    # PyYAML lets what int(), datetime() and its own tables raise for a bad scalar through.
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigurationError(file, "", f"not valid YAML: {error}") from None
+
+
+def _text(file: Path) -> str:
+    """Return the text of a file; raises ConfigurationError for a pipe, which would wait, or without end."""
+    found = file.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise ConfigurationError(file, "", "is not a file that can be read twice, but a pipe or a device")
+    if found.st_size > LARGEST_BYTES:
+        raise ConfigurationError(file, "", f"is larger than any configuration ({found.st_size:,} bytes)")
+    return file.read_text(encoding="utf-8")
+
+
+def _nodes(root: yaml.Node) -> Iterator[tuple[yaml.Node, Path_]]:
+    """Yield every node with its path, each once: an alias may lead to the node around it."""
+    waiting: list[tuple[yaml.Node, Path_]] = [(root, ())]
+    seen: set[int] = set()
+    while waiting:
+        node, path = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node, path
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inside = (*path, str(key.value))
+                waiting += [(value, inside), (key, inside)]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(item, (*path, str(position))) for position, item in enumerate(node.value)]
+
+
+def _refuse_twins(node: yaml.MappingNode, path: Path_, file: Path) -> None:
+    """Raise ConfigurationError for a key given twice, of which PyYAML takes the last."""
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        if isinstance(key, yaml.ScalarNode) and (key.tag, name) in lines:
+            message = f"this key is given twice, in lines {lines[key.tag, name]} and {line}"
+            raise ConfigurationError(file, ".".join((*path, name)), message)
+        lines[key.tag, name] = line
+
+
+def _refuse_misread(node: yaml.ScalarNode, path: Path_, file: Path) -> None:
+    """Raise ConfigurationError for a number such as 0200 or 1:30, which is 128 or 90 in YAML 1.1."""
+    written = str(node.value)
+    if node.style or node.tag not in NUMBERS:
+        return
+    octal = OCTAL.fullmatch(written)
+    if not octal and not SEXAGESIMAL.fullmatch(written):
+        return
+    number = yaml.safe_load(written)
+    plain = f"{octal[1]}{written.lstrip('+-0')}" if octal else str(number)
+    why = "octal" if octal else "base 60"
+    message = f"{written} is {number} in YAML ({why}); write {plain}, or {written!r} in quotes"
+    raise ConfigurationError(file, ".".join(path), message)
