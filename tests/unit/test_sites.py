@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,14 @@ import yaml
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
-from hyperslab.planning.site_checks import RESERVE_BYTES, check_roots, largest_bytes, sites_of
+from hyperslab.planning.site_checks import (
+    RESERVE_BYTES,
+    RESERVE_FILES,
+    check_roots,
+    largest_bytes,
+    largest_files,
+    sites_of,
+)
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.sites.roots import MARKER
@@ -258,10 +266,30 @@ def test_a_root_without_permission(tmp_path: Path) -> None:
 def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
     needed = largest_bytes(study_of(tmp_path)) + RESERVE_BYTES
     text = refusal(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
-    expected = f"{tmp_path} has 0.07 GB, but study study needs 0.07 GB for one test file"
+    expected = f"{tmp_path} has 0.07 GB, but study study needs 0.07 GB for one test artifact"
     assert text == f"sites.yaml: file_systems.fs.root: {expected}"
     file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
     check_roots(study_of(tmp_path), ["here"], sites, file)
+
+
+def test_a_file_system_with_too_few_inodes(tmp_path: Path) -> None:
+    study = study_of(tmp_path, layouts={"z": {"format": "zarr", "chunks": [1, 2, 8]}})
+    needed = largest_files(study) + RESERVE_FILES
+    root = tmp_path / "few"
+    root.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", f"size=256m,nr_inodes={needed}", "tmpfs", str(root)]
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system with few inodes needs root")
+    subprocess.run(mounted, check=True)
+    try:
+        file, sites = one_site(tmp_path, root=str(root))
+        # The root directory itself has one.
+        text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
+        assert f"{root} has room for {needed - 1:,} files, but study study needs {needed:,}" in text
+        subprocess.run(["mount", "-o", f"remount,nr_inodes={needed + 1}", str(root)], check=True)
+        check_roots(study, ["here"], sites, file)
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
 
 
 def test_a_file_system_that_is_too_small(tmp_path: Path) -> None:
@@ -270,7 +298,7 @@ def test_a_file_system_that_is_too_small(tmp_path: Path) -> None:
     # A cap larger than what is free frees nothing.
     file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=2**61)
     text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
-    assert text.endswith("but study study needs 36028797.09 GB for one test file")
+    assert text.endswith("but study study needs 36028797.09 GB for one test artifact")
 
 
 def test_only_the_sites_asked_for_are_looked_at(tmp_path: Path) -> None:

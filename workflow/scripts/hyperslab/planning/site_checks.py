@@ -17,6 +17,7 @@ from hyperslab.validation.nearest import choices
 
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20
+RESERVE_FILES = 16
 
 
 def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequence[str] = ()) -> list[str]:
@@ -55,7 +56,7 @@ def largest_files(study: LoadedStudy) -> int:
 
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
     """ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
-    needed = largest_bytes(study) + RESERVE_BYTES
+    needed, files = largest_bytes(study) + RESERVE_BYTES, largest_files(study) + RESERVE_FILES
     for name in names:
         site = sites[name]
         root = Path(site["root"])
@@ -63,14 +64,23 @@ def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Pa
         existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
         if not _writable(existing):
             raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
-        free = os.statvfs(existing).f_bavail * os.statvfs(existing).f_frsize
+        there = os.statvfs(existing)
+        free = there.f_bavail * there.f_frsize
         free = min(free, site["cap_bytes"] or free)
         if free < needed:
             raise ConfigurationError(
                 file,
                 f"{path}.root",
                 f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one "
-                "test file",
+                "test artifact",
+            )
+        # A file system that makes inodes as it needs them counts none.
+        if there.f_files and there.f_favail < files:
+            raise ConfigurationError(
+                file,
+                f"{path}.root",
+                f"{root} has room for {there.f_favail:,} files, but study {study.name} needs {files:,} for "
+                "one test artifact; take shards or larger chunks, or a file system with more inodes",
             )
 
 
