@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_environments import SCRIPTS, mentioned, module_files
 
-from hyperslab import cases
+from hyperslab import cases, formats, layouts
 from hyperslab.studies import figures
 from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.schema import Case
@@ -55,8 +55,8 @@ def asked_by_name(text: str) -> Iterator[int]:
             if named & UNMISTAKABLE or (named and of_kind(node.func)):
                 yield node.lineno
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
-            named = {str(one.value) for one in node.elts if isinstance(one, ast.Constant)} & KINDS.keys()
-            if len(named) > 1 and named & (UNMISTAKABLE | {"objects"}):
+            listed = {one.value if isinstance(one, ast.Constant) else None for one in node.elts}
+            if len(listed) > 1 and listed <= KINDS.keys() and listed & (UNMISTAKABLE | {"objects"}):
                 yield node.lineno
 
 
@@ -111,11 +111,18 @@ def test_nobody_outside_asks_for_a_kind_by_its_name() -> None:
 
 
 def test_what_measures_knows_formats_by_their_seam_alone() -> None:
-    formats = {name for name in module_files() if name.startswith("hyperslab.formats.")}
+    libraries = {name for name in module_files() if name.startswith("hyperslab.formats.")}
     measuring = [file for name, file in module_files().items() if name.startswith("hyperslab.cases")]
     assert len(measuring) > 10
-    found = {(file.name, name) for file in measuring for name in set(mentioned(file)) & formats}
+    found = {(file.name, name) for file in measuring for name in set(mentioned(file)) & libraries}
     assert not found
+
+
+@pytest.mark.parametrize("name", sorted(formats.MODULES))
+def test_a_format_keeps_what_its_layouts_promise(name: str) -> None:
+    abilities = layouts.load(name).abilities
+    assert (formats.load(name).many_arrays is not None) == abilities.many_arrays
+    assert (formats.load(name).parallel is not None) == abilities.ranks
 
 
 def test_every_kind_can_be_asked_for_and_is_measured() -> None:

@@ -121,7 +121,7 @@ WRONG: list[tuple[str, Any, str]] = [
         "cases.slices.states.0: should be 'cold', 'warm' or 'session', not 'hot'",
     ),
     ("repeats.hot", 3, "repeats.hot: should be 'cold', 'warm', 'session' or 'write', not 'hot'"),
-    ("layouts.auto.format", "zarr", "layouts.auto.format: should be 'hdf5', not 'zarr'"),
+    ("layouts.auto.format", "tiff", "layouts.auto.format: should be 'hdf5' or 'zarr', not 'tiff'"),
     (
         "settings.libver",
         "v9",

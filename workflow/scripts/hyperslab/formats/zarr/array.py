@@ -65,6 +65,8 @@ class Zarr:
     """The Zarr side of the format seam."""
 
     artifact = Artifact
+    many_arrays = None
+    parallel = None
 
     def create(self, path: str, spec: dict[str, Any]) -> ZarrArray:
         """Create the directory and an empty array; files appear as chunks are written."""
