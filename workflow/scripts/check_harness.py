@@ -3,7 +3,8 @@
     check_harness.py openmsi-chunking --root testfiles --layouts contiguous 4x4x2048
 
 A block is one run of each, in two new processes that take turns selection by selection: what the device and
-the machine do in one second meets both. Each has a file of its own, written alike, so that neither finds in
+the machine do in one second meets both. Hyperslab's is forked, as those of a run's cells are, the other one
+is an interpreter that has just started. Each has a file of its own, written alike, so that neither finds in
 the page cache what the other read; files and who begins change from block to block. Boxes and cache settings
 are the same. Blocks are added until the interval is narrow or --blocks is reached. Printed is the median over
 the blocks of the ratio of their medians, Hyperslab over bare, with its 95 % interval from order statistics:
@@ -11,12 +12,17 @@ on a shared machine a few slow blocks would decide a mean. Exit status 1 where a
 is not known for want of blocks.
 
 Residency is recorded per repeat, so on one open file the bare loop asks for it between two reads, too.
+
+    check_harness.py openmsi-chunking --root testfiles --sides forked-bare bare
+
+compares the bare loop with itself, in forked and in started processes.
 """
 
 import argparse
 import itertools
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -32,8 +38,12 @@ STATES = ("cold", "warm", "session")
 # Blocks go on until the interval reaches no further than this factor from the ratio.
 NARROW = 1.015
 FEWEST_BLOCKS = 12
-WHICH = ("harness", "bare")
+LOOPS = ("harness", "bare")
+FORKED = "forked-"
+SIDES = (*(FORKED + loop for loop in LOOPS), *LOOPS)
 READY = "ready"
+# How a process of this script learns what it is.
+CHILD, SERVER, PARENT = "--child", "--server", "--parent"
 
 
 def _timed(data: Any, pick: tuple[slice, ...]) -> float:
@@ -107,9 +117,28 @@ def harness(spec: dict[str, Any], path: str, state: str) -> float:
     return float(statistics.median(row["time_s"] for row in outcome.repeats))
 
 
-def _started(which: str, spec: dict[str, Any], path: str, state: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SELF), "--child", which, json.dumps(spec), path, state]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _started(side: str, spec: dict[str, Any], path: str, state: str) -> subprocess.Popen[str]:
+    own = [str(SELF)]
+    if side.startswith(FORKED):
+        own = ["-IS", str(SELF.with_name("run_forked.py")), SELF.stem]
+    command = [sys.executable, *own, CHILD, side.removeprefix(FORKED), json.dumps(spec), path, state]
+    environment = {**os.environ, "PYTHONPATH": str(SELF.parent)}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    )
+
+
+def _serve(role: str, descriptor: int) -> None:
+    """Be the fork server of this check, or a parent that it starts."""
+    import fork_cells
+    from hyperslab.measuring.fork_parent import Parent
+    from hyperslab.measuring.fork_server import Server
+
+    requests = socket.socket(fileno=descriptor)
+    if role == SERVER:
+        Server(requests, lambda _: [sys.executable, str(SELF), PARENT]).serve(sys.stdin.fileno())
+    else:
+        Parent(requests, SELF.stem).serve(lambda: fork_cells.import_everything("hdf5"))
 
 
 def _answer(child: subprocess.Popen[str]) -> str:
@@ -128,8 +157,8 @@ def _go(child: subprocess.Popen[str]) -> None:
 
 
 def block(spec: dict[str, Any], paths: dict[str, str], state: str, first: str) -> dict[str, float]:
-    """Median seconds of harness and bare loop, each on its file, taking turns; `first` begins every turn."""
-    order = sorted(WHICH, key=lambda which: which != first)
+    """Median seconds of both sides, each on its file of `paths`, taking turns; `first` begins every turn."""
+    order = sorted(paths, key=lambda which: which != first)
     children = {which: _started(which, spec, paths[which], state) for which in order}
     try:
         for which in order:
@@ -156,17 +185,20 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 def compared(
-    cells: Iterable[dict[str, Any]], files: Sequence[str], state: str
+    cells: Iterable[dict[str, Any]], files: Sequence[str], state: str, sides: Sequence[str]
 ) -> tuple[list[float], list[float]]:
-    """Ratio and the bare loop's median seconds of a block a cell, until the interval is narrow."""
+    """Ratio of the first side to the second, and the second's median seconds, of a block a cell.
+
+    Ends when the interval is narrow.
+    """
     ratios: list[float] = []
     times: list[float] = []
     for number, cell in enumerate(cells):
         # Four blocks have every combination of file and order.
-        paths = dict(zip(WHICH, files if number % 2 else reversed(files), strict=True))
-        took = block(cell, paths, state, WHICH[number // 2 % 2])
-        ratios.append(took["harness"] / took["bare"])
-        times.append(took["bare"])
+        paths = dict(zip(sides, files if number % 2 else reversed(files), strict=True))
+        took = block(cell, paths, state, sides[number // 2 % 2])
+        ratios.append(took[sides[0]] / took[sides[1]])
+        times.append(took[sides[1]])
         if number + 1 >= FEWEST_BLOCKS and number % 4 == 3:
             ratio, low, high = interval(ratios)
             if max(high / ratio, ratio / low) <= NARROW:
@@ -174,10 +206,11 @@ def compared(
     return ratios, times
 
 
-def main() -> int:
-    """Entry point."""
+def check() -> int:
+    """Compare what the command line names; returns the exit status."""
     from hyperslab import formats
     from hyperslab.data.values import open_values
+    from hyperslab.measuring import fork_server
     from hyperslab.planning.planned_study import PlannedStudy
     from hyperslab.studies import specification
 
@@ -198,7 +231,12 @@ def main() -> int:
         "--repeats", nargs=3, type=int, default=[15, 25, 25], metavar=("COLD", "WARM", "SESSION"),
         help="selections of a run in each state (default 15 25 25)",
     )  # fmt: skip
+    parser.add_argument(
+        "--sides", nargs=2, choices=SIDES, default=SIDES[0::3], metavar=("SIDE", "OTHER"),
+        help=f"what is compared with what, of {', '.join(SIDES)} (default {' '.join(SIDES[0::3])})",
+    )  # fmt: skip
     options = parser.parse_args()
+    fork_server.begin([sys.executable, str(SELF), SERVER])
     study = PlannedStudy(Path("config/studies") / f"{options.study}.yaml")
     options.root.mkdir(parents=True, exist_ok=True)
     failed = False
@@ -216,7 +254,7 @@ def main() -> int:
                         | {"repeats": dict(zip(STATES, options.repeats, strict=True))}
                         for number in range(options.blocks)
                     )
-                    ratios, times = compared(cells, files, state)
+                    ratios, times = compared(cells, files, state, options.sides)
                     ratio, low, high = interval(ratios)
                     failed |= not high <= LIMIT
                     numbers = f"{ratio:.3f},{low:.3f},{high:.3f},{statistics.median(times):.6f},{len(ratios)}"
@@ -227,9 +265,17 @@ def main() -> int:
     return int(failed)
 
 
+def main() -> None:
+    """Entry point, of the check and of the processes that it starts."""
+    match sys.argv[1:]:
+        case [role, descriptor] if role in (SERVER, PARENT):
+            _serve(role, int(descriptor))
+        case [role, chosen, text, file, state] if role == CHILD:
+            loop = {"bare": bare, "harness": harness}[chosen]
+            print(loop(json.loads(text), file, state), flush=True)
+        case _:
+            sys.exit(check())
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        _, _, chosen, text, file, wanted = sys.argv
-        print({"bare": bare, "harness": harness}[chosen](json.loads(text), file, wanted), flush=True)
-    else:
-        sys.exit(main())
+    main()
