@@ -109,8 +109,15 @@ def test_what_does_not_fit_the_real_dataset(tmp_path: Path, own: Path) -> None:
 def test_a_study_without_a_file_of_the_users(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="dataset.donor: is missing; it names the file to rewrite"):
         choice.check(study(tmp_path, None), "4x4x64")
-    with pytest.raises(ConfigurationError, match="of an HDF5 file can be rewritten, not a.npy"):
-        choice.check(study(tmp_path, "a.npy"), "4x4x64")
+    other = tmp_path / "a.npy"
+    np.save(other, np.arange(3))
+    with pytest.raises(ConfigurationError, match="of an HDF5 file can be rewritten, not .*a.npy"):
+        choice.check(study(tmp_path, other), "4x4x64")
+
+
+@pytest.mark.parametrize("name", ["own.nxs", "own.he5", "own", "own.npy"])
+def test_a_file_is_hdf5_by_its_content(tmp_path: Path, own: Path, name: str) -> None:
+    choice.check(study(tmp_path, own.rename(tmp_path / name)), "4x4x64")
 
 
 def test_an_unknown_layout(tmp_path: Path, own: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.data.donor_paths import NotThere, is_hdf5, located
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.layouts.schema import LayoutModel
@@ -21,7 +21,6 @@ RECOMMENDED = "recommended"
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")
 # Settings that shape a file; the others hold only while one is open.
 SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "fill_time")
-SUFFIXES = (".h5", ".hdf5", ".nc", ".nc4")
 
 
 def asked(layout: LayoutModel, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +65,12 @@ def own_dataset(study: LoadedStudy) -> tuple[str, str]:
         file, dataset = located(donor.model_dump())
     except NotThere as reason:
         raise ConfigurationError(study.file, "dataset.donor", str(reason)) from None
-    if file.suffix.lower() not in SUFFIXES or dataset is None:
+    try:
+        # What is not there is said of the file.
+        other = file.exists() and not is_hdf5(file)
+    except OSError as error:
+        raise ConfigurationError(study.file, "dataset.donor", f"{file}: {error.strerror}") from None
+    if other or dataset is None:
         message = f"only a dataset of an HDF5 file can be rewritten, not {donor.path}"
         raise ConfigurationError(study.file, "dataset.donor", message)
     return str(file), dataset
