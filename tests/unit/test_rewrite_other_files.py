@@ -15,6 +15,7 @@ from h5py import h5d, h5p, h5s, h5t
 from test_rewrite import SCRIPTS, layout
 
 from hyperslab import rewrite
+from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 
@@ -129,3 +130,9 @@ def test_the_command_says_where_names_lead(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "100% raw/row1.h5 is now data/100% raw/row1.h5" in done.stderr
     holds(new)
+
+
+def test_a_dataset_of_another_file_is_rewritten_there(tmp_path: Path) -> None:
+    original = write_file(tmp_path / "data")
+    with pytest.raises(RewriteError, match="'beside' is a link to a dataset of another file, .*row1.h5"):
+        rewrite.rewrite(original, tmp_path / "new.h5", "beside", layout([4]), 2**28, Progress())

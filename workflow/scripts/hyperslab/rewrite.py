@@ -59,20 +59,19 @@ def read_layout(text: str) -> dict[str, Any]:
     return choice.asked(layout, settings)
 
 
-def _choose(options: argparse.Namespace) -> dict[str, Any]:
+def _choose(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """The layout that the command line asks for; raises RewriteError or ConfigurationError."""
     if options.layout is not None:
         return read_layout(options.layout)
     layouts: Mapping[str, Any] = json.loads(options.layouts)
     if options.recommendation:
         text = options.recommendation.read_text(encoding="utf-8")
-        name = choice.picked(json.loads(text), options.site or None, options.recommendation)
+        name, said = choice.picked(json.loads(text), options.site or None, options.recommendation, layouts)
+        if said:
+            progress.say(said)
     else:
         (name,) = layouts
-    chosen = layouts.get(name)
-    if not isinstance(chosen, dict):
-        raise RewriteError(f"layout {name} {chosen or 'is not one of the study any more'}")
-    return {**chosen, "name": name}
+    return {**layouts[name], "name": name}
 
 
 def rewrite(
@@ -147,7 +146,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
-    layout = _choose(options)
+    layout = _choose(options, progress)
     if not options.original.exists():
         raise RewriteError(f"{options.original}: there is no such file")
     if options.new.exists() and options.new.samefile(options.original):
