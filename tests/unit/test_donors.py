@@ -195,6 +195,89 @@ def test_a_dataset_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         check(dataset(donor))
 
 
+@pytest.mark.parametrize("name", ["scan.nxs", "scan.he5", "scan", "scan.npy"])
+@pytest.mark.parametrize("user_block", [0, 512, 8192])
+def test_a_file_is_hdf5_by_its_content(tmp_path: Path, name: str, user_block: int) -> None:
+    with h5py.File(tmp_path / name, "w", userblock_size=user_block) as file:
+        file["counts"] = VALUES
+    prepare(dataset({"path": str(tmp_path / name), "dataset": "counts"}), tmp_path / "kept.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES)
+
+
+def test_links_lead_to_the_donor(tmp_path: Path) -> None:
+    write_hdf5(tmp_path)
+    with h5py.File(tmp_path / "master.h5", "w") as file:
+        file["group/values"] = VALUES + 1
+        file["soft"] = h5py.SoftLink("/group/values")
+        file["outside"] = h5py.ExternalLink("donor.h5", "/entry/counts")
+        file["both"] = h5py.SoftLink("/outside")
+        file["broken"] = h5py.ExternalLink("gone.h5", "/entry/counts")
+    for name, values in {"soft": VALUES + 1, "outside": VALUES, "both": VALUES}.items():
+        spec = dataset({"path": str(tmp_path / "master.h5"), "dataset": name})
+        check(spec)
+        prepare(spec, tmp_path / "kept.npy")
+        np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), values)
+    with pytest.raises(DonorError, match="broken leads to gone.h5::/entry/counts, which is not there"):
+        check(dataset({"path": str(tmp_path / "master.h5"), "dataset": "broken"}))
+
+
+def write_parts(directory: Path) -> dict[str, Any]:
+    """A virtual dataset of virtual ones, one of each row of VALUES, and a link to it in another folder."""
+    for row, values in enumerate(VALUES):
+        with h5py.File(directory / f"row{row}.h5", "w") as file:
+            file["values"] = values
+        with h5py.File(directory / f"virtual{row}.h5", "w") as file:
+            part = h5py.VirtualLayout(values.shape, "u4")
+            part[:] = h5py.VirtualSource(f"row{row}.h5", "values", values.shape)
+            file.create_virtual_dataset("values", part)
+    with h5py.File(directory / "whole.h5", "w") as file:
+        whole = h5py.VirtualLayout(SHAPE, "u4")
+        for row in range(SHAPE[0]):
+            whole[row] = h5py.VirtualSource(f"virtual{row}.h5", "values", SHAPE[1:])
+        file.create_virtual_dataset("values", whole)
+    other = directory / "other"
+    other.mkdir()
+    with h5py.File(other / "link.h5", "w") as file:
+        file["values"] = h5py.ExternalLink("../whole.h5", "/values")
+    return {"path": str(other / "link.h5"), "dataset": "values"}
+
+
+def test_a_virtual_donor_is_read_where_all_its_sources_are(tmp_path: Path) -> None:
+    spec = dataset(write_parts(tmp_path))
+    check(spec)
+    prepare(spec, tmp_path / "kept.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES)
+
+
+@pytest.mark.parametrize("lost", ["virtual1.h5", "row2.h5"])
+def test_a_virtual_donor_with_missing_sources_is_refused(tmp_path: Path, lost: str) -> None:
+    spec = dataset(write_parts(tmp_path))
+    (tmp_path / lost).unlink()
+    for refuse in (check, lambda spec: prepare(spec, tmp_path / "kept.npy")):
+        with pytest.raises(DonorError, match=f"has values in files that are not there: .*{lost}"):
+            refuse(spec)
+
+
+def test_a_virtual_donor_whose_source_lacks_the_dataset_is_refused(tmp_path: Path) -> None:
+    spec = dataset(write_parts(tmp_path))
+    with h5py.File(tmp_path / "row0.h5", "r+") as file:
+        file.move("values", "renamed")
+    with pytest.raises(DonorError, match="row0.h5::values"):
+        check(spec)
+
+
+def test_a_donor_whose_external_storage_is_gone_is_refused(tmp_path: Path) -> None:
+    VALUES.tofile(tmp_path / "values.raw")
+    storage = [(str(tmp_path / "values.raw"), 0, VALUES.nbytes)]
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        file.create_dataset("counts", SHAPE, VALUES.dtype, external=storage)
+    spec = dataset({"path": str(tmp_path / "donor.h5"), "dataset": "counts"})
+    check(spec)
+    (tmp_path / "values.raw").unlink()
+    with pytest.raises(DonorError, match="not there: .*values.raw"):
+        check(spec)
+
+
 def test_another_number_of_axes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DonorError, match="has 3 axes"):
         check({**dataset(write_npy(tmp_path)), "shape": [3, 4]})

@@ -109,8 +109,15 @@ def test_what_does_not_fit_the_real_dataset(tmp_path: Path, own: Path) -> None:
 def test_a_study_without_a_file_of_the_users(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="dataset.donor: is missing; it names the file to rewrite"):
         choice.check(study(tmp_path, None), "4x4x64")
-    with pytest.raises(ConfigurationError, match="of an HDF5 file can be rewritten, not a.npy"):
-        choice.check(study(tmp_path, "a.npy"), "4x4x64")
+    other = tmp_path / "a.npy"
+    np.save(other, np.arange(3))
+    with pytest.raises(ConfigurationError, match="of an HDF5 file can be rewritten, not .*a.npy"):
+        choice.check(study(tmp_path, other), "4x4x64")
+
+
+@pytest.mark.parametrize("name", ["own.nxs", "own.he5", "own", "own.npy"])
+def test_a_file_is_hdf5_by_its_content(tmp_path: Path, own: Path, name: str) -> None:
+    choice.check(study(tmp_path, own.rename(tmp_path / name)), "4x4x64")
 
 
 def test_an_unknown_layout(tmp_path: Path, own: Path) -> None:
@@ -122,17 +129,21 @@ def entry(site: str, pick: str | None, reason: str | None = None) -> dict[str, A
     return {"site": site, "pick": pick, "reason": reason}
 
 
+# Layouts that a file can get.
+HAD: dict[str, Any] = {"a": {}, "b": {}}
+
+
 def test_sites_that_agree_need_no_choice() -> None:
     recommendation = {"sites": [entry("disk", "a"), entry("memory", "a")]}
-    assert choice.picked(recommendation, None, "r.json") == "a"
+    assert choice.picked(recommendation, None, "r.json", HAD) == ("a", None)
 
 
 def test_sites_that_differ_need_one() -> None:
     recommendation = {"sites": [entry("disk", "a"), entry("memory", "b")]}
     with pytest.raises(RewriteError) as error:
-        choice.picked(recommendation, None, "r.json")
+        choice.picked(recommendation, None, "r.json", HAD)
     assert str(error.value) == "r.json: recommends a at disk, b at memory; choose with --config site=NAME"
-    assert choice.picked(recommendation, "memory", "r.json") == "b"
+    assert choice.picked(recommendation, "memory", "r.json", HAD) == ("b", None)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +156,48 @@ def test_sites_that_differ_need_one() -> None:
 )
 def test_where_nothing_is_recommended(sites: list[dict[str, Any]], site: str | None, said: str) -> None:
     with pytest.raises(RewriteError) as error:
-        choice.picked({"sites": sites}, site, "r.json")
+        choice.picked({"sites": sites}, site, "r.json", HAD)
     assert str(error.value) == said
+
+
+def test_of_layouts_that_a_file_cannot_get_the_next_that_it_can_is_taken() -> None:
+    ranking = [{"layout": name, "fits": name != "large"} for name in ("a", "large", "gone", "b", "c")]
+    recommendation = {"sites": [entry("disk", "a") | {"ranking": ranking}]}
+    layouts = {"a": "can grow", "large": {}, "b": {}, "c": {}}
+    name, said = choice.picked(recommendation, None, "r.json", layouts)
+    assert name == "b"
+    assert said == "a is recommended, which the file cannot get (can grow): b is the best of the others"
+    with pytest.raises(RewriteError, match="recommends a, but can grow"):
+        choice.picked(recommendation, None, "r.json", {"a": "can grow"})
+
+
+def growing(directory: Path, own: Path, layouts: dict[str, Any]) -> LoadedStudy:
+    """A study on a dataset that can grow."""
+    with h5py.File(own, "r+") as file:
+        del file["counts"]
+        file.create_dataset("counts", SHAPE, "u2", chunks=(1, 1, 4000), maxshape=(None, 30, 4000))
+    return study(directory, own, layouts=layouts, grids=[], tradeoff=[], score=None)
+
+
+def test_what_a_growing_dataset_cannot_get_is_said_before(tmp_path: Path, own: Path) -> None:
+    loaded = growing(tmp_path, own, {"whole": None, "4x4x64": {"chunks": [4, 4, 64]}})
+    said = choice.check(loaded, choice.RECOMMENDED)
+    assert said == (
+        "mine: the file cannot get whole (counts: can grow, which a contiguous layout cannot; choose a "
+        "layout with chunks); should one of these win, the best of the others is taken"
+    )
+    assert isinstance(choice.offered(loaded, choice.RECOMMENDED)["4x4x64"], dict)
+    assert choice.check(loaded, "4x4x64") is None
+    with pytest.raises(ConfigurationError, match="layouts.whole: .*can grow"):
+        choice.check(loaded, "whole")
+
+
+def test_where_a_growing_dataset_can_get_no_layout_nothing_is_measured(tmp_path: Path, own: Path) -> None:
+    turned = {"chunks": [4, 4, 64], "order": ["z", "x", "y"]}
+    loaded = growing(tmp_path, own, {"whole": None, "turned": turned})
+    said = "can get none of them: turned: stores the axes as z, x, y.*; whole: counts: can grow"
+    with pytest.raises(ConfigurationError, match=said):
+        choice.check(loaded, choice.RECOMMENDED)
 
 
 def test_which_targets_may_measure(tmp_path: Path, own: Path) -> None:

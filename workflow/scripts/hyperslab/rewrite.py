@@ -30,8 +30,11 @@ examples:
 
 A layout is written as in a study: an extent or `all` for each axis, or `auto`; filters in their order. All
 else in the file is kept: other datasets with their own layouts, attributes, links of every kind, dimension
-scales, references, datatypes, fill values, orders of creation, the user block. Links, virtual datasets and
-external storage keep the names of other files as they are, and those files stay where they are.
+scales, references, datatypes, fill values, orders of creation, the user block.
+
+Other files, which external links, virtual datasets and external storage name, stay where they are. In a new
+file in another folder relative names are changed so that they lead there, which is said. --folder names the
+folder in which the new file is to lie in the end; where that is the original's, the names are kept.
 
 The new file is made as NEW.partial, synchronised, compared with the original value by value, and only then
 moved to its place. The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL
@@ -56,30 +59,36 @@ def read_layout(text: str) -> dict[str, Any]:
     return choice.asked(layout, settings)
 
 
-def _choose(options: argparse.Namespace) -> dict[str, Any]:
+def _choose(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """The layout that the command line asks for; raises RewriteError or ConfigurationError."""
     if options.layout is not None:
         return read_layout(options.layout)
     layouts: Mapping[str, Any] = json.loads(options.layouts)
     if options.recommendation:
         text = options.recommendation.read_text(encoding="utf-8")
-        name = choice.picked(json.loads(text), options.site or None, options.recommendation)
+        name, said = choice.picked(json.loads(text), options.site or None, options.recommendation, layouts)
+        if said:
+            progress.say(said)
     else:
         (name,) = layouts
-    chosen = layouts.get(name)
-    if not isinstance(chosen, dict):
-        raise RewriteError(f"layout {name} {chosen or 'is not one of the study any more'}")
-    return {**chosen, "name": name}
+    return {**layouts[name], "name": name}
 
 
 def rewrite(
-    original: Path, partial: Path, dataset: str, layout: Mapping[str, Any], budget: int, progress: Progress
+    original: Path,
+    partial: Path,
+    dataset: str,
+    layout: Mapping[str, Any],
+    budget: int,
+    progress: Progress,
+    folder: Path | None = None,
 ) -> None:
     """Write `partial`, the file `original` with `dataset` in another layout, and compare the two.
 
     `layout` has `chunks` (extents, "all", or "auto"; None for contiguous), `filters` and `settings`, as
-    rewriting.choice makes it. `budget` bounds the memory for values, in bytes. Raises RewriteError for
-    what cannot be rewritten and for any difference, OSError and RuntimeError for what HDF5 refuses.
+    rewriting.choice makes it. `budget` bounds the memory for values, in bytes. Names of other files lead
+    there from `folder` (default: where `partial` lies). Raises RewriteError for what cannot be rewritten and
+    for any difference, OSError and RuntimeError for what HDF5 refuses.
     """
     from hyperslab.rewriting.copying import Copy
     from hyperslab.rewriting.differences import differences
@@ -87,12 +96,12 @@ def rewrite(
     # The lock that is held on the partial file is not HDF5's, which may be told to insist on its own.
     os.environ.pop("HDF5_USE_FILE_LOCKING", None)
     before = os.stat(original)
-    Copy(original, partial, dataset, layout, budget, progress).make()
+    Copy(original, partial, dataset, layout, budget, progress, folder or partial.parent).make()
     _copy_user_block(original, partial)
     descriptor = os.open(partial, os.O_RDWR)
     os.fsync(descriptor)
     os.close(descriptor)
-    found = list(_first(differences(original, partial, (dataset,), budget, progress)))
+    found = list(_first(differences(original, partial, (dataset,), budget, progress, folder)))
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise RewriteError("was changed while it was read; run this again when nothing writes it")
@@ -127,7 +136,8 @@ def _verify(options: argparse.Namespace) -> int:
 
     relaid = [options.dataset] if options.dataset else []
     found = False
-    for line in differences(options.original, options.new, relaid, options.budget * MIB, Progress()):
+    files = options.original, options.new
+    for line in differences(*files, relaid, options.budget * MIB, Progress(), options.folder):
         found = True
         print(line)
     if not found:
@@ -136,7 +146,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
-    layout = _choose(options)
+    layout = _choose(options, progress)
     if not options.original.exists():
         raise RewriteError(f"{options.original}: there is no such file")
     if options.new.exists() and options.new.samefile(options.original):
@@ -146,7 +156,15 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
 
     def work(partial: Path) -> None:
         try:
-            rewrite(options.original, partial, options.dataset, layout, options.budget * MIB, progress)
+            rewrite(
+                options.original,
+                partial,
+                options.dataset,
+                layout,
+                options.budget * MIB,
+                progress,
+                options.folder,
+            )
         except (RewriteError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
             progress.say(f"{options.original}: {_one_line(error)}")
             raise
@@ -176,6 +194,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--site", nargs="?", help="the site whose recommendation counts")
     parser.add_argument(
         "--budget", type=int, default=256, metavar="MIB", help="memory for values, in MiB (default: 256)"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where the new file is to lie in the end (default: where it is written)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file to write if it exists")
     parser.add_argument("--log", type=Path, help="a file that gets everything that is said, too")

@@ -12,6 +12,11 @@ SEPARATOR = "::"
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
+# An HDF5 file begins with it, or has it after a user block of this size, or twice, four times ... of it.
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+SMALLEST_USER_BLOCK = 512
+
+
 class NotThere(ValueError):
     """A donor's path cannot be known; one line that says why."""
 
@@ -47,3 +52,17 @@ def identity(donor: Mapping[str, Any]) -> str | None:
     except NotThere:
         return None
     return f"{file.name}{SEPARATOR}{dataset}" if dataset else file.name
+
+
+def is_hdf5(file: Path) -> bool:
+    """Return whether a file is HDF5 by its content, whatever it is called; raises OSError."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        size, place = file.stat().st_size, 0
+        while place + len(SIGNATURE) <= size:
+            opened.seek(place)
+            if opened.read(len(SIGNATURE)) == SIGNATURE:
+                return True
+            place = 2 * place or SMALLEST_USER_BLOCK
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,12 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.data.donor_paths import SEPARATOR, NotThere, is_hdf5, located
 from hyperslab.data.tiles import tiles
 from hyperslab.validation.nearest import choices
 
 # A few of these (read, converted, compared) are in memory at once.
 TILE_BYTES = 64 * 2**20
+# So many missing files stand in one line.
+MOST_NAMED = 3
 
 
 class DonorError(Exception):
@@ -29,6 +31,9 @@ class DonorArray(Protocol):
     dtype: np.dtype[Any]
 
     def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]: ...
+
+
+Opener = Callable[[Path, str | None], AbstractContextManager[DonorArray]]
 
 
 class ImzML:
@@ -73,12 +78,28 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
         file.visititems(
             lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None
         )
-        if dataset is None or f"/{dataset.lstrip('/')}" not in found:
+        # Also at the end of a soft or external link.
+        if dataset is None or not isinstance(file.get(dataset), h5py.Dataset):
             asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
+            link = file.get(dataset, getlink=True) if dataset else None
+            if isinstance(link, h5py.ExternalLink):
+                asked = f"{dataset} leads to {link.filename}{SEPARATOR}{link.path}, which is not there"
             raise DonorError(f"{path}: {asked}; the file has {choices(dataset, found)}")
         if file[dataset].shape is None:
             raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
+        _check_other_files(path, file[dataset])
         yield file[dataset]
+
+
+def _check_other_files(path: Path, dataset: Any) -> None:
+    """Raise DonorError where files are missing that hold values: a virtual dataset would have fill values."""
+    from hyperslab.formats.hdf5.other_files import missing
+
+    # At the end of an external link it is one of another file.
+    file = Path(dataset.file.filename)
+    if lost := list(dict.fromkeys(missing(dataset.id, file))):
+        some = ", ".join(lost[:MOST_NAMED]) + (" and more" if len(lost) > MOST_NAMED else "")
+        raise DonorError(f"{path}: {dataset.name} has values in files that are not there: {some}")
 
 
 def _refuse_name(path: Path, dataset: str | None) -> None:
@@ -98,21 +119,23 @@ def _open_imzml(path: Path, dataset: str | None) -> Iterator[DonorArray]:
     yield ImzML(path)
 
 
-OPENERS = {
-    ".npy": _open_npy,
-    ".h5": _open_hdf5,
-    ".hdf5": _open_hdf5,
-    ".nc": _open_hdf5,
-    ".nc4": _open_hdf5,
-    ".imzml": _open_imzml,
-}
+# By the ending of a name, where the content does not say that it is HDF5.
+OPENERS: dict[str, Opener] = {".npy": _open_npy, ".imzml": _open_imzml}
+
+
+def _opener(path: Path) -> Opener:
+    if is_hdf5(path):
+        return _open_hdf5
+    if path.suffix.lower() not in OPENERS:
+        raise DonorError(f"{path}: is not HDF5 by its content, nor {' or '.join(OPENERS)} by its name")
+    return OPENERS[path.suffix.lower()]
 
 
 @contextmanager
 def _opened(path: Path, dataset: str | None) -> Iterator[DonorArray]:
     with ExitStack() as stack:
         try:
-            array = stack.enter_context(OPENERS[path.suffix.lower()](path, dataset))
+            array = stack.enter_context(_opener(path)(path, dataset))
         except DonorError:
             raise
         # The readers raise whatever a damaged file makes them stumble over.
@@ -129,8 +152,6 @@ def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager
     if not path.is_file():
         # A pipe would wait for its other end.
         raise DonorError(f"{path}: is not a file")
-    if path.suffix.lower() not in OPENERS:
-        raise DonorError(f"{path}: unknown kind of donor; known are {', '.join(OPENERS)}")
     return _opened(path, dataset)
 
 

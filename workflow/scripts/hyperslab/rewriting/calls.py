@@ -44,6 +44,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "H5Pclose": (_int, [_hid]),
     "H5Pcreate": (_hid, [_hid]),
     "H5Pget_fill_value": (_int, [_hid, _hid, _address]),
+    "H5Pset_fill_value": (_int, [_hid, _hid, _address]),
     "H5Pset_char_encoding": (_int, [_hid, _int]),
     "H5Pset_mcdt_search_cb": (_int, [_hid, _Search, _address]),
     "H5Rcreate": (_int, [_address, _hid, _text, _int, _hid]),
@@ -146,6 +147,11 @@ def fill_value(creation: h5p.PropDCID, memory: h5t.TypeID) -> Buffer:
     buffer = buffer_for(memory, 1)
     _call("H5Pget_fill_value", creation.id, memory.id, buffer.ctypes.data)
     return buffer
+
+
+def set_fill_value(creation: h5p.PropDCID, memory: h5t.TypeID, value: Buffer) -> None:
+    """Give creation properties a fill value, one element of the type `memory`."""
+    _call("H5Pset_fill_value", creation.id, memory.id, value.ctypes.data)
 
 
 def merging(path: bytes | None, flags: int) -> h5p.PropCopyID:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.data.donor_paths import NotThere, located
+from hyperslab.data.donor_paths import NotThere, is_hdf5, located
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.layouts.schema import LayoutModel
@@ -18,10 +18,12 @@ from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 RECOMMENDED = "recommended"
+GONE = "it is not one of the study any more"
+# So many layouts that cannot be had stand in one line.
+MOST_NAMED = 3
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")
 # Settings that shape a file; the others hold only while one is open.
 SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "fill_time")
-SUFFIXES = (".h5", ".hdf5", ".nc", ".nc4")
 
 
 def asked(layout: LayoutModel, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +68,12 @@ def own_dataset(study: LoadedStudy) -> tuple[str, str]:
         file, dataset = located(donor.model_dump())
     except NotThere as reason:
         raise ConfigurationError(study.file, "dataset.donor", str(reason)) from None
-    if file.suffix.lower() not in SUFFIXES or dataset is None:
+    try:
+        # What is not there is said of the file.
+        other = file.exists() and not is_hdf5(file)
+    except OSError as error:
+        raise ConfigurationError(study.file, "dataset.donor", f"{file}: {error.strerror}") from None
+    if other or dataset is None:
         message = f"only a dataset of an HDF5 file can be rewritten, not {donor.path}"
         raise ConfigurationError(study.file, "dataset.donor", message)
     return str(file), dataset
@@ -75,7 +82,8 @@ def own_dataset(study: LoadedStudy) -> tuple[str, str]:
 def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
     """The layouts among which a rewrite to `name` chooses: name -> layout, or why it cannot be had.
 
-    Raises ConfigurationError for a name that the study does not have, or whose layout cannot be had.
+    Raises ConfigurationError for a name that the study does not have, for a layout of that name that cannot
+    be had, and where none can.
     """
     if name not in study.layouts and name != RECOMMENDED:
         known = choices(name, (*study.layouts, RECOMMENDED))
@@ -88,6 +96,24 @@ def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
             if each == name:
                 raise ConfigurationError(study.file, f"layouts.{name}", str(error)) from None
             found[each] = str(error)
+    return found | _refused(study, name, found)
+
+
+def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any]) -> dict[str, str]:
+    """Why the user's dataset cannot get some of the layouts, by name; raises ConfigurationError."""
+    from hyperslab.rewriting.opening import refused_layouts
+
+    path, dataset = own_dataset(study)
+    possible = {each: layout for each, layout in layouts.items() if isinstance(layout, dict)}
+    try:
+        found = refused_layouts(Path(path), dataset, possible)
+    except (RewriteError, OSError) as error:
+        raise ConfigurationError(study.file, "dataset.donor", f"{path}: {error}") from None
+    if name in found:
+        raise ConfigurationError(study.file, f"layouts.{name}", f"{path}: {found[name]}")
+    if possible.keys() == found.keys():
+        reasons = "; ".join(f"{each}: {found.get(each, layout)}" for each, layout in layouts.items())
+        raise ConfigurationError(study.file, "layouts", f"{path} can get none of them: {reasons}")
     return found
 
 
@@ -113,21 +139,28 @@ def measures(study: LoadedStudy, arguments: Iterable[str]) -> bool:
     return not (mine and len(named) == len(mine) and all(named))
 
 
-def check(study: LoadedStudy, name: str) -> None:
-    """Refuse a rewrite that cannot be made, before anything runs; raises ConfigurationError."""
-    layouts, (path, dataset) = offered(study, name), own_dataset(study)
-    from hyperslab.rewriting.opening import check_dataset
+def check(study: LoadedStudy, name: str) -> str | None:
+    """Refuse a rewrite that cannot be made, before anything runs; raises ConfigurationError.
 
-    wanted = layouts[name] if name in study.layouts else None
-    try:
-        check_dataset(Path(path), dataset, wanted)
-    except (RewriteError, OSError) as error:
-        place = "dataset.donor" if wanted is None else f"layouts.{name}"
-        raise ConfigurationError(study.file, place, f"{path}: {error}") from None
+    Returns a line about the layouts that the file cannot get, however fast they are.
+    """
+    found = [f"{each} ({why})" for each, why in offered(study, name).items() if isinstance(why, str)]
+    if not found:
+        return None
+    some = ", ".join(found[:MOST_NAMED]) + (" and others" if len(found) > MOST_NAMED else "")
+    return (
+        f"{study.name}: the file cannot get {some}; should one of these win, the best of the others is taken"
+    )
 
 
-def picked(recommendation: Mapping[str, Any], site: str | None, file: str | Path) -> str:
-    """The layout recommended for a site, or for all of them where they agree; raises RewriteError."""
+def picked(
+    recommendation: Mapping[str, Any], site: str | None, file: str | Path, layouts: Mapping[str, Any]
+) -> tuple[str, str | None]:
+    """Return the layout recommended for a site, or for all of them where they agree, and what to say of it.
+
+    Where the user's file cannot get that one (`layouts` has the reason), it is the next in the ranking within
+    the size that it can get. Raises RewriteError.
+    """
     sites: Sequence[Mapping[str, Any]] = recommendation["sites"]
     found = {entry["site"]: entry for entry in sites if site in (None, entry["site"])}
     if not found:
@@ -138,7 +171,22 @@ def picked(recommendation: Mapping[str, Any], site: str | None, file: str | Path
     for name, entry in found.items():
         if entry["pick"] is None:
             raise RewriteError(f"{file}: recommends nothing at {name}: {entry['reason']}")
-    if len({entry["pick"] for entry in found.values()}) > 1:
-        said = ", ".join(f"{entry['pick']} at {name}" for name, entry in found.items())
+    chosen = {name: _best(entry, layouts, file) for name, entry in found.items()}
+    if len(set(chosen.values())) > 1:
+        said = ", ".join(f"{layout} at {name}" for name, layout in chosen.items())
         raise RewriteError(f"{file}: recommends {said}; choose with --config site=NAME")
-    return str(next(iter(found.values()))["pick"])
+    best, first = next(iter(chosen.values())), next(iter(found.values()))["pick"]
+    if best == first:
+        return best, None
+    why = layouts.get(first, GONE)
+    said = f"{first} is recommended, which the file cannot get ({why}): {best} is the best of the others"
+    return best, said
+
+
+def _best(entry: Mapping[str, Any], layouts: Mapping[str, Any], file: str | Path) -> str:
+    """The pick of a site, or the first after it that can be had."""
+    ranked = [one["layout"] for one in entry.get("ranking", []) if one["fits"]]
+    for name in (entry["pick"], *ranked):
+        if isinstance(layouts.get(name), dict):
+            return str(name)
+    raise RewriteError(f"{file}: recommends {entry['pick']}, but {layouts.get(entry['pick'], GONE)}")

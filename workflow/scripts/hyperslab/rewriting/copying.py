@@ -31,10 +31,11 @@ from hyperslab.rewriting.opening import (
     keep_orders,
     property_lists,
 )
+from hyperslab.rewriting.other_names import OtherNames
 from hyperslab.rewriting.pieces import plan
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
-from hyperslab.rewriting.storage import StoredChunks, chunk_of
+from hyperslab.rewriting.storage import StoredChunks, chunk_of, elsewhere
 from hyperslab.rewriting.survey import (
     Link,
     Node,
@@ -54,9 +55,17 @@ class Copy:
     """The making of one new file."""
 
     def __init__(
-        self, original: Path, new: Path, path: str, layout: Mapping[str, Any], budget: int, progress: Progress
+        self,
+        original: Path,
+        new: Path,
+        path: str,
+        layout: Mapping[str, Any],
+        budget: int,
+        progress: Progress,
+        folder: Path,
     ) -> None:
         self._name, self._budget, self._progress, self._layout = path, budget, progress, layout
+        self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
         self._nodes = survey(self._source)
         self._old = dataset_at(self._source, path)
@@ -68,6 +77,7 @@ class Copy:
         )
         # Address in the old file -> address in the new one, and path of a committed datatype's copy.
         self._there: dict[int, int] = {}
+        self._other = OtherNames(original, folder)
         self._types: dict[int, bytes] = {}
         self._by_hand: list[Node] = []
         self._references = Correspondence(self._nodes, self._source, self._new, self._there)
@@ -85,6 +95,8 @@ class Copy:
             self._finish(node)
         if holder:
             self._remove(root, holder)
+        for line in self._other.said():
+            self._progress.say(line)
         self._fill()
         h5f.flush(self._new, h5f.SCOPE_LOCAL)
         self._new.close()
@@ -143,7 +155,7 @@ class Copy:
             if link.kind == h5l.TYPE_SOFT:
                 group.links.create_soft(link.name, link.value, linking)
             elif link.kind == h5l.TYPE_EXTERNAL:
-                group.links.create_external(link.name, *link.value, linking)
+                group.links.create_external(link.name, *self._other.link(*link.value), linking)
             elif link.address in self._there:
                 known = self._types.get(link.address, self._nodes[link.address].path)
                 group.links.create_hard(link.name, self._new, known, linking)
@@ -170,15 +182,16 @@ class Copy:
         attributes = [h5a.open(source, name).get_type() for name, _ in attributes_of(source)]
         try:
             beyond = self._beyond_hdf5(datatype)
-            by_hand = beyond or any(t.committed() or self._beyond_hdf5(t) for t in attributes)
+            renamed = self._other.creation(source)
+            by_hand = beyond or renamed or any(t.committed() or self._beyond_hdf5(t) for t in attributes)
         except UnknownReference as error:
             raise RewriteError(
                 f"{shown(node.path)}: has {error}, which cannot be led into a new file"
             ) from None
         if by_hand:
             self._by_hand.append(node)
-        if beyond:
-            creation = source.get_create_plist()
+        if beyond or renamed:
+            creation = renamed or source.get_create_plist()
             h5d.create(group, link.name, self._type(datatype), source.get_space(), creation, linking).close()
             return
         self._progress.note_large(shown(node.path), int(source.get_storage_size()))
@@ -216,7 +229,9 @@ class Copy:
                 raise RewriteError(f"{where}: has {error}, which cannot be led into a new file") from None
         if comment := calls.comment_of(source):
             calls.set_comment(new, comment)
-        if isinstance(source, h5d.DatasetID) and self._beyond_hdf5(source.get_type()):
+        if not isinstance(source, h5d.DatasetID) or any(elsewhere(source, self._original).values()):
+            return
+        if self._beyond_hdf5(source.get_type()):
             self._copy_elements(source, new)
 
     def _copy_attribute(self, source: h5a.AttrID, owner: Any, name: bytes, encoding: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
+from hyperslab.formats.hdf5.other_files import found
 from hyperslab.rewriting import calls, target
 from hyperslab.rewriting.comparing import same_elements, same_values
 from hyperslab.rewriting.elements import attribute_elements, count
@@ -16,7 +17,7 @@ from hyperslab.rewriting.memory import UnknownReference
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
-from hyperslab.rewriting.storage import elsewhere, kept_properties, same_fill_value, storage
+from hyperslab.rewriting.storage import elsewhere, kept_properties, leads, same_fill_value, storage
 from hyperslab.rewriting.survey import (
     KINDS,
     LINK_KINDS,
@@ -38,13 +39,15 @@ def differences(
     relaid: Collection[str] = (),
     budget: int = BUDGET,
     progress: Progress | None = None,
+    folder: Path | None = None,
 ) -> Iterator[str]:
     """One line for each difference between two HDF5 files; none where they hold the same.
 
     Compared are the user block, links (names, order, kind, target), objects and which links share one, types,
     extents, fill values, attributes and every value, bit for bit; references by what they lead to. How
-    datasets are stored is compared too, except for those named in `relaid`. `budget` bounds the memory, in
-    bytes. Raises OSError for a file that cannot be read.
+    datasets are stored is compared too, except for those named in `relaid`. Names of other files are the same
+    where they lead to one file, those of the new file from `folder`, in which it is to lie (default: where it
+    lies). `budget` bounds the memory, in bytes. Raises OSError for a file that cannot be read.
     """
     files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(path, new)) for path in (original, new)]
     try:
@@ -52,7 +55,9 @@ def differences(
         blocks = [_beginning(path, size) for path, size in zip((original, new), sizes, strict=True)]
         if blocks[0] != blocks[1]:
             yield f"the user block differs ({sizes[0]} and {sizes[1]} bytes)"
-        yield from _Comparison(files[0], files[1], relaid, budget, progress).run()
+        places = original, (folder or new.parent) / new.name
+        away = folder is not None and os.path.realpath(folder) != os.path.realpath(new.parent)
+        yield from _Comparison(files[0], files[1], places, away, relaid, budget, progress).run()
     finally:
         for file in files:
             file.close()
@@ -78,11 +83,13 @@ class _Comparison:
         self,
         ours: h5f.FileID,
         theirs: h5f.FileID,
+        places: tuple[Path, Path],
+        away: bool,
         relaid: Collection[str],
         budget: int,
         progress: Progress | None,
     ) -> None:
-        self._ours, self._theirs = ours, theirs
+        self._ours, self._theirs, self._places, self._away = ours, theirs, places, away
         self._nodes, self._others = survey(ours), survey(theirs)
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
         self._budget, self._progress = budget, progress
@@ -142,10 +149,17 @@ class _Comparison:
             yield f"{shown(path)}: a {LINK_KINDS[ours.kind]} became a {LINK_KINDS[theirs.kind]}"
         elif ours.kind == h5l.TYPE_HARD:
             yield from self._meet(path, ours.address, theirs.address)
-        elif ours.value != theirs.value:
+        elif self._end(ours, 0) != self._end(theirs, 1):
             yield f"{shown(path)}: the {LINK_KINDS[ours.kind]} leads elsewhere"
         if ours.encoding != theirs.encoding:
             yield f"{shown(path)}: the character set of the name differs"
+
+    def _end(self, link: Link, side: int) -> Any:
+        """Where a soft or external link of one of the two files leads."""
+        if isinstance(link.value, bytes):
+            return link.value
+        name, path = link.value
+        return leads(name, found(name, self._places[side])), path
 
     def _group(self, path: bytes, ours: h5g.GroupID, theirs: h5g.GroupID) -> Iterator[str]:
         first, second = ours.get_create_plist(), theirs.get_create_plist()
@@ -170,8 +184,20 @@ class _Comparison:
     def _shape_differences(self, where: str, ours: Any, theirs: Any) -> Iterator[str]:
         if not self._same_type(ours.get_type(), theirs.get_type()):
             yield f"{where}: the datatype differs"
-        if _extent(ours.get_space()) != _extent(theirs.get_space()):
+        if self._extent(ours) != self._extent(theirs):
             yield f"{where}: the extent differs"
+
+    def _extent(self, thing: Any) -> tuple[Any, ...]:
+        """Class, extents and largest extents of a dataset or attribute."""
+        space = thing.get_space()
+        kind = space.get_simple_extent_type()
+        if kind != h5s.SIMPLE:
+            return (kind,)
+        most = space.get_simple_extent_dims(True)
+        # A virtual dataset without end is as long as its sources, which are not found from here yet.
+        if self._away and h5s.UNLIMITED in most and _is_virtual(thing):
+            return kind, most
+        return kind, space.get_simple_extent_dims(), most
 
     # Attributes
 
@@ -208,9 +234,11 @@ class _Comparison:
         found = list(self._shape_differences(where, ours, theirs))
         yield from found
         relaid = address_of(ours) in self._relaid
-        for describe in (kept_properties,) if relaid else (kept_properties, storage):
-            first, second = describe(ours), describe(theirs)
-            yield from (f"{where}: differs in {words}" for words in first if first[words] != second[words])
+        first, second = (
+            kept_properties(dataset, place) | ({} if relaid else storage(dataset))
+            for dataset, place in zip((ours, theirs), self._places, strict=True)
+        )
+        yield from (f"{where}: differs in {words}" for words in first if first[words] != second[words])
         if found:
             return
         try:
@@ -223,7 +251,7 @@ class _Comparison:
         if not same_fill_value(ours, theirs, self._references):
             yield f"{where}: the fill value differs"
         # Where other files hold the values, their names are all that this file says.
-        if any(elsewhere(ours).values()) or not count(ours.get_space()):
+        if any(elsewhere(ours, self._places[0]).values()) or not count(ours.get_space()):
             return
         ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
         if not same_values(where, ours, theirs, self._references, self._budget, self._progress):
@@ -242,9 +270,5 @@ def _unmatched(
         yield f"{shown(path)}: the order of its {what} differs"
 
 
-def _extent(space: h5s.SpaceID) -> tuple[Any, ...]:
-    """Class, extents and largest extents of a dataspace."""
-    kind = space.get_simple_extent_type()
-    if kind != h5s.SIMPLE:
-        return (kind,)
-    return kind, space.get_simple_extent_dims(), space.get_simple_extent_dims(True)
+def _is_virtual(thing: Any) -> bool:
+    return isinstance(thing, h5d.DatasetID) and thing.get_create_plist().get_layout() == h5d.VIRTUAL

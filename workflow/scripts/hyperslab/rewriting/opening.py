@@ -63,9 +63,12 @@ def dataset_at(file: h5f.FileID, path: str) -> h5d.DatasetID:
         found = h5o.open(file, path.encode())
     except KeyError:
         found = None
-    # An external link leads to a dataset of another file.
-    if isinstance(found, h5d.DatasetID) and h5o.get_info(found).fileno == h5o.get_info(file).fileno:
-        return found
+    if isinstance(found, h5d.DatasetID):
+        if h5o.get_info(found).fileno == h5o.get_info(file).fileno:
+            return found
+        # An external link leads to it.
+        other = os.fsdecode(h5f.get_name(found))
+        raise RewriteError(f"{path!r} is a link to a dataset of another file, {other}: rewrite that one")
     names = [shown(node.path) for node in survey(file).values() if node.kind == h5o.TYPE_DATASET]
     raise RewriteError(f"no dataset {path!r} in this file; it has {', '.join(names[:12]) or 'none'}")
 
@@ -78,15 +81,20 @@ def chunks_for(dataset: h5d.DatasetID, path: str, layout: Mapping[str, Any]) -> 
         raise RewriteError(f"{path}: {error}") from None
 
 
-def check_dataset(file: Path, path: str, layout: Mapping[str, Any] | None) -> None:
-    """Raises RewriteError where a dataset is not there or cannot get a layout, OSError for another file.
+def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return by name why a dataset cannot get a layout; nothing of those that it can get.
 
-    Without a layout, only its being there is checked.
+    Raises RewriteError where there is no such dataset, OSError for another file.
     """
     opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access_for_reading())
+    found = {}
     try:
         dataset = dataset_at(opened, path)
-        if layout:
-            chunks_for(dataset, path, layout)
+        for name, layout in layouts.items():
+            try:
+                chunks_for(dataset, path, layout)
+            except RewriteError as error:
+                found[name] = str(error)
     finally:
         opened.close()
+    return found

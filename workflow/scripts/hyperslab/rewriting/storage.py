@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy.typing as npt
 from h5py import h5d, h5s, h5t
 
 from hyperslab.data.selections import Box
+from hyperslab.formats.hdf5.other_files import external_files, found, storage_found, virtual_sources
 from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.rewriting import calls
 from hyperslab.rewriting.memory import Form, References, form_of, owns_memory, same
@@ -27,18 +30,6 @@ LAYOUTS = {
 def _filters(creation: Any) -> list[tuple[int, int, tuple[int, ...]]]:
     found = (creation.get_filter(position) for position in range(creation.get_nfilters()))
     return [(code, flags, tuple(parameters)) for code, flags, parameters, _ in found]
-
-
-def _virtual(creation: Any) -> list[tuple[Any, ...]]:
-    return [
-        (
-            creation.get_virtual_filename(position),
-            creation.get_virtual_dsetname(position),
-            creation.get_virtual_srcspace(position).encode(),
-            creation.get_virtual_vspace(position).encode(),
-        )
-        for position in range(creation.get_virtual_count())
-    ]
 
 
 def chunk_of(dataset: h5d.DatasetID) -> tuple[int, ...] | None:
@@ -95,22 +86,42 @@ def storage(dataset: h5d.DatasetID) -> dict[str, Any]:
     }
 
 
-def elsewhere(dataset: h5d.DatasetID) -> dict[str, Any]:
-    """Other files that hold the values of a dataset: external storage and sources of a virtual dataset."""
+def elsewhere(dataset: h5d.DatasetID, file: Path) -> dict[str, Any]:
+    """Return what other files hold of a dataset of `file`, in external storage and as virtual sources.
+
+    A file stands for the names that lead to it, a name that leads nowhere for itself.
+    """
     creation = dataset.get_create_plist()
-    external = [creation.get_external(position) for position in range(creation.get_external_count())]
-    is_virtual = creation.get_layout() == h5d.VIRTUAL
-    return {"external files": external, "virtual sources": _virtual(creation) if is_virtual else []}
+    return {
+        "external files": [
+            (leads(one.name, storage_found(one.name, file)), one.offset, one.size)
+            for one in external_files(creation)
+        ],
+        "virtual sources": [
+            (
+                leads(one.file, None if one.file == b"." else found(one.file, file, virtual=True)),
+                one.dataset,
+                one.there.encode(),
+                one.here.encode(),
+            )
+            for one in virtual_sources(creation)
+        ],
+    }
 
 
-def kept_properties(dataset: h5d.DatasetID) -> dict[str, Any]:
-    """What no layout changes."""
+def leads(name: bytes, place: Path | None) -> str:
+    """Return where a name leads: to the file `place`, or, without one, only itself."""
+    return os.fsdecode(name) if place is None else os.path.realpath(place)
+
+
+def kept_properties(dataset: h5d.DatasetID, file: Path) -> dict[str, Any]:
+    """What no layout changes, of a dataset of `file`."""
     creation = dataset.get_create_plist()
     return {
         "tracking of times": creation.get_obj_track_times(),
         "order of attributes": creation.get_attr_creation_order(),
         "whether a fill value is defined": creation.fill_value_defined(),
-        **elsewhere(dataset),
+        **elsewhere(dataset, file),
     }
 
 

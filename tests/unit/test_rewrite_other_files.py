@@ -1,0 +1,138 @@
+"""Names of other files in a rewritten file: they lead where those of the original led."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from h5py import h5d, h5p, h5s, h5t
+from test_rewrite import SCRIPTS, layout
+
+from hyperslab import rewrite
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.differences import differences
+from hyperslab.rewriting.progress import Progress
+
+VALUES = np.arange(24, dtype="<i4").reshape(2, 12)
+
+
+def write_file(folder: Path) -> Path:
+    """A file whose other datasets lie in files beside it and in a folder "100% raw" below."""
+    below = folder / "100% raw"
+    below.mkdir(parents=True)
+    for row in range(2):
+        with h5py.File(below / f"row{row}.h5", "w") as file:
+            file["values"] = VALUES[row]
+    (folder / "values.raw").write_bytes(VALUES.tobytes())
+    with h5py.File(folder / "mine.h5", "w", libver="latest") as file:
+        file["counts"] = np.arange(100)
+        file["beside"] = h5py.ExternalLink("100% raw/row1.h5", "/values")
+        file["nowhere"] = h5py.ExternalLink("not-there.h5", "/values")
+        rows = h5py.VirtualLayout(VALUES.shape, "<i4")
+        for row in range(2):
+            rows[row] = h5py.VirtualSource(f"100%% raw/row{row}.h5", "values", (12,))
+        virtual = file.create_virtual_dataset("virtual", rows, fillvalue=-5)
+        virtual.attrs["unit"] = "1"
+        # One row a file, as many as there are files.
+        series = h5s.create_simple(VALUES.shape, (h5s.UNLIMITED, 12))
+        series.select_hyperslab((0, 0), (h5s.UNLIMITED, 1), (1, 12), (1, 12))
+        creation = h5p.create(h5p.DATASET_CREATE)
+        creation.set_virtual(series, b"100%% raw/row%b.h5", b"values", h5s.create_simple((12,)))
+        h5d.create(file.id, b"numbered", h5t.STD_I32LE, series, creation)
+        inside = h5py.VirtualLayout((100,), "i8")
+        inside[:] = h5py.VirtualSource(".", "counts", (100,))
+        file.create_virtual_dataset("inside", inside)
+        raw = file.create_dataset("raw", VALUES.shape, "<i4", external=[("values.raw", 0, 96)], fillvalue=7)
+        raw.attrs["unit"] = "1"
+        raw.attrs["of"] = file["counts"].ref
+    return folder / "mine.h5"
+
+
+def rewritten(original: Path, new: Path, folder: Path | None = None) -> None:
+    """The file with another layout for its counts."""
+    new.parent.mkdir(exist_ok=True)
+    rewrite.rewrite(original, new, "counts", layout([10]), 2**28, Progress(), folder)
+
+
+def holds(file: Path) -> None:
+    """Everything can be read from the file, by a program that runs elsewhere."""
+    program = f"""
+import h5py, numpy as np
+values = np.arange(24, dtype="<i4").reshape(2, 12)
+with h5py.File({str(file)!r}) as file:
+    for name in ("virtual", "numbered", "raw"):
+        assert (file[name][...] == values).all(), (name, file[name][...])
+        assert file[name].shape == (2, 12)
+    assert file["virtual"].fillvalue == -5 and file["raw"].fillvalue == 7
+    assert file["virtual"].attrs["unit"] == file["raw"].attrs["unit"] == "1"
+    assert file[file["raw"].attrs["of"]] == file["counts"]
+    assert (file["beside"][...] == values[1]).all()
+    assert (file["inside"][...] == np.arange(100)).all()
+    assert file["numbered"].maxshape == (None, 12)
+    assert file.get("nowhere", getlink=True).filename == "not-there.h5"
+"""
+    subprocess.run([sys.executable, "-c", program], cwd="/", check=True, timeout=60)
+
+
+@pytest.mark.parametrize("start", ["data", "."])
+def test_relative_names_lead_to_the_same_files_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], start: str
+) -> None:
+    original = write_file(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / start)
+    new = tmp_path / "50% new" / "new.h5"
+    rewritten(original, new)
+    holds(new)
+    said = capsys.readouterr().err
+    assert f"names of other files lead there from {new.parent}, too: " in said
+    assert "other files that are not there, their names kept: not-there.h5" in said
+    assert not list(differences(original, new, ["counts"]))
+
+
+def test_where_the_file_takes_the_originals_place_names_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = write_file(tmp_path / "data")
+    new = tmp_path / "elsewhere" / "new.h5"
+    rewritten(original, new, original.parent)
+    with h5py.File(new) as file:
+        assert file.get("beside", getlink=True).filename == "100% raw/row1.h5"
+    assert list(differences(original, new, ["counts"]))
+    assert not list(differences(original, new, ["counts"], folder=original.parent))
+    os.replace(new, original)
+    monkeypatch.chdir(original.parent)
+    with h5py.File(original) as file:
+        assert (file["virtual"][...] == VALUES).all() and (file["raw"][...] == VALUES).all()
+
+
+@pytest.mark.parametrize("what", ["beside", "virtual", "raw"])
+def test_a_name_that_leads_elsewhere_is_a_difference(tmp_path: Path, what: str) -> None:
+    original = write_file(tmp_path / "data")
+    new = tmp_path / "elsewhere" / "new.h5"
+    # As it was made before: the names as they are.
+    rewritten(original, new, original.parent)
+    assert any(line.startswith(f"/{what}: ") for line in differences(original, new, ["counts"]))
+
+
+def test_the_command_says_where_names_lead(tmp_path: Path) -> None:
+    original = write_file(tmp_path / "data")
+    new = tmp_path / "new.h5"
+    command: list[Any] = [sys.executable, "-m", "hyperslab.rewrite", original, new, "--dataset", "counts"]
+    done = subprocess.run(
+        [*command, "--layout", "{chunks: [10]}"],
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "100% raw/row1.h5 is now data/100% raw/row1.h5" in done.stderr
+    holds(new)
+
+
+def test_a_dataset_of_another_file_is_rewritten_there(tmp_path: Path) -> None:
+    original = write_file(tmp_path / "data")
+    with pytest.raises(RewriteError, match="'beside' is a link to a dataset of another file, .*row1.h5"):
+        rewrite.rewrite(original, tmp_path / "new.h5", "beside", layout([4]), 2**28, Progress())
