@@ -127,7 +127,9 @@ def _opener(path: Path) -> Opener:
     if is_hdf5(path):
         return _open_hdf5
     if path.suffix.lower() not in OPENERS:
-        raise DonorError(f"{path}: is not HDF5 by its content, nor {' or '.join(OPENERS)} by its name")
+        raise DonorError(
+            f"{path}: unknown kind of donor: neither HDF5 by its content nor {' or '.join(OPENERS)} by its name"
+        )
     return OPENERS[path.suffix.lower()]
 
 
