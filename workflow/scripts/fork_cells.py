@@ -40,13 +40,13 @@ def import_everything(name: str) -> None:
     """Import what writing and measuring an array of format `name` needs, and look up what never changes."""
     for module in MODULES:
         importlib.import_module(module)
-    from hyperslab import cases, formats
+    from hyperslab import cases, formats, layouts
     from hyperslab.measuring import machine, probes
 
     formats.load(name)
     for kind in cases.CASES:
         cases.load(kind)
-    machine.describe_versions()
+    machine.describe_versions(layouts.load(name).packages)
     probes.packed()
 
 

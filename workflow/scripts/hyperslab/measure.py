@@ -74,7 +74,7 @@ def measure(
         "root": {"path": root, **asdict(described)},
         "throttle": throttle,
         "file_system": file_system,
-        "versions": {**machine.describe_versions(), **outcome.versions},
+        "versions": {**machine.describe_versions(context.layout.packages), **outcome.versions},
         "environment": _environment(),
         "peak_memory_bytes": peak_memory_bytes() + outcome.workers_memory_bytes,
         "file": outcome.report,

@@ -204,6 +204,8 @@ def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
         if row["state"] in ("cold", "library-cold"):
             # On a file that stays open, the library's own caches decide what is asked for.
             row["requested_predicted_bytes"] = predicted["requested"]
+            if "requested_reads" in predicted:
+                row["requested_predicted_reads"] = predicted["requested_reads"]
         yield row
 
 

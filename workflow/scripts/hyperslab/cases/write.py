@@ -109,6 +109,8 @@ def run(context: Context) -> Outcome:
     rows: list[dict[str, Any]] = []
     report: dict[str, Any] = {}
     asked_bytes = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
+    itemsize = context.values.dtype.itemsize
+    rewritten = context.layout.rewritten_bytes(spec["dataset"]["shape"], extent, itemsize)
     context.limiter.begin()
     try:
         # First touch of memory and of the file system's own structures belongs to no repeat.
@@ -117,6 +119,8 @@ def run(context: Context) -> Outcome:
         while len(rows) < repeats:
             repeat = len(rows)
             row: dict[str, Any] = {"state": "write", "repeat": repeat, "asked_bytes": asked_bytes}
+            if rewritten:
+                row["rewritten_predicted_bytes"] = rewritten
             for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
                 # Nothing dirty is left of the file before, which syncs its file system when removed.
                 context.artifact.clear()

@@ -178,7 +178,10 @@ class Format(Protocol):
         """What `predict` needs from the file."""
 
     def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
-        """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested."""
+        """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested.
+
+        Where it can be known, the number of read calls, too: `requested_reads`.
+        """
 
 
 def load(name: str) -> Format:

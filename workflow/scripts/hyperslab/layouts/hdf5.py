@@ -28,6 +28,7 @@ class Hdf5Layout(Layout):
 
     title = "HDF5"
     suffix = ".h5"
+    packages = ("h5py", "hdf5plugin")
     abilities = Abilities(
         memory_types=True, strides=True, many_arrays=True, ranks=True, resize=True, rewriting=True
     )

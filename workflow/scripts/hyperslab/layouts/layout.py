@@ -62,6 +62,8 @@ class Layout(ABC):
     title: ClassVar[str]
     suffix: ClassVar[str]
     abilities: ClassVar[Abilities]
+    # Packages of Python that write and read it, whose versions are recorded.
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.described = described

@@ -19,6 +19,7 @@ class ZarrLayout(Layout):
 
     title = "Zarr"
     suffix = ".zarr"
+    packages = ("zarr", "zarrs", "numcodecs")
     abilities = Abilities(resize=True, rewriting=True)
 
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:

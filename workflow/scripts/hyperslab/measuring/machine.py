@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
@@ -105,20 +106,21 @@ def describe_file_system(root: str) -> dict[str, Any]:
     }
 
 
-def describe_versions() -> dict[str, str]:
-    """Versions of everything between the study and the kernel."""
-    import h5py
-    import numpy as np
-
-    return {
+def describe_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of everything between the study and the kernel; `packages` are the format's."""
+    found = {
         "python": platform.python_version(),
-        "h5py": h5py.__version__,
-        "hdf5": ".".join(str(part) for part in h5py.h5.get_libversion()),
-        "numpy": np.__version__,
+        "numpy": metadata.version("numpy"),
         "executable": Path(sys.executable).name,
-        # Filters beyond HDF5's own; a release's environment may lack the package.
-        **{name: metadata.version(name) for name in ("hdf5plugin",) if find_spec(name)},
+        # A release's environment may lack a package.
+        **{name: metadata.version(name) for name in packages if find_spec(name)},
     }
+    if "h5py" in found:
+        # It brings a library of its own, which is what is measured.
+        import h5py
+
+        found["hdf5"] = ".".join(str(part) for part in h5py.h5.get_libversion())
+    return found
 
 
 def largest_memory_bytes() -> int:

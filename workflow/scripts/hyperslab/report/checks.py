@@ -11,7 +11,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
-from hyperslab.report.numbers import SIZE_PAIRS, different
+from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.throttled import throttled
 from hyperslab.results.block_model import MIN_ROUNDS
 
@@ -261,7 +261,7 @@ def _arithmetic(data: Data) -> Check:
     files = data.fresh.drop_duplicates(CELL)
     wrong = files[np.logical_or.reduce([different(files, *pair) for pair in SIZE_PAIRS])]
     reads = data.fresh[data.fresh["requested_predicted_bytes"].notna()]
-    other = reads[reads["requested_bytes"] != reads["requested_predicted_bytes"]]
+    other = reads[requested_otherwise(reads)]
     parts, lists = [], []
     if len(wrong):
         parts.append(f"file sizes of {len(wrong):,} of {len(files):,} files differ from arithmetic")

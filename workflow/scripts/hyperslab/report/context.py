@@ -85,6 +85,11 @@ SETTINGS: tuple[tuple[str, str, Show], ...] = (
     ("File space", "paging", _plain),
     ("Garbage collected every", "garbage_collect_every", _plain),
     ("Type of the elements", "dtype", _plain),
+    ("Zarr: codec pipeline", "codec_pipeline.path", _plain),
+    ("Zarr: chunks at once", "async.concurrency", _plain),
+    ("zarrs: most chunks at once", "codec_pipeline.chunk_concurrent_maximum", _plain),
+    ("Zarr: most threads", "threading.max_workers", _plain),
+    ("Zarr: empty chunks stored", "write_empty_chunks", _plain),
 )
 THROTTLE: tuple[tuple[str, str, Show], ...] = (
     ("Limit of reading", "read_bytes_per_s", _rate),
@@ -101,7 +106,7 @@ GROUPS = (
     ("Machine", "machine", MACHINE),
     ("File system", "file_system", FILE_SYSTEM),
     ("Versions", "versions", VERSIONS),
-    ("Settings of HDF5, as read back from the files", "settings", SETTINGS),
+    ("Settings of the libraries, as read back from the files", "settings", SETTINGS),
     ("Throttle", "throttle", THROTTLE),
     ("Locks", "locks", LOCKS),
 )

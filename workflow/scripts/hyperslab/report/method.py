@@ -48,7 +48,7 @@ Score, matched: The same with every time bound multiplied by one factor λ per s
 medians: the smallest λ at which the wanted number of layouts meets all criteria.
 
 Counts: Asked is the bytes of the selection, chunk bytes the stored bytes of the chunks touched,
-requested what HDF5 asked the kernel for, device what the device delivered, read-ahead included.
+requested what the library asked the kernel for, device what the device delivered, read-ahead included.
 
 Throttled: A limit on a site's I/O lets bursts pass, so that the median of small operations is that of a
 burst. Cold reads and writes there are repeated until {ENOUGH_SECONDS:g} s of I/O at the limit are done, and

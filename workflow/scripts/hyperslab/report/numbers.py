@@ -19,6 +19,8 @@ from hyperslab.studies.summary import case_title, in_order
 WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
 SIZE_PAIRS = (("chunks", "chunks_predicted"), ("padding_bytes", "padding_predicted_bytes"),
               ("index_bytes", "index_predicted_bytes"))  # fmt: skip
+REQUEST_PAIRS = (("requested_bytes", "requested_predicted_bytes"),
+                 ("requested_reads", "requested_predicted_reads"))  # fmt: skip
 FILTER_COLUMNS = ["#Array to stored", "#Whole chunks to stored", "#Chunks left unfiltered", "#Largest error"]
 FILTER_NOTE = (
     " Compression ratios: bytes of the array, and of its chunks filled up at the edges, over the bytes "
@@ -91,7 +93,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
         ],
     )
     shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
-    any_filter = (rows["filters"] != "").any()
+    any_filter, many = (rows["filters"] != "").any(), (rows["files"] > 1).any()
     body = []
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
@@ -99,15 +101,17 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
             raw = math.prod(case["shape"]) * data.study["itemsize"] if case else math.nan
             keys = {"array": array, "made": made}
             filtered = _filter_cells(files) if any_filter else []
-            body.append([layout, *(keys[name] for name in shown), *_size_row(files, raw), *filtered])
-    columns = ["Layout", *(SIZE_KEYS[name] for name in shown), "#Chunks", "#File", "#To the raw data",
+            number = [fmt.whole(files["files"].median())] if many else []
+            body.append([layout, *(keys[name] for name in shown), *number, *_size_row(files, raw), *filtered])
+    columns = ["Layout", *(SIZE_KEYS[name] for name in shown), *(["#Files"] if many else []),
+               "#Chunks", "#File", "#To the raw data",
                "#Data, bytes", "#Padding, bytes", "#Index, bytes", "#Index computed, bytes",
                "Computed and measured agree", "#Remainder, bytes"]  # fmt: skip
     columns += FILTER_COLUMNS if any_filter else []
     note = (
-        "Raw data: the array's bytes. Padding: edge chunks beyond the array. Remainder: headers, groups, "
-        "free space. Computed: chunks, padding and index; the index of a write case depends on the order in "
-        "which its chunks left the cache, so there it is not compared."
+        "Raw data: the array's bytes. Padding: edge chunks beyond the array. Index: also those of shards. "
+        "Remainder: headers, groups, free space, zarr.json. Computed: chunks, padding and index; the index "
+        "of a write case depends on the order in which its chunks left the cache, and is not compared."
     )
     note += FILTER_NOTE if any_filter else ""
     return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)
@@ -184,7 +188,9 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
     if rows.empty:
         return None
     summary = data.summary[(data.summary["site"] == site) & _in_own_order(data.summary)]
-    parts = medians(rows, ["case", "layout"], [*WRITE_PARTS, "reference_s", "asked_bytes", "time_s"])
+    names = [*WRITE_PARTS, "reference_s", "asked_bytes", "time_s", "rewritten_predicted_bytes"]
+    parts = medians(rows, ["case", "layout"], names)
+    again = parts["rewritten_predicted_bytes"].notna().any()
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):
         found = pooled(summary[summary["case"] == case], "write")
@@ -196,11 +202,18 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
                 f"{fmt.significant(entry['asked_bytes'] / entry['time_s'] / 1e6)} MB/s",
                 *(fmt.seconds(entry[name]) for name in WRITE_PARTS),
                 fmt.seconds(entry["reference_s"]), f"{fmt.significant(plain)} x",
+                *([fmt.megabytes(entry["rewritten_predicted_bytes"])] if again else []),
             ])  # fmt: skip
     columns = ["Layout", "Strategy", "#Durable (create to fsync)", "#Rate", "#Create", "#Write", "#Flush",
                "#Close", "#fsync", "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
     word = "means" if by_mean(summary) else "medians"
     note = f"Durable: geometric mean of the rounds' {word}; other columns: medians over all repeats."
+    if again:
+        columns.append("#Read and written again")
+        note += (
+            " Read and written again, by arithmetic: what the format writes whole (a chunk, or a shard of "
+            "chunks) and a call covers in part."
+        )
     return table("Write times", columns, body, note, folded=len(body) > 12, pick=pick)
 
 
@@ -236,6 +249,14 @@ def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
     return table("Trade-off", columns, body, note, folded=True, pick=pick)
 
 
+def requested_otherwise(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows requested other bytes, or in other calls, than was predicted."""
+    wrong = pd.Series(False, rows.index)
+    for measured, predicted in REQUEST_PAIRS:
+        wrong |= rows[predicted].notna() & (rows[measured] != rows[predicted])
+    return wrong
+
+
 def count_table(data: Data, site: str, pick: str | None) -> Table | None:
     """The four counts of a selection beside its time, cold."""
     rows = data.main(site)
@@ -247,10 +268,7 @@ def count_table(data: Data, site: str, pick: str | None) -> Table | None:
     names = ["asked_bytes", "chunk_bytes", "requested_bytes", "requested_predicted_bytes", "device_bytes",
              "requested_reads", "chunks_touched", "time_s"]  # fmt: skip
     middle = medians(rows, ["case", "layout"], names)
-    wrong = rows[
-        rows["requested_predicted_bytes"].notna()
-        & (rows["requested_bytes"] != rows["requested_predicted_bytes"])
-    ]
+    wrong = rows[requested_otherwise(rows)]
     differ = set(zip(wrong["case"], wrong["layout"], strict=True))
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):

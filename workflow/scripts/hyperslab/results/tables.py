@@ -58,6 +58,9 @@ COLUMNS: dict[str, str] = {
     "requested_bytes": "bytes that the library asked the kernel for (rchar)",
     "requested_reads": "read calls of the library (syscr)",
     "requested_predicted_bytes": "what requested_bytes should be, index included; empty if not predictable",
+    "requested_predicted_reads": "what requested_reads should be; empty if not predictable",
+    "rewritten_predicted_bytes": "bytes that a write reads and writes once more because its calls cover only "
+    "parts of what the format writes whole (a chunk or shard), before codecs; empty where there are none",
     "device_bytes": "bytes that came from the device (read_bytes), read-ahead included; empty where the "
     "kernel does not count them for the process (FUSE, network file systems)",
     "written_bytes": "bytes that the library handed to the kernel (wchar)",
@@ -76,7 +79,9 @@ COLUMNS: dict[str, str] = {
     "noisy": "a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median",
     "overlap": "another timed job ran on this node or file system meanwhile",
     "stale": "measured under another specification or protocol than today's",
-    "file_bytes": "size of the test file",
+    "file_bytes": "size of the test file, or of all files of a directory",
+    "files": "number of files in which the array lies",
+    "folders": "number of directories among them, the outermost one included (formats of many files)",
     "data_bytes": "bytes of the array in the file (after filters, where there are any)",
     "padding_bytes": "bytes of edge chunks outside the array, as stored",
     "padding_predicted_bytes": "the same by arithmetic",
@@ -93,6 +98,7 @@ COLUMNS: dict[str, str] = {
     "changed_share": "share of the elements read that differ from the array, 0 to 1",
     "error_bound": "largest absolute error that a lossy layout's filters promise; empty without a promise",
     "adjacent_share": "share of chunks that lie right behind their row-major predecessor",
+    "format": "format of the layout, such as hdf5 or zarr",
     "chunk_shape": "chunk extents in array order, such as 4x4x2048, or contiguous",
     "filters": "filters in order, with their parameter",
     "grid_m": "value of the grid's first variable",
@@ -113,20 +119,22 @@ COLUMNS: dict[str, str] = {
 }
 
 FILE_COLUMNS = (
-    "file_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes",
+    "file_bytes", "files", "folders", "data_bytes", "padding_bytes", "padding_predicted_bytes", "index_bytes",
     "index_predicted_bytes", "remainder_bytes", "chunks", "chunks_predicted", "adjacent_share",
     "chunks_left_alone", "error_max", "error_rms", "changed_share",
 )  # fmt: skip
 TEXT = {
-    "study", "site", "layout", "case", "kind", "phase", "state", "chunk_shape", "filters", "writer", "node",
-    "writer_node", "boot_id", "in_force",
+    "study", "site", "layout", "case", "kind", "phase", "state", "format", "chunk_shape", "filters", "writer",
+    "node", "writer_node", "boot_id", "in_force",
 }  # fmt: skip
 WHOLE = {"round", "repeat"}
 # Settings of a file that the context names; each as the file says it.
 SETTINGS = (
     "alloc_time", "fill_time", "chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes",
     "conversion_buffer_bytes", "meta_block_bytes", "metadata_cache", "alignment", "driver", "paging",
-    "garbage_collect_every", "libver", "dtype",
+    "garbage_collect_every", "libver", "dtype", "codec_pipeline.path",
+    "codec_pipeline.chunk_concurrent_maximum", "async.concurrency", "threading.max_workers",
+    "write_empty_chunks",
 )  # fmt: skip
 YES_NO = {"noisy", "overlap", "stale", "throttle_artefact"}
 
@@ -175,6 +183,7 @@ def record_rows(
         **{column: record["file"].get(column) for column in FILE_COLUMNS},
         **compression(spec, record["file"].get("stored_bytes")),
         "error_bound": layout.promised_error(),
+        "format": layout.described["format"],
         "chunk_shape": text.shape(layout.chunks),
         "filters": layout.filters_text(),
         "grid_m": values[0] if values else None,

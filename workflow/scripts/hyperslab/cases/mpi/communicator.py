@@ -93,7 +93,7 @@ def info_of(hints: dict[str, str]) -> MPI.Info:
 
 def versions() -> dict[str, str]:
     """Versions of what ranks run on, which may be others than the measuring process has."""
-    libraries = machine.describe_versions()
+    libraries = machine.describe_versions(("h5py",))
     return {
         **{f"ranks_{name}": libraries[name] for name in ("h5py", "hdf5", "numpy")},
         "ranks_mpi": " ".join(MPI.Get_library_version().splitlines()[0].split()),

@@ -203,10 +203,13 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
         row.setdefault("physical_cores", cores)
         if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
             # Each worker has a library, so an index and caches, of its own.
-            row["requested_predicted_bytes"] = sum(
-                context.format.predict(division.part(box, index), spec, stored)["requested"]
+            parts = [
+                context.format.predict(division.part(box, index), spec, stored)
                 for index in range(division.workers)
-            )
+            ]
+            row["requested_predicted_bytes"] = sum(part["requested"] for part in parts)
+            if all("requested_reads" in part for part in parts):
+                row["requested_predicted_reads"] = sum(part["requested_reads"] for part in parts)
         yield row
 
 

@@ -13,7 +13,7 @@ from h5py import h5d
 from hyperslab.formats.hdf5 import filter_setters, library, settings
 from hyperslab.formats.hdf5.settings import LIBVER, Lists
 from hyperslab.layouts import chunks as arithmetic
-from hyperslab.layouts import hdf5_index
+from hyperslab.layouts import hdf5_index, layout_of
 
 LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked"}
 # H5Dchunk_iter came with HDF5 1.12.3 and 1.14.
@@ -33,6 +33,7 @@ def report(dataset: h5py.Dataset, path: str, spec: dict[str, Any], lists: Lists)
     size = settings.whole_size(path, spec["layout"]["settings"])
     return {
         "file_bytes": size,
+        "files": 1 + len(layout_of(spec["layout"]).other_file_systems()),
         "stored_bytes": stored,
         "data_bytes": stored if filtered else raw,
         # Padding is compressed along with the data, so that it has no size of its own behind a filter.

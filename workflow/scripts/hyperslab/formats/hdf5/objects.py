@@ -12,6 +12,7 @@ from hyperslab.formats.hdf5 import filter_setters, library, settings
 from hyperslab.formats.hdf5.description import create_file, describe_dataset, open_file
 from hyperslab.formats.hdf5.inspection import LAYOUTS
 from hyperslab.formats.hdf5.settings import Lists, property_lists
+from hyperslab.layouts import layout_of
 
 
 def one_object(spec: dict[str, Any]) -> dict[str, Any]:
@@ -103,6 +104,7 @@ class ManyArrays:
             size = settings.whole_size(path, spec["layout"]["settings"])
             return {
                 "file_bytes": size,
+                "files": 1 + len(layout_of(spec["layout"]).other_file_systems()),
                 "stored_bytes": stored,
                 "data_bytes": stored,
                 "padding_bytes": 0,
