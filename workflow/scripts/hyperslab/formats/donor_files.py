@@ -128,7 +128,8 @@ def _opener(path: Path) -> Opener:
         return _open_hdf5
     if path.suffix.lower() not in OPENERS:
         raise DonorError(
-            f"{path}: unknown kind of donor: neither HDF5 by its content nor {' or '.join(OPENERS)} by its name"
+            f"{path}: unknown kind of donor: neither HDF5 by its content "
+            f"nor {' or '.join(OPENERS)} by its name"
         )
     return OPENERS[path.suffix.lower()]
 
