@@ -145,7 +145,7 @@ def test_a_lossy_filter_that_lost_nothing_is_not_called_lossless(tmp_path: Path,
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_broken_promise_fails_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     spec = spec_of([{"name": "zfp", "rate": 4}], "float32", kind)
-    monkeypatch.setattr(context, "promised_error", lambda filters: 0.001)
+    monkeypatch.setattr("hyperslab.layouts.hdf5.promised_error", lambda filters: 0.001)
     with pytest.raises(
         VerificationError, match=r"an error of [0-9.]+ is more than zfp rate 4 promises, 0\.001$"
     ):

@@ -34,10 +34,10 @@ def test_reading_the_latest_of_many_datasets_is_no_write(tmp_path: Path) -> None
 def test_a_team_reads_all_that_it_wrote(tmp_path: Path) -> None:
     few, many = (
         seconds(tmp_path, {**parallel_study(), "repeats": {"cold": count}}, "contiguous", "team-posix-2r")
-        for count in (5, 10**6 + 5)
+        for count in (5, 10**5)
     )
     assert few > 2
-    assert many - few == pytest.approx(10**6 * 3 * 64 * 2 / READ_BYTES_PER_S)
+    assert many - few == pytest.approx((10**5 - 5) * 3 * 64 * 2 / READ_BYTES_PER_S)
 
 
 def test_whole_planes_lie_together_and_need_no_read_ahead_each(tmp_path: Path) -> None:
