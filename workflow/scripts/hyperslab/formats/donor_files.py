@@ -127,9 +127,9 @@ def _opener(path: Path) -> Opener:
     if is_hdf5(path):
         return _open_hdf5
     if path.suffix.lower() not in OPENERS:
+        known = " or ".join(OPENERS)
         raise DonorError(
-            f"{path}: unknown kind of donor: neither HDF5 by its content "
-            f"nor {' or '.join(OPENERS)} by its name"
+            f"{path}: unknown kind of donor: neither HDF5 by its content nor {known} by its name"
         )
     return OPENERS[path.suffix.lower()]
 
