@@ -48,6 +48,8 @@ class Abilities:
     resize: bool = False
     # A coarser level of the array can be read by itself.
     coarse_levels: bool = False
+    # Nothing that was read of chunks and indexes is kept for the next selection on an open file.
+    forgets: bool = False
     # A user's own file can be rewritten to a layout of this format.
     rewriting: bool = False
 

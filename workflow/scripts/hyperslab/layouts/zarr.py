@@ -20,7 +20,7 @@ class ZarrLayout(Layout):
     title = "Zarr"
     suffix = ".zarr"
     packages = ("zarr", "zarrs", "numcodecs")
-    abilities = Abilities(resize=True, rewriting=True)
+    abilities = Abilities(resize=True, forgets=True, rewriting=True)
 
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound: whole chunks that no codec shrinks, indexes, zarr.json, blocks of files."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -130,7 +129,7 @@ def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
     """Evict, open everywhere, and check that no data came with it: (resident share, seconds of opening)."""
     cold(repeats.team.evict(), context.memory_resident)
     open_s = repeats.team.command("open")
-    size = os.stat(context.path).st_size
+    size = context.artifact.bytes()
     share = still_cold(repeats.team.resident(), size, context.memory_resident, "workers")
     return share, open_s
 
@@ -188,6 +187,15 @@ def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
     return repeats.rows, skipped
 
 
+def _selections(context: Context, division: Division, box: Box) -> Iterator[Box]:
+    """Yield what workers ask for: each its part, or its pieces where the library forgets what it read."""
+    for index in range(division.workers):
+        if context.layout.abilities.forgets:
+            yield from division.pieces(box, index)
+        else:
+            yield division.part(box, index)
+
+
 def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
     """The rows with what arithmetic says: chunks of the selection, those read twice, bytes requested."""
     spec = context.specification
@@ -203,10 +211,8 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
         row.setdefault("physical_cores", cores)
         if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
             # Each worker has a library, so an index and caches, of its own.
-            parts = [
-                context.format.predict(division.part(box, index), spec, stored)
-                for index in range(division.workers)
-            ]
+            asked = _selections(context, division, box)
+            parts = [context.format.predict(one, spec, stored) for one in asked]
             row["requested_predicted_bytes"] = sum(part["requested"] for part in parts)
             if all("requested_reads" in part for part in parts):
                 row["requested_predicted_reads"] = sum(part["requested_reads"] for part in parts)

@@ -109,6 +109,7 @@ class Share:
     ) -> None:
         self._division, self._index, self._gate = Division.of(spec), index, gate
         format_ = formats.load(spec["layout"]["format"])
+        format_.prepare(spec)
         self._open = open_array or (lambda: format_.open(path, spec))
         self._opened: Any = None
         self._moments = moments_in(shared, self._division.count)
