@@ -72,7 +72,6 @@ onerror:
 
 include: "rules/data.smk"
 include: "rules/releases.smk"
-include: "rules/generate.smk"
 include: "rules/measure.smk"
 include: "rules/mpi.smk"
 include: "rules/batches.smk"

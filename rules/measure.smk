@@ -1,4 +1,8 @@
-"""Measure: every timed operation of one cell in one round, in a new process, checked against the truth."""
+"""Measure: one cell in one round, on the file system under test, checked against the truth.
+
+A read case's test artifact is written first. Whoever writes and whoever measures are new processes, each with
+a test artifact that only this job knows; the one who measures removes it.
+"""
 
 for site in PLAN.inventory.direct:
 
@@ -6,27 +10,30 @@ for site in PLAN.inventory.direct:
         name:
             f"measure_{site['name']}"
         input:
-            # The test artifact of a read case; a write case makes its own.
-            artifact=lambda wildcards, site=site["name"]: PLAN.cells.artifact(wildcards, site),
+            # A donor made again holds the same values, so it makes no record stale.
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
-            # Another release of HDF5, where the layout names one; the process goes on in it by itself.
+            # An environment of its own, where the layout has one; the processes go on in it by themselves.
             environment=lambda wildcards: ancient(PLAN.cells.environment(wildcards)),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
-        # What is written is measured next; a write case has none that waits.
-        priority: lambda wildcards, site=site["name"]: PLAN.cells.measure_priority(wildcards, site)
+        # Rounds run in order.
+        priority: lambda wildcards, site=site["name"]: PLAN.cells.priority(wildcards, site)
         conda:
             "../envs/measure.yaml"
         threads: PLAN.cells.threads_of(site["name"])
         resources:
             **PLAN.cells.slots_of(site["name"]),
         params:
+            # Nothing for a write case, which makes its own file.
+            written=lambda wildcards: PLAN.cells.written(wildcards),
             spec=lambda wildcards: PLAN.cells.cell_specification(wildcards),
             site=site["name"],
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
-            "python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
-            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
-            " --donor {input.donor:q} > {log:q} 2>&1"
+            "{{ [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate"
+            " --specification {params.written:q} --artifact {params.artifact:q} --donor {input.donor:q};"
+            " python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
+            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q} --donor {input.donor:q};"
+            " }} > {log:q} 2>&1"

@@ -32,7 +32,6 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
         name:
             f"measure_mpi_{site['name']}_{study}"
         input:
-            artifact=lambda wildcards, site=site["name"]: PLAN.cells.artifact(wildcards, site),
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             environment=ancient(RANKS_ENVIRONMENT),
         output:
@@ -42,7 +41,7 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
         wildcard_constraints:
             study=re.escape(study),
             case="|".join(map(re.escape, cases)),
-        priority: lambda wildcards, site=site["name"]: PLAN.cells.measure_priority(wildcards, site)
+        priority: lambda wildcards, site=site["name"]: PLAN.cells.priority(wildcards, site)
         conda:
             "../envs/mpi/conda.yaml"
         threads: PLAN.cells.threads_of(site["name"])
@@ -51,15 +50,19 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
             mpi=lambda wildcards, site=site: ranks.launcher(site["executor"], config.get("mpi", "")),
             tasks=lambda wildcards: PLAN.cells.ranks(wildcards),
         params:
+            written=lambda wildcards: PLAN.cells.written(wildcards),
             spec=lambda wildcards: PLAN.cells.cell_specification(wildcards),
             site=site["name"],
             artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
         shell:
-            # The measuring process is no rank; where its h5py knows MPI (conda), MPI must not start in it.
-            "MPI4PY_RC_INITIALIZE=0 python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
-            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q}"
-            " --launcher '{resources.mpi} -n {resources.tasks}'"
-            " --donor {input.donor:q} > {log:q} 2>&1"
+            # These processes are no ranks; where their h5py knows MPI (conda), MPI must not start in them.
+            "{{ export MPI4PY_RC_INITIALIZE=0;"
+            " [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate"
+            " --specification {params.written:q} --artifact {params.artifact:q} --donor {input.donor:q};"
+            " python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
+            " --artifact {params.artifact:q} --site {params.site:q} --record {output:q} --donor {input.donor:q}"
+            " --launcher '{resources.mpi} -n {resources.tasks}';"
+            " }} > {log:q} 2>&1"
 
     # The rule of other cells would fit, too.
     snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}_{study}", f"measure_{site['name']}")

@@ -19,10 +19,6 @@ from hyperslab.measuring.fork_requests import Request
 from hyperslab.studies.specification import text
 
 SCRIPTS = Path(run_forked.__file__).parent
-STARTED = {
-    **{name: value for name, value in os.environ.items() if name != run_forked.VARIABLE},
-    "PYTHONPATH": str(SCRIPTS),
-}
 # What a run does before its jobs.
 RUN = """
 import os, sys
@@ -35,14 +31,21 @@ LONGEST_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def forked() -> Iterator[dict[str, str]]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of jobs of a run that starts its cells, with locks of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != run_forked.VARIABLE}
+    return {**environment, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path_factory.mktemp("locks"))}
+
+
+@pytest.fixture(scope="module")
+def forked(started: dict[str, str]) -> Iterator[dict[str, str]]:
     """The environment of jobs of a run that forks its cells."""
     with subprocess.Popen(
         [sys.executable, "-c", RUN, fork_cells.__file__],
-        env=STARTED, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
         assert run.stdin is not None and run.stdout is not None
-        yield {**STARTED, run_forked.VARIABLE: run.stdout.readline().strip()}
+        yield {**started, run_forked.VARIABLE: run.stdout.readline().strip()}
         run.stdin.close()
         run.wait(LONGEST_S)
 
@@ -65,9 +68,11 @@ def record(environment: dict[str, str], root: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_forked_cell_records_what_a_started_one_does(forked: dict[str, str], tmp_path: Path) -> None:
+def test_a_forked_cell_records_what_a_started_one_does(
+    forked: dict[str, str], started: dict[str, str], tmp_path: Path
+) -> None:
     with prepared(tmp_path) as root:
-        one, other = record(forked, root), record(STARTED, root)
+        one, other = record(forked, root), record(started, root)
     assert one["environment"].pop("HYPERSLAB_FORKED") == "1"
     for key in ("specification", "environment", "versions", "machine", "locks", "file"):
         assert one[key] == other[key], key
@@ -84,18 +89,18 @@ def test_a_forked_cell_fails_in_one_line(forked: dict[str, str], tmp_path: Path)
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_options_are_explained_as_ever(forked: dict[str, str]) -> None:
-    said = [job(environment, "hyperslab.measure", "--help").stdout for environment in (forked, STARTED)]
+def test_options_are_explained_as_ever(forked: dict[str, str], started: dict[str, str]) -> None:
+    said = [job(environment, "hyperslab.measure", "--help").stdout for environment in (forked, started)]
     assert said[0] == said[1]
     assert said[0].startswith("usage: measure.py")
 
 
-def test_a_parent_imports_neither_tables_nor_plots_and_has_one_thread() -> None:
+def test_a_parent_imports_neither_tables_nor_plots_and_has_one_thread(started: dict[str, str]) -> None:
     code = (
         "import os, sys, fork_cells; fork_cells.import_everything('hdf5');"
         "print(len(os.listdir('/proc/self/task')), *{name.split('.')[0] for name in sys.modules})"
     )
-    environment = {**STARTED, "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**started, "OPENBLAS_NUM_THREADS": "1"}
     threads, *modules = subprocess.check_output(
         [sys.executable, "-c", code], env=environment, text=True
     ).split()

@@ -6,10 +6,11 @@ import ast
 import re
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake.api
-from snakemake.io import _IOFile
+from snakemake.scheduling import job_scheduler
 from test_environments import ROOT, module_files
 
 from hyperslab.planning import snakemake_patches
@@ -35,11 +36,14 @@ def test_a_version_that_lacks_a_needed_place_is_refused_in_one_line(monkeypatch:
 
 
 def test_a_version_that_lacks_what_only_makes_it_robust_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    remove = _IOFile.remove
-    monkeypatch.delattr(_IOFile, "touch")
-    snakemake_patches.check(slurm=True)
-    snakemake_patches.tolerate(["/root"])
-    assert _IOFile.remove is remove
+    workflow = SimpleNamespace(scheduler=SimpleNamespace(job_rate_limiter="as it was"))
+    with monkeypatch.context() as lacking:
+        lacking.delattr(job_scheduler, "JobRateLimiter")
+        snakemake_patches.check(slurm=True)
+        snakemake_patches.rest_between_jobs(workflow)
+    assert workflow.scheduler.job_rate_limiter == "as it was"
+    snakemake_patches.rest_between_jobs(workflow)
+    assert workflow.scheduler.job_rate_limiter is None
 
 
 def imports_snakemake(file: Path) -> bool:

@@ -93,7 +93,6 @@ def test_the_whole_study_is_planned(workplace: Clone, donor: Path, name: str) ->
     study = PlannedStudy(workplace.directory / "config/studies" / f"{name}.yaml")
     cells = {case["kind"]: len(case["layouts"]) for case in study.cases.values()}
     reads = len(study.read_cases()) * cells["read"] * study.study.rounds
-    assert plan["generate_disk"] == reads
     assert plan["measure_disk"] == reads + cells.get("write", 0) * study.study.rounds
     assert plan["donor"] == bool(study.dataset.donor)
 
@@ -136,7 +135,7 @@ def test_another_donor_is_measured_anew(
     np.save(other, np.load(donor)[::-1])
     monkeypatch.setenv(DONOR, str(other))
     plan = workplace.planned("results/other/report.html")
-    assert (plan["donor"], plan["generate_disk"], plan["measure_disk"]) == (1, 1, 2)
+    assert (plan["donor"], plan["measure_disk"]) == (1, 2)
     monkeypatch.delenv(DONOR)
     # What was measured can be shown where the donor is not.
     page = workplace.build("--config", "measure=false", "--", "results/other/report.html")

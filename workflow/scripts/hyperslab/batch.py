@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hyperslab.measuring import fork_server
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.workers import end_with_parent
@@ -91,7 +92,9 @@ def main() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "SNAKEMAKE_PROFILE"}
     environment["SLURM_RESTART_COUNT"] = restarts()
     if options.reader == "other-node":
-        environment[WRITER_VARIABLE] = f"srun --overlap --nodes=1 --ntasks=1 --nodelist={other_node()}"
+        # The fork server of this run is on this node.
+        there = f"srun --overlap --nodes=1 --ntasks=1 --nodelist={other_node()}"
+        environment[WRITER_VARIABLE] = f"{there} env --unset={fork_server.VARIABLE}"
     inside = command(options.study, options.site, options.batch, run)
     # A batch that was requeued while its first job still ends must not measure beside it: the lock is held
     # until the last process of this one has gone.

@@ -12,7 +12,7 @@ from hyperslab import formats
 from hyperslab.data.values import open_values
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
-from hyperslab.measuring.artifact import Artifact, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
@@ -24,7 +24,7 @@ def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
     limits.limit_memory(roots.read(root).memory_mb)
     artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
     remove_directory(directory)
-    directory.mkdir(parents=True)
+    make_directory(directory)
     try:
         with locks.alone(root):
             began = machine.now()

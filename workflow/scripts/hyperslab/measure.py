@@ -15,7 +15,7 @@ from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.values import open_values
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine, pagecache, probes
-from hyperslab.measuring.artifact import Artifact, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import partial, write_record
@@ -32,7 +32,7 @@ def measure(
     root = roots.root_of(directory)
     described = roots.read(root)
     artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
     throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))

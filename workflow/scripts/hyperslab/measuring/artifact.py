@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hyperslab.measuring import other_file_systems, pagecache
+from hyperslab.sites import roots
 
 # What the writer tells the reader.
 NOTE = "note.json"
@@ -22,6 +23,8 @@ NOTE = "note.json"
 PART = ".part"
 # More files than these are handed to the device by their file system at once, not one by one.
 FEW_FILES = 16
+# To make a directory, while other processes tidy up around it.
+ATTEMPTS = 10
 
 
 class Artifact:
@@ -93,12 +96,32 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_directory(directory: Path) -> None:
+    """Make an artifact's directory, if it is not there."""
+    for _ in range(ATTEMPTS):
+        # Another cell's process may in this moment remove what was empty above it.
+        with suppress(FileNotFoundError):
+            directory.mkdir(parents=True, exist_ok=True)
+            return
+    directory.mkdir(parents=True, exist_ok=True)
+
+
 def remove_directory(directory: Path) -> None:
-    """Remove an artifact's directory with all that is in it or belongs to it elsewhere, if it is there."""
+    """Remove an artifact's directory, what belongs to it elsewhere, and what is empty then above it.
+
+    The root stays, as all that lies above it.
+    """
     if directory.is_dir():
         for data in directory.iterdir():
             other_file_systems.remove(data)
     _remove(directory)
+    # Nothing is tidied where the file system has vanished, nor where another cell's artifact lies.
+    with suppress(OSError):
+        root = Path(roots.root_of(directory))
+        for parent in directory.parents:
+            if parent == root:
+                return
+            parent.rmdir()
 
 
 def stop_cleanly(directory: Path, *others: Path) -> None:

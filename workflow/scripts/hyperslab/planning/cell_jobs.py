@@ -16,7 +16,7 @@ ALL_CORES = 1024
 
 
 class CellJobs:
-    """The jobs of single cells: generate and measure."""
+    """The jobs of single cells."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -63,16 +63,12 @@ class CellJobs:
         """Return the MPI ranks of a case of ranks."""
         return int(self._inventory.study(wildcards.study).cases[wildcards.case]["workers"])
 
-    def artifact(self, wildcards: Any, site: str) -> list[str]:
-        """Return the test artifact that a read case measures; a write case makes its own."""
-        if kind_of(self._inventory.study(wildcards.study).cases[wildcards.case]).makes_its_file:
-            return []
-        root = self._inventory.sites[site]["root"]
-        return [f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}"]
-
-    def file_specification(self, wildcards: Any) -> str:
-        """Return what generate is told."""
-        return self._inventory.study(wildcards.study).file_text(wildcards.layout, wildcards.case)
+    def written(self, wildcards: Any) -> str:
+        """Return what generate is told, as JSON; "" where the case makes its own file."""
+        study = self._inventory.study(wildcards.study)
+        if kind_of(study.cases[wildcards.case]).makes_its_file:
+            return ""
+        return study.file_text(wildcards.layout, wildcards.case)
 
     def cell_specification(self, wildcards: Any) -> str:
         """Return what measure is told."""
@@ -80,14 +76,9 @@ class CellJobs:
             wildcards.layout, wildcards.case, wildcards.round
         )
 
-    def generate_priority(self, wildcards: Any, site: str) -> float:
-        """Return what falls with the round, shuffled by the seed inside it, and is below a waiting file's."""
+    def priority(self, wildcards: Any, site: str) -> float:
+        """Return what falls with the round, shuffled by the seed inside it."""
         seed = self._inventory.study(wildcards.study).study.seed
         place = f"{seed} {site} {wildcards.layout} {wildcards.case} {wildcards.round}"
         shuffled = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4], "big") / 2**32
         return max(0, 500 - int(wildcards.round[1:])) + shuffled
-
-    def measure_priority(self, wildcards: Any, site: str) -> float:
-        """Return one above every generate for a file that waits, else that of its round."""
-        made = kind_of(self._inventory.study(wildcards.study).cases[wildcards.case]).makes_its_file
-        return self.generate_priority(wildcards, site) if made else 1000

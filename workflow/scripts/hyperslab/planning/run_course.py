@@ -70,11 +70,10 @@ class RunCourse:
         yield from progress.lines(self._inventory, self._batches, self._studies, dry_run)
 
     def follow(self, workflow: Any) -> None:
-        """Note interrupts, outlive file systems and other runs, fork cells, and say how far batches are."""
+        """Note interrupts, end together with other runs, fork cells, and say how far batches are."""
         invocation, inventory = self._request.invocation, self._inventory
         if not invocation.main:
             return
-        snakemake_patches.tolerate([site["root"] for site in inventory.direct])
         snakemake_patches.end_together()
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)

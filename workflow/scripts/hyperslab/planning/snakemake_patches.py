@@ -56,10 +56,6 @@ TOUCHES = (
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow._prepare_dag", "measure cells again"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DAGSettings.forcerun", "measure cells again"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DeploymentSettings.deployment_method", "find its programs"),
-    Touch(SNAKEMAKE, "snakemake.io:_IOFile.remove", "outlive a file system", needed=False),
-    Touch(SNAKEMAKE, "snakemake.io:_IOFile.prepare", "outlive a file system", needed=False),
-    Touch(SNAKEMAKE, "snakemake.io:_IOFile.touch", "outlive a file system", needed=False),
-    Touch(SNAKEMAKE, "snakemake.jobs:Job.prepare", "outlive a file system", needed=False),
     Touch(
         SNAKEMAKE,
         "snakemake.persistence.file:FilePersistence._delete_locks",
@@ -154,60 +150,6 @@ def force(workflow: Any, files: set[str]) -> None:
 
 
 # What Snakemake does with files
-
-
-def tolerate(roots: Sequence[str]) -> None:
-    """Let Snakemake's handling of files below these roots fail from now on.
-
-    A file system that fails costs its cells, not the run. Between jobs Snakemake makes directories, touches
-    and removes test files, and ends the whole run where it cannot. Below a root it may fail: the cell's own
-    process comes upon the same and says so in its log.
-    """
-    places = ("io:_IOFile.remove", "io:_IOFile.prepare", "io:_IOFile.touch", "jobs:Job.prepare")
-    if not all(there(f"snakemake.{place}") for place in places):
-        return
-    from snakemake.exceptions import WorkflowError
-    from snakemake.io import _IOFile
-    from snakemake.jobs import Job
-
-    def below(*files: Any) -> bool:
-        return any(Path(str(file)).is_relative_to(root) for file in files for root in roots)
-
-    def tolerant(method: Any) -> Any:
-        @functools.wraps(method)
-        def attempt(self: Any, *arguments: Any, **options: Any) -> Any:
-            try:
-                return method(self, *arguments, **options)
-            except (OSError, WorkflowError):
-                if not below(self):
-                    raise
-                return None
-
-        return attempt
-
-    remove, prepare = _IOFile.remove, Job.prepare
-
-    @functools.wraps(remove)
-    async def attempt_removal(self: Any, *arguments: Any, **options: Any) -> None:
-        try:
-            await remove(self, *arguments, **options)
-        except OSError:
-            if not below(self):
-                raise
-
-    @functools.wraps(prepare)
-    async def attempt_preparation(self: Any) -> None:
-        try:
-            await prepare(self)
-        except WorkflowError:
-            # Its test file has gone, which it will find out itself.
-            if not below(*self.input):
-                raise
-
-    _IOFile.prepare = tolerant(_IOFile.prepare)
-    _IOFile.touch = tolerant(_IOFile.touch)
-    _IOFile.remove = attempt_removal
-    Job.prepare = attempt_preparation
 
 
 def end_together() -> None:
