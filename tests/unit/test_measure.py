@@ -422,11 +422,11 @@ def test_a_record_that_cannot_be_written_leaves_the_old_one(
     target = tmp_path / "box.r0.json"
     write_record(target, {"repeats": [], "specification": 1})
 
-    def interrupted(partial: Path, text_: str, **_: Any) -> int:
+    def interrupted(partial: Path, content: bytes) -> int:
         partial.touch()
         raise SystemExit(143)
 
-    monkeypatch.setattr(Path, "write_text", interrupted)
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
     with pytest.raises(SystemExit):
         write_record(target, {"repeats": [1], "specification": 2})
     assert read_record(target) == {"repeats": [], "specification": 1}
