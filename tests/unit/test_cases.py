@@ -18,8 +18,8 @@ from hyperslab import cases
 from hyperslab.cases import durable, read, write
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import boxes_of
-from hyperslab.cases.write import block_extent
 from hyperslab.data.selections import Box
+from hyperslab.data.strategies import block_extent
 from hyperslab.data.values import MixedIndices, open_values
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
@@ -269,7 +269,12 @@ def test_extent_of_one_write(
     strategy: str, block: Any, chunks: tuple[int, ...] | None, expected: tuple[int, ...]
 ) -> None:
     spec = write_cell(file_specification((8, 10, 200), chunks), strategy, 1, block)
-    assert block_extent(spec["case"], spec["dataset"], spec["layout"]["chunks"]) == expected
+    assert (
+        block_extent(
+            spec["case"], spec["dataset"]["axes"], spec["dataset"]["shape"], spec["layout"]["chunks"]
+        )
+        == expected
+    )
 
 
 def test_boxes_of_a_strategy_cover_the_array_once_in_row_major_order() -> None:

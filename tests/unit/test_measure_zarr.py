@@ -43,7 +43,8 @@ def measured(spec: Spec, root: Path, record: Path) -> dict[str, Any]:
 
 
 def described(**layout: Any) -> Spec:
-    return cell(SHAPE, chunks=CHUNKS, **layout)
+    spec: Spec = cell(SHAPE, chunks=CHUNKS, **layout)
+    return spec
 
 
 @pytest.mark.parametrize("pipeline", ["default", "zarrs"])

@@ -12,7 +12,7 @@ from hyperslab import formats
 from hyperslab.data.values import open_values
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
-from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
@@ -22,14 +22,15 @@ def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
     """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure."""
     root = root_of(directory)
     limits.limit_memory(roots.read(root).memory_mb)
-    artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
+    format_ = formats.load(spec["layout"]["format"])
+    artifact = format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
     remove_directory(directory)
     make_directory(directory)
     try:
         with locks.alone(root):
+            artifact.start()
             began = machine.now()
             started = perf_counter_ns()
-            format_ = formats.load(spec["layout"]["format"])
             way = format_.generate(str(artifact.data), spec, open_values(spec["dataset"], donor))
             artifact.fsync()
             note = {
@@ -44,6 +45,8 @@ def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
     except BaseException:
         remove_directory(directory)
         raise
+    finally:
+        artifact.stop()
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ def measure(
     """
     root = roots.root_of(directory)
     described = roots.read(root)
-    artifact = Artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
+    format_ = formats.load(spec["layout"]["format"])
     make_directory(directory)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
@@ -39,27 +39,28 @@ def measure(
     file_system = machine.describe_file_system(root)
     context = Context(
         spec,
-        formats.load(spec["layout"]["format"]),
-        str(artifact.data),
+        format_,
+        str(format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix).data),
         open_values(spec["dataset"], donor),
         file_system["memory_resident"],
         launcher,
         donor,
         Limiter(throttle),
     )
+    artifact = context.artifact
     with locks.alone(root) as held:
         pagecache.sync_file_system(root)
         before = probes.probe(root)
         began = machine.now()
         try:
-            context.format.prepare(spec)
-            context.artifact.start()
+            format_.prepare(spec)
+            artifact.start()
             outcome = cases.load(spec["case"]["kind"])(context)
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, too.
             outcome = Outcome([], {"settings": {}}, dict.fromkeys(spec["case"]["states"], str(reason)))
         finally:
-            context.artifact.stop()
+            artifact.stop()
         ended = machine.now()
         after = probes.probe(root)
     return {

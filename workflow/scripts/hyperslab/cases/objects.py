@@ -141,7 +141,7 @@ def _verify_all(context: Context) -> None:
 def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
     """The latest object of a newly opened file, the file evicted ("cold") or resident ("warm") before."""
     rows, name = [], "library-cold" if state == "cold" and context.memory_resident else state
-    cache = NodeCache(context.path, context.memory_resident)
+    cache = NodeCache(context.artifact, context.memory_resident)
     try:
         for repeat in range(context.specification["repeats"][state]):
             share = cache.evicted() if state == "cold" else cache.filled()

@@ -214,7 +214,7 @@ def run(context: Context) -> Outcome:
     spec = context.specification
     extent, shape = spec["case"]["extent"], spec["dataset"]["shape"]
     session, skipped = _Session(context), {}
-    cache = NodeCache(context.path, context.memory_resident)
+    cache = NodeCache(context.artifact, context.memory_resident)
     try:
         for state, measure in STATES.items():
             if state not in spec["case"]["states"]:

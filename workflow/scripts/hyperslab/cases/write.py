@@ -20,36 +20,11 @@ from hyperslab.cases.durable import (
     timed_end,
     timed_reference,
 )
+from hyperslab.data.strategies import block_extent
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 
 VERIFY_BYTES = 64 * 2**20
-
-
-def block_extent(
-    case: dict[str, Any], dataset: dict[str, Any], chunks: Sequence[int] | None
-) -> tuple[int, ...]:
-    """Elements per axis that one write call covers.
-
-    whole: everything; chunk: one chunk; spectrum: one line along the last axis; spectra-block: a chunk's
-    extent along all axes but the last, which is whole. A contiguous array has no chunks: there, a chunk is
-    one plane of the first axis.
-    """
-    shape: list[int] = dataset["shape"]
-    chunk = list(chunks) if chunks else [1, *shape[1:]]
-    named = {
-        "whole": shape,
-        "chunk": chunk,
-        "spectrum": [1] * (len(shape) - 1) + [shape[-1]],
-        "spectra-block": [*chunk[:-1], shape[-1]],
-    }
-    if case["strategy"] in named:
-        return tuple(named[case["strategy"]])
-    sizes = zip(dataset["axes"], shape, chunk, strict=True)
-    asked = ((case["block"].get(axis, "all"), whole, one) for axis, whole, one in sizes)
-    return tuple(
-        {"all": whole, "chunk": one}.get(extent) or min(extent, whole) for extent, whole, one in asked
-    )
 
 
 def _timed_write(context: Context, extent: Sequence[int], counters: Counters) -> dict[str, Any]:
@@ -103,8 +78,8 @@ def _verify(context: Context) -> dict[str, float]:
 
 def run(context: Context) -> Outcome:
     """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
-    spec = context.specification
-    extent = block_extent(spec["case"], spec["dataset"], context.layout.chunks)
+    spec, dataset = context.specification, context.specification["dataset"]
+    extent = block_extent(spec["case"], dataset["axes"], dataset["shape"], context.layout.chunks)
     counters = Counters(context.artifact.processes())
     rows: list[dict[str, Any]] = []
     report: dict[str, Any] = {}

@@ -25,12 +25,13 @@ Reading = tuple[bytes, ...]
 class Counters:
     """An open /proc/self/io, and those of other processes that work for this one (a server's).
 
+    With `itself` false only those of the others, which `between` has to be told as well.
     Nothing, which counts as zeros, where the kernel does not offer it.
     """
 
-    def __init__(self, processes: Sequence[int] = ()) -> None:
+    def __init__(self, processes: Sequence[int] = (), itself: bool = True) -> None:
         self._descriptors: list[int | None] = []
-        for process in ("self", *processes):
+        for process in (*(("self",) if itself else ()), *processes):
             try:
                 self._descriptors.append(os.open(f"/proc/{process}/io", os.O_RDONLY))
             except OSError:
@@ -51,11 +52,11 @@ def _parsed(text: bytes) -> _Parsed:
     )  # fmt: skip
 
 
-def between(first: Reading, second: Reading) -> dict[str, int]:
+def between(first: Reading, second: Reading, itself: bool = True) -> dict[str, int]:
     """Return what happened between two readings, summed; the reading of the counters itself is taken off."""
     before, after = [_parsed(one) for one in first], [_parsed(one) for one in second]
     # This process reads all of them, one call each.
-    own_bytes, own_reads = sum(one.own_bytes for one in before), len(before)
+    own_bytes, own_reads = (sum(one.own_bytes for one in before), len(before)) if itself else (0, 0)
     return {
         "requested_bytes": max(_risen(before, after, "requested_bytes") - own_bytes, 0),
         "requested_reads": max(_risen(before, after, "requested_reads") - own_reads, 0),

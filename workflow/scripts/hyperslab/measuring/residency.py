@@ -21,9 +21,9 @@ OPENING_BYTES = 2**18
 class NodeCache:
     """The page cache of this node, for an artifact's data and what belongs to them; shares from 0 to 1."""
 
-    def __init__(self, path: str, memory_resident: bool) -> None:
-        self._artifact, self._memory_resident = Artifact(path), memory_resident
-        self._files = [file for file in self._artifact.files() if file.is_relative_to(path)]
+    def __init__(self, artifact: Artifact, memory_resident: bool) -> None:
+        self._artifact, self._memory_resident = artifact, memory_resident
+        self._files = [file for file in artifact.files() if file.is_relative_to(artifact.data)]
         # Few files are kept open; of many each is opened for a moment.
         kept = self._files if len(self._files) <= FEW_FILES else []
         self._descriptors = [os.open(file, os.O_RDONLY) for file in kept]

@@ -105,7 +105,10 @@ def settings_table(data: Data) -> Table | None:
     """The settings in which layouts differ, each as its files say it."""
     by_layout: dict[str, dict[str, str]] = {}
     for entry in data.context:
-        flat = _flat({**(entry.get("settings") or {}), "HDF5": (entry.get("versions") or {}).get("hdf5")})
+        versions = entry.get("versions") or {}
+        # Only files of HDF5 may be of one release or another.
+        release = {"HDF5": versions["hdf5"]} if "hdf5" in versions else {}
+        flat = _flat({**(entry.get("settings") or {}), **release})
         for layout in entry.get("layouts", ()):
             for name, text in flat.items():
                 seen = by_layout.setdefault(str(layout), {})

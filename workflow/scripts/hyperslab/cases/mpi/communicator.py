@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from mpi4py import MPI
 
 from hyperslab.measuring import machine
+from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.residency import NodeCache
 
 # How long a rank that gives up waits for its launcher at most.
@@ -63,7 +64,7 @@ class Caches:
 
     def __init__(self, ranks: Ranks, path: str, memory_resident: bool, mine: bool) -> None:
         self._ranks = ranks
-        self._cache = NodeCache(path, memory_resident) if mine else None
+        self._cache = NodeCache(Artifact(path), memory_resident) if mine else None
 
     def evict(self) -> float:
         """Empty them; the largest share of the file that stayed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -19,6 +19,7 @@ from hyperslab.cases.reduce.moments import Moments
 from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
+from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 
@@ -47,6 +48,8 @@ class Repeats:
     def __init__(self, context: Context, team: Team) -> None:
         self._division = Division.of(context.specification)
         self._path = context.path
+        # What a server does for all workers none of them can count: it may end after the worker's own part.
+        self._servers = Counters(context.artifact.processes(), itself=False)
         self.team = team
         self.found: list[Found] = []
         self.rows: list[Row] = []
@@ -62,8 +65,10 @@ class Repeats:
     def reduce(self, box: Box, state: str, repeat: int) -> Row:
         """One repeat."""
         self.team.prepare(box)
+        before = self._servers.read()
         time_s, merged, variance = self._timed()
-        counted = self.team.results()
+        served = between(before, self._servers.read(), itself=False)
+        counted: list[Mapping[str, float]] = [*self.team.results(), served]
         self.found.append(Found(state, repeat, box, merged, variance))
         row: Row = {
             "state": state,
@@ -230,7 +235,7 @@ def run(context: Context) -> Outcome:
             row["physical_cores"] = machine.physical_cores() * done["nodes"]
     else:
         versions = {}
-        team = Processes(context.specification, context.path, context.memory_resident)
+        team = Processes(context.specification, context.artifact, context.memory_resident)
         try:
             rows, skipped = measure(context, team)
             memory = team.end()

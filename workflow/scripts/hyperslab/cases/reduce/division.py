@@ -15,6 +15,7 @@ from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
+from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts, Workers
@@ -145,11 +146,12 @@ class Share:
 class Processes(Workers):
     """A team of processes; each finds its moments in memory that it shares with this one."""
 
-    def __init__(self, spec: dict[str, Any], path: str, memory_resident: bool) -> None:
-        self._cache = NodeCache(path, memory_resident)
+    def __init__(self, spec: dict[str, Any], artifact: Artifact, memory_resident: bool) -> None:
+        self._cache = NodeCache(artifact, memory_resident)
         division = Division.of(spec)
         memory = [RawArray("d", 3 * division.count) for _ in range(division.workers)]
         self._moments = [moments_in(part, division.count) for part in memory]
+        path = str(artifact.data)
         super().__init__(Share, [(spec, path, index, part) for index, part in enumerate(memory)])
 
     def parts(self) -> list[Moments]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.studies.case_kinds.kind import Kind, Shape
+from hyperslab.data.strategies import block_extent
+from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
 from hyperslab.studies.case_kinds.selection import check_box
 
 if TYPE_CHECKING:
-    from hyperslab.studies.schema import Case
+    from hyperslab.layouts.layout import Layout
+    from hyperslab.studies.schema import Case, Dataset
 
 
 class Write(Kind):
@@ -29,3 +31,15 @@ class Write(Kind):
         check_box(block or {}, shape, self.name)
         strategy = case.write if isinstance(case.write, str) else "box"
         return {"strategy": strategy, "block": block, "states": ["write"]}
+
+    def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
+        """Raise CaseMistake where a write call would cover a part of what a layout stores as one piece."""
+        chunks, shape = layout.chunks, resolved["shape"]
+        extent = block_extent(resolved, dataset.axes, shape, chunks)
+        whole = all(
+            width % one == 0 or width == size
+            for width, one, size in zip(extent, chunks or [1] * len(shape), shape, strict=True)
+        )
+        if not whole and not layout.abilities.partial_writes:
+            raise CaseMistake(self.name, f"{layout.title} is written in whole pieces of {chunks} only")
+        super().check(case, resolved, dataset, layout)
