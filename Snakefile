@@ -17,23 +17,19 @@ sys.path.insert(0, str(SCRIPTS))
 RUN_FORKED = SCRIPTS / "run_forked.py"
 
 from hyperslab.planning.cell_jobs import ALL_CORES
-from hyperslab.validation.errors import ConfigurationError
+from hyperslab.planning.one_line import in_one_line
 from hyperslab.planning.plan import Plan
+from hyperslab.planning.run_configuration import check_file
+
+CONFIGURATION = Path(workflow.basedir) / "config" / "config.yaml"
+# A mistake is one line, before anything is written.
+in_one_line(check_file, CONFIGURATION)
 
 
-configfile: Path(workflow.basedir) / "config" / "config.yaml"
+configfile: CONFIGURATION
 
 
-# One line for a mistake, before anything is written.
-try:
-    PLAN = Plan(config, workflow.basedir, sys.argv[1:])
-except ConfigurationError as error:
-    sys.stderr.write(f"hyperslab: {error}\n")
-    sys.stderr.flush()
-    # Snakemake would wrap any exception in a traceback of the Snakefile.
-    import os
-
-    os._exit(1)
+PLAN = in_one_line(Plan, config, workflow.basedir, sys.argv[1:])
 
 # Rules call `python -m hyperslab.…`: the interpreter that runs Snakemake, or that of a deployed environment.
 shell.prefix(PLAN.shell_prefix(workflow, SCRIPTS))
@@ -43,7 +39,7 @@ PLAN.course.settle(workflow)
 
 
 # With --sdm apptainer every rule runs in this image.
-container: config["container"]
+container: PLAN.request.config["container"]
 
 
 wildcard_constraints:

@@ -47,7 +47,7 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
         threads: PLAN.cells.threads_of(site["name"])
         resources:
             **PLAN.cells.slots_of(site["name"]),
-            mpi=lambda wildcards, site=site: ranks.launcher(site["executor"], config.get("mpi", "")),
+            mpi=lambda wildcards, site=site: ranks.launcher(site["executor"], PLAN.request.config["mpi"]),
             tasks=lambda wildcards: PLAN.cells.ranks(wildcards),
         params:
             written=lambda wildcards: PLAN.cells.written(wildcards),

@@ -39,7 +39,7 @@ for drawing in PLAN.drawings:
         params:
             site=drawing.site,
             study=PLAN.study(drawing.study).figure_meta,
-            style=config["style"],
+            style=PLAN.request.config["style"],
         script:
             "../workflow/scripts/figures.py"
 

@@ -19,7 +19,7 @@ rule rewrite:
     params:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout),
-        site=lambda wildcards: config["site"] if wildcards.layout == choice.RECOMMENDED else "",
+        site=lambda wildcards: PLAN.request.config["site"] if wildcards.layout == choice.RECOMMENDED else "",
     shell:
         "python -m hyperslab.rewrite {input.file:q} {output:q} --dataset {params.dataset:q}"
         " --layouts {params.layouts:q} --recommendation {input.recommendation:q} --site {params.site:q}"

@@ -16,7 +16,7 @@ from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.layouts.hdf5_releases import RELEASES
 from hyperslab.layouts.layout import Array
 from hyperslab.layouts.schema import LayoutModel, automatic_extents, resolved_extents, resolved_order
-from hyperslab.validation.errors import Place
+from hyperslab.validation.errors import Forms, Place
 from hyperslab.validation.models import Count, Name, Strict, Whole
 
 # H5C__MIN_MAX_CACHE_SIZE and H5C__MAX_MAX_CACHE_SIZE.
@@ -218,9 +218,7 @@ def _known_release(name: str) -> str:
 class Hdf5Model(LayoutModel):
     """How an HDF5 dataset is stored."""
 
-    chunks: list[Count | Literal["all"]] | Literal["auto"] | None = Field(
-        default=None, description=CHUNKS_FORMS
-    )
+    chunks: Annotated[list[Count | Literal["all"]] | Literal["auto"] | None, Forms(CHUNKS_FORMS)] = None
     order: list[Name] | None = None
     filters: list[Filter] = Field(default=[], max_length=MOST_FILTERS)
     settings: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from hyperslab.layouts.chunks import automatic_chunk, chunks_per_axis
 from hyperslab.layouts.layout import Array
 from hyperslab.layouts.schema import LayoutModel, resolved_extents, resolved_order
 from hyperslab.layouts.zarr_codecs import CODECS
-from hyperslab.validation.errors import Place
+from hyperslab.validation.errors import Forms, Place
 from hyperslab.validation.models import Count, Name, Strict, Whole
 
 Extents = list[Count | Literal["all"]]
@@ -92,8 +92,8 @@ class ZarrModel(LayoutModel):
     extents = ("chunks", "shards")
 
     format: str = "zarr"
-    chunks: Extents | Literal["auto"] = Field(default="auto", description=CHUNKS_FORMS)
-    shards: list[Count] | None = Field(default=None, description=SHARDS_FORMS)
+    chunks: Annotated[Extents | Literal["auto"], Forms(CHUNKS_FORMS)] = "auto"
+    shards: Annotated[list[Count] | None, Forms(SHARDS_FORMS)] = None
     order: list[Name] | None = Field(default=None, description="the axes as they lie on disk, slowest first")
     codecs: list[Codec] = Field(default=[], description="what the bytes of a chunk go through, in this order")
     settings: dict[str, Any] = Field(default={}, description="settings of zarr-python and of zarrs")

@@ -50,8 +50,20 @@ def told(claim: Mapping[str, Any], reason: str = "") -> dict[str, Any]:
     return {**kept, "verdicts": [verdict]}
 
 
+def broken(inventory: Inventory) -> dict[str, str]:
+    """Return the studies that cannot be read, each with the line that says why; they block no other."""
+    found = {}
+    for file in sorted((inventory.directory / "config" / "studies").glob("*.yaml")):
+        try:
+            inventory.study(file.stem)
+        except ConfigurationError as error:
+            found[file.stem] = str(error)
+    return found
+
+
 def _studies(inventory: Inventory) -> list[str]:
-    return sorted(path.stem for path in (inventory.directory / "config" / "studies").glob("*.yaml"))
+    names = {path.stem for path in (inventory.directory / "config" / "studies").glob("*.yaml")}
+    return sorted(names - broken(inventory).keys())
 
 
 def _with_results(inventory: Inventory, name: str) -> list[str]:
@@ -84,7 +96,7 @@ def inputs(inventory: Inventory) -> dict[str, Any]:
 
 def waiting(inventory: Inventory) -> list[dict[str, Any]]:
     """Claims without results, as claims.json would have them: of studies not measured, and of no study."""
-    found = []
+    found: list[dict[str, Any]] = [{"study": name, "claims": []} for name in broken(inventory)]
     for name in _studies(inventory):
         claims = inventory.study(name).claims
         if claims and not _with_results(inventory, name):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hyperslab.planning import snakemake_patches
+from hyperslab.planning.targets import spelt
 
 DEFAULT_JOBS = 20
 
@@ -59,7 +60,7 @@ def read(arguments: Sequence[str]) -> Invocation:
     mode = str(getattr(found.mode, "name", found.mode)).upper()
     studies = [job.wildcards_dict.get("study") for job in found.target_jobs or ()]
     return Invocation(
-        targets=tuple(map(str, found.targets or ())),
+        targets=tuple(spelt(str(target)) for target in found.targets or ()),
         executor=executor,
         dry_run=bool(found.dryrun),
         main=mode == "DEFAULT",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import other_file_systems
-from hyperslab.planning import claims_page, invocation, requirements, snakemake_patches
+from hyperslab.planning import claims_page, invocation, requirements, snakemake_patches, targets
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
@@ -22,6 +22,7 @@ from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reachability import left_out
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.run_configuration import checked
 from hyperslab.planning.run_course import RunCourse
 from hyperslab.planning.study_checks import check_study
 from hyperslab.rewriting import choice
@@ -36,7 +37,9 @@ class Plan:
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
         snakemake_patches.check(slurm=False)
-        self.request = request = Request(config, invocation.read(arguments), Path(directory))
+        self.request = request = Request(
+            checked(config, arguments), invocation.read(arguments), Path(directory)
+        )
         sites = load_sites(request.sites_file, request.batched)
         out = left_out(sites, request.invocation, request.measuring, request.batched, request.local)
         self.inventory = Inventory(request.directory, sites, request.sites_file, out, request.batched)
@@ -44,10 +47,11 @@ class Plan:
         self.batches = BatchJobs(self.inventory)
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)
         self.inputs = PageInputs(self.inventory, self.reruns)
+        self._named = request.studies(sites)
+        if request.invocation.main:
+            targets.check(request.invocation.targets, self.inventory, request.config["site"])
         # A file that is rewritten to a named layout needs no site.
-        self._studies = [
-            name for name in request.studies if choice.measures(self.study(name), request.targets)
-        ]
+        self._studies = [name for name in self._named if choice.measures(self.study(name), request.targets)]
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
         for name, layout in choice.targets(request.targets):
@@ -83,7 +87,7 @@ class Plan:
     @cached_property
     def of_ranks(self) -> dict[str, list[str]]:
         """The cases that MPI ranks carry out, of each study of this run that has any."""
-        found = {name: self.cells.of_ranks(name) for name in sorted({self.default, *self.request.studies})}
+        found = {name: self.cells.of_ranks(name) for name in sorted({self.default, *self._named})}
         return {name: cases for name, cases in found.items() if cases}
 
     def study(self, name: str) -> PlannedStudy:

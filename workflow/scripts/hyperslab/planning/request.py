@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hyperslab.planning import targets
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.invocation import Invocation
 
@@ -84,15 +85,13 @@ class Request:
         """The targets among the results."""
         return [target for target in self.invocation.targets if target.startswith("results/")]
 
-    @cached_property
-    def studies(self) -> list[str]:
-        """The names of the studies that the targets are of: the default one where they name none."""
-        # A process that Snakemake starts for a job is named no file.
-        named = {target.split("/")[1] for target in self.targets if target.count("/") > 1}
-        named |= set(self.invocation.studies)
-        if not named and TARGET not in self.targets:
-            named = {self.default}
-        return sorted(named)
+    def studies(self, sites: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Return the names of the studies that the targets are of; raises ConfigurationError."""
+        # A process that Snakemake starts for a job is named no file, but told its wildcards.
+        if self.invocation.studies:
+            return sorted(self.invocation.studies)
+        roots = [str(site["root"]) for site in sites.values()]
+        return targets.studies(self.invocation.targets, self.default, roots)
 
     def made_of_records(self, studies: list[str]) -> dict[str, str]:
         """Return what is asked for that is made of records, by study: the report or something before it."""

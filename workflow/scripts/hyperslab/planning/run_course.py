@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.measuring import fork_server
-from hyperslab.planning import progress, slurm, snakemake_patches
+from hyperslab.planning import claims_page, due, progress, slurm, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.failures import Interrupts, partial_results
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.one_line import in_one_line
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.study_checks import check_room, prepare_roots
 
 
 class RunCourse:
@@ -36,6 +38,7 @@ class RunCourse:
         self._reruns = reruns
         self._studies = studies
         self._interrupts = Interrupts()
+        self._due: due.Due = {}
 
     def settle(self, workflow: Any) -> None:
         """Tell Snakemake's `workflow` what cannot be said in rules, and the user what this run is about.
@@ -50,9 +53,19 @@ class RunCourse:
         snakemake_patches.force(workflow, self._reruns.forced(self._studies))
         for line in self._outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
+        snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs))
         # Also of cells that another job has measured since the one died.
         if not invocation.dry_run:
             self._reruns.sweep(self.batch_records())
+
+    def _check(self, outputs: list[str]) -> None:
+        """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError."""
+        self._due = due.of_outputs(outputs)
+        for study, sites in self._due.items():
+            check_room(self._inventory.study(study), list(sites), self._inventory)
+        if self._request.invocation.dry_run and not self._request.batched:
+            for line in due.lines(self._due, self._inventory):
+                print(f"hyperslab: {line}", file=sys.stderr)
 
     def batch_records(self) -> list[str]:
         """Return what the batch inside whose job this runs has to measure; nothing outside of one."""
@@ -66,6 +79,9 @@ class RunCourse:
         """Yield lines about the sites of this run: what is to be measured, which are left out and why."""
         if self._request.batched:
             return
+        if claims_page.TARGET in self._request.invocation.targets:
+            for line in claims_page.broken(self._inventory).values():
+                yield f"{claims_page.TARGET} leaves out a study: {line}"
         dry_run = self._request.invocation.dry_run
         yield from progress.lines(self._inventory, self._batches, self._studies, dry_run)
 
@@ -74,6 +90,9 @@ class RunCourse:
         invocation, inventory = self._request.invocation, self._inventory
         if not invocation.main:
             return
+        # Nothing is written before: a dry run never comes here.
+        for name, measured in self._due.items():
+            in_one_line(prepare_roots, inventory.study(name), list(measured), inventory)
         snakemake_patches.end_together()
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)

@@ -13,7 +13,7 @@ import importlib
 import io
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from importlib import metadata
@@ -55,6 +55,9 @@ TOUCHES = (
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow.ruleorder", "tell cells of ranks from others"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow._prepare_dag", "measure cells again"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DAGSettings.forcerun", "measure cells again"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow._build_dag", "check what it is about to measure"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow.execute", "check what it is about to measure"),
+    Touch(SNAKEMAKE, "snakemake.dag:DAG.needrun_jobs", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DeploymentSettings.deployment_method", "find its programs"),
     Touch(
         SNAKEMAKE,
@@ -147,6 +150,23 @@ def force(workflow: Any, files: set[str]) -> None:
 
     if files:
         workflow._prepare_dag = prepare_with_forced
+
+
+def when_planned(workflow: Any, look: Callable[[list[str]], None]) -> None:
+    """Have `look` see the files that the jobs of this run make, once they are known and before any begins."""
+    build, execute = workflow._build_dag, workflow.execute
+
+    def build_and_look(*arguments: Any, **options: Any) -> Any:
+        built = build(*arguments, **options)
+        look([str(file) for job in workflow.dag.needrun_jobs() for file in job.output])
+        return built
+
+    def execute_and_look(*arguments: Any, **options: Any) -> Any:
+        # A summary, an archive or a list of jobs knows them, too, and runs none.
+        workflow._build_dag = build_and_look
+        return execute(*arguments, **options)
+
+    workflow.execute = execute_and_look
 
 
 # What Snakemake does with files

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from hyperslab.planning import requirements
+from hyperslab.planning.due import is_todays
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
@@ -12,35 +16,76 @@ from hyperslab.validation.errors import ConfigurationError
 
 
 def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> None:
-    """Refuse a study that cannot be measured, and make ready the roots of one that can.
-
-    Raises ConfigurationError.
-    """
-    sites, file = inventory.sites, inventory.sites_file
+    """Refuse a study that cannot be measured where cells of it are missing; raises ConfigurationError."""
+    sites = inventory.sites
     names = inventory.sites_of(study)
     check_reader(study, [name for name in names if name in sites], sites)
     reached = [site for site in names if site not in inventory.left_out]
     if request.measuring and not reached and not any(inventory.present(study, site) for site in names):
         reasons = "; ".join(f"{site}: {inventory.left_out[site]}" for site in names)
         raise ConfigurationError(study.file, "sites", f"no site can be reached: {reasons}")
-    # What only its node can see is checked there, when the batch starts.
-    here = [
-        site
-        for site in reached
-        if (site == inventory.batched or not sites[site]["node_local"] or sites[site]["executor"] == "local")
-        and inventory.missing(study, site)
-    ]
-    if not here or not request.invocation.main:
+    short = [site for site in reached if inventory.missing(study, site)]
+    if not request.invocation.main:
         return
-    beside = requirements.other_sites(study, sites, file)
-    check_roots(study, list(dict.fromkeys([*here, *beside])), sites, file)
-    if study.dataset.donor:
-        from hyperslab.formats.donor_files import DonorError, check
+    if short:
+        check_room(study, short, inventory)
+    elif reached:
+        _check_changed_donor(study, reached, inventory)
 
-        try:
-            check(study.dataset.model_dump(exclude_none=True))
-        except DonorError as error:
-            raise ConfigurationError(study.file, "dataset.donor", str(error)) from None
-    if not request.invocation.dry_run:
+
+def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:
+    """Refuse to measure at sites without room, or with a donor that cannot serve; ConfigurationError."""
+    if here := _seen_here(measured, inventory):
+        beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
+        roots = list(dict.fromkeys([*here, *beside]))
+        check_roots(study, roots, inventory.sites, inventory.sites_file)
+        if wrong := _donor_mistake(study):
+            raise ConfigurationError(study.file, "dataset.donor", wrong)
+
+
+def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:
+    """Make ready the roots of sites that are about to be measured; raises ConfigurationError."""
+    if here := _seen_here(measured, inventory):
+        beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         for site in dict.fromkeys([*here, *beside]):
-            prepare_root(sites, site, file, inventory.concurrency)
+            prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency)
+
+
+def _seen_here(names: Sequence[str], inventory: Inventory) -> list[str]:
+    """Return the sites whose file system this machine sees; others are checked when their batch starts."""
+    sites = inventory.sites
+    return [
+        name
+        for name in names
+        if name == inventory.batched or not sites[name]["node_local"] or sites[name]["executor"] == "local"
+    ]
+
+
+def _donor_mistake(study: PlannedStudy) -> str | None:
+    """Return why the donor of a study cannot fill its array, None where it can or there is none."""
+    if not study.dataset.donor:
+        return None
+    from hyperslab.formats.donor_files import DonorError, check
+
+    try:
+        check(study.dataset.model_dump(exclude_none=True))
+    except DonorError as error:
+        return str(error)
+    return None
+
+
+def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory: Inventory) -> None:
+    """Refuse a donor that cannot serve where what was measured is of another; raises ConfigurationError.
+
+    Snakemake would take each record as it is where what it is made of cannot be made. Results of another
+    machine need no donor, as long as they are of today's study.
+    """
+    wrong = _donor_mistake(study)
+    if wrong and any(
+        not is_todays(Path(record), study, cell)
+        for site in reached
+        for cell, record in zip(
+            inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True
+        )
+    ):
+        raise ConfigurationError(study.file, "dataset.donor", wrong)

@@ -12,6 +12,7 @@ from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
 from hyperslab.studies.worker_schema import Counts, Parallel
+from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count as Count
 from hyperslab.validation.models import Name as Name
 from hyperslab.validation.models import Strict as Strict
@@ -137,12 +138,12 @@ class Case(Strict):
     """
 
     title: Text | None = None
-    read: Selection | None = Field(default=None, description=SELECTION_FORMS)
-    write: Strategy | Block | None = Field(default=None, description=WRITE_FORMS)
+    read: Annotated[Selection | None, Forms(SELECTION_FORMS)] = None
+    write: Annotated[Strategy | Block | None, Forms(WRITE_FORMS)] = None
     # The axis of which each index becomes a dataset of its own.
     objects: Name | None = None
     # The variance of a run of planes, split along an axis among workers; how many, one case each.
-    reduce: Selection | None = Field(default=None, description=REDUCE_FORMS)
+    reduce: Annotated[Selection | None, Forms(REDUCE_FORMS)] = None
     parallel: Parallel | None = None
     processes: Counts | None = None
     ranks: Counts | None = None
@@ -209,9 +210,10 @@ class Study(Strict):
     layouts: dict[Name, dict[str, Any] | None] = {}
     grids: list[Grid] = []
     cases: dict[Name, Case] = Field(min_length=1)
-    sites: Annotated[list[Name], Field(min_length=1)] | Literal["all"] = Field(
-        default="all", description="a list of names of sites, or 'all'"
-    )
+    sites: Annotated[
+        Annotated[list[Name], Field(min_length=1)] | Literal["all"],
+        Forms("a list of names of sites, or 'all'"),
+    ] = "all"
     rounds: Annotated[Rounds, Field(gt=0)] = 3
     repeats: Repeats = {}
     seed: Whole = 1

@@ -42,6 +42,13 @@ def _shown(found: str | int | float) -> str:
     return shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + " …"
 
 
+@dataclass(frozen=True)
+class Forms:
+    """Beside a field's type: what is allowed there in one sentence, which pydantic says form by form."""
+
+    text: str
+
+
 class ConfigurationError(Exception):
     """A mistake in a configuration file; its text is the one line that the user reads."""
 
@@ -89,7 +96,7 @@ def _first(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], content:
         allowed = _keys_at(model, location[:-1])
         message = "unknown key" + (f"; allowed are {', '.join(allowed)}" if allowed else "")
         message += did_you_mean(location[-1], allowed)
-    elif chosen["type"] not in ("missing", "value_error") and (described := _description_on(model, location)):
+    elif chosen["type"] not in ("missing", "value_error") and (described := _forms_on(model, location)):
         # Of a choice between several forms pydantic reports each; the deepest says where the mistake is.
         depth, allowed_forms = described
         parts = [details for details in errors if _within(content, details)[:depth] == location[:depth]]
@@ -109,7 +116,8 @@ def _message(details: Mapping[str, Any]) -> str:
     text = MESSAGES.get(details["type"], str(details["msg"]))
     for start in ("Value error, ", "Input ", "String "):
         text = text.removeprefix(start)
-    return text + _not(details)
+    # A message of a model's own may say already what was found.
+    return text if ", not " in text else text + _not(details)
 
 
 def _not(details: Mapping[str, Any]) -> str:
@@ -140,11 +148,12 @@ def _forms(annotation: Any) -> list[Any]:
 
 
 def _inside(annotation: Any, part: int | str) -> tuple[Any, str | None]:
-    """What an annotation allows at a key or position, and how the field there is described."""
+    """What an annotation allows at a key or position, and the forms that the field there may have."""
     for form in _forms(annotation):
         if isinstance(form, type) and issubclass(form, BaseModel):
             if field := form.model_fields.get(str(part)):
-                return field.annotation, field.description
+                forms = next((extra for extra in field.metadata if isinstance(extra, Forms)), None)
+                return field.annotation, forms.text if forms else None
         elif get_origin(form) is dict:
             return get_args(form)[1], None
         elif get_origin(form) is list and isinstance(part, int):
@@ -152,13 +161,13 @@ def _inside(annotation: Any, part: int | str) -> tuple[Any, str | None]:
     return None, None
 
 
-def _description_on(model: type[BaseModel], location: Sequence[int | str]) -> tuple[int, str] | None:
-    """The innermost description on the way to a location, and how many parts lead to its field."""
+def _forms_on(model: type[BaseModel], location: Sequence[int | str]) -> tuple[int, str] | None:
+    """The innermost forms on the way to a location, and how many parts lead to their field."""
     annotation: Any = model
     found = None
     for depth, part in enumerate(location, 1):
-        annotation, description = _inside(annotation, part)
-        found = (depth, description) if description else found
+        annotation, forms = _inside(annotation, part)
+        found = (depth, forms) if forms else found
     return found
 
 

@@ -1,0 +1,125 @@
+"""Targets of a run: however they are spelt they are of their study, and of no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from studies import BASE
+
+from hyperslab.planning import targets
+from hyperslab.planning.inventory import Inventory
+from hyperslab.sites.configuration import load_sites
+from hyperslab.validation.errors import ConfigurationError
+
+SITES = """
+platforms: {cluster: {executor: slurm}}
+file_systems: {disk: {root: testfiles}, far: {root: /far}}
+sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far}}
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
+    """A project with the study `mine` on a disk and on a cluster that this run cannot reach."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/studies").mkdir(parents=True)
+    (tmp_path / "config/sites.yaml").write_text(SITES, encoding="utf-8")
+    study = {**yaml.safe_load(BASE), "sites": ["disk", "far"]}
+    (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    sites = load_sites(tmp_path / "config/sites.yaml")
+    return Inventory(tmp_path, sites, tmp_path / "config/sites.yaml", {"far": "no cluster here"}, "")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["results/mine/x", "./results/mine/x", "results//mine/x", "results/./mine/x/", "a/../results/mine/x"],
+)
+def test_a_target_is_of_its_study_however_it_is_spelt(spelling: str) -> None:
+    assert targets.spelt(spelling) == "results/mine/x"
+    assert targets.studies([targets.spelt(spelling)], "quick") == ["mine"]
+
+
+def test_an_absolute_target_is_of_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert targets.spelt(f"{tmp_path}/results/mine/x") == "results/mine/x"
+    assert targets.studies(
+        [f"{tmp_path}/testfiles/mine/auto/slices.r0"], "quick", [f"{tmp_path}/testfiles"]
+    ) == ["mine"]
+    assert targets.studies(["testfiles/mine/auto/slices.r0"], "quick", [f"{tmp_path}/testfiles"]) == ["mine"]
+
+
+def test_the_default_study_is_made_only_where_it_is_asked_for() -> None:
+    assert targets.studies([], "quick") == ["quick"]
+    assert targets.studies(["all"], "quick") == ["quick"]
+    assert targets.studies(["results/mine/x", "all"], "quick") == ["mine", "quick"]
+    assert targets.studies([targets.spelt("claims_page")], "quick") == []
+    assert targets.studies([".venv-mpi/made-from.lock"], "quick") == []
+
+
+@pytest.mark.parametrize(
+    "target", ["report", "summarise", "mine", "results", "results/mine", "config/x", "/x/y"]
+)
+def test_a_target_of_no_study_is_refused(target: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        targets.studies([target], "quick")
+    assert str(error.value) == (
+        f"{target}: there is no such target; a target is a file, such as results/quick/report.html, or the "
+        "rule all"
+    )
+
+
+GOOD = (
+    "results/mine/report.html",
+    "results/mine/cells/disk/auto/slices.r2.json",
+    "results/mine/cells/disk/1by10/write.r0.json",
+    "results/mine/cells/disk/auto/slices.c2.json",
+    "results/mine/figures/disk/session-slices.svg",
+    "results/claims.html",
+)
+WRONG = {
+    "results/mind/report.html": "there is no such study; there are mine",
+    "results/mine/cells/dsk/auto/slices.r0.json": "no site 'dsk' in this study; it has disk, far",
+    "results/mine/cells/far/auto/slices.r0.json": "site far is left out (no cluster here)",
+    "results/mine/cells/disk/auto/slice.r0.json": "no case 'slice' in this study; it has slices, write",
+    "results/mine/cells/disk/aut/slices.r0.json": "no layout 'aut' in this case; it has ",
+    "results/mine/cells/disk/auto/slices.r3.json": "the study has 3 rounds, counted from 0",
+    "results/mine/cells/disk/auto/slices.c3.json": "the study has 3 confirming rounds, counted from 0",
+    "results/mine/cells/disk/auto/slices.json": "there is no such record; one is cells/SITE/LAYOUT/",
+    "results/mine/cells/disk/auto": "there is no such record",
+    "results/mine/figures/disk/session-slice.svg": "no figure 'session-slice' of this site; it has ",
+    "results/mine/figures/dsk/sizes.svg": "no site 'dsk'",
+    "results/mine/figures/disk/sizes.png": "there is no such figure; one is figures/SITE/NAME.svg",
+    "results/mine/batches/disk/r0of1.json": "site disk is not measured in batches by this run",
+}
+
+
+@pytest.mark.parametrize("target", GOOD)
+def test_a_target_that_there_can_be(inventory: Inventory, target: str) -> None:
+    targets.check([target], inventory)
+
+
+@pytest.mark.parametrize("target", WRONG)
+def test_a_target_that_there_cannot_be_is_one_line(inventory: Inventory, target: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        targets.check([target], inventory)
+    text = str(error.value)
+    assert text.splitlines() == [text]
+    assert f": {WRONG[target]}" in text
+
+
+def test_the_page_of_claims_is_asked_for_alone(inventory: Inventory) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        targets.check(["results/mine/report.html", "results/claims.html"], inventory)
+    assert str(error.value) == (
+        "results/claims.html: measures nothing, so it is asked for alone, after results/mine/report.html"
+    )
+
+
+def test_a_site_that_a_rewritten_file_cannot_follow(inventory: Inventory) -> None:
+    targets.check(["results/mine/layout/recommended.h5"], inventory, "far")
+    with pytest.raises(
+        ConfigurationError, match="--config: site: no site 'dsk' in study mine; it has disk, far"
+    ):
+        targets.check(["results/mine/layout/recommended.h5"], inventory, "dsk")

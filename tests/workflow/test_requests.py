@@ -1,0 +1,184 @@
+"""A run does what it was asked for, and checks and announces what it will measure, whatever the reason."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from clones import REPORT, TINY, Clone, make_clone
+from test_claims import CLAIM
+
+RECORD = "results/tiny/cells/disk/auto/slices.r1.json"
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return make_clone(tmp_path_factory.mktemp("asked") / "clone")
+
+
+def refused(clone: Clone, *arguments: str) -> str:
+    """The one line that a run says instead of running; it leaves results and test files as they are."""
+    before = snapshot(clone)
+    done = clone.run(*arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("hyperslab: "))
+    assert snapshot(clone) == before
+    return line.removeprefix("hyperslab: ")
+
+
+def snapshot(clone: Clone) -> dict[str, str]:
+    """Every file and directory of a clone but Snakemake's own and Python's caches, with its content."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in sorted(clone.directory.rglob("*"))
+        if not {".snakemake", "__pycache__"} & set(path.parts)
+    }
+
+
+def with_dataset(**changes: Any) -> dict[str, Any]:
+    return {**TINY, "dataset": {**TINY["dataset"], **changes}}
+
+
+# ---- --config and config.yaml
+
+
+@pytest.mark.parametrize("word", ["false", "no", "0", "FALSE"])
+def test_measure_false_measures_nothing(clone: Clone, word: str) -> None:
+    (clone.directory / RECORD).unlink()
+    plan = clone.planned("--config", f"measure={word}", "--", REPORT)
+    assert not any(rule.startswith(("generate", "measure", "donor")) for rule in plan), plan
+    if word == "false":
+        assert clone.planned(REPORT)["measure_disk"] == 1
+
+
+def test_a_wrong_configuration_is_one_line(fresh: Clone) -> None:
+    said = refused(fresh, "--config", "measure=flase", "--", REPORT)
+    assert said == "--config: measure: should be true or false, not 'flase'; did you mean false?"
+    assert refused(fresh, "--config", "mesure=false", "--", REPORT).endswith(
+        "did you mean measure or remeasure?"
+    )
+    assert "given twice" in refused(
+        fresh, "--config", "measure=false", "--config", "study=tiny", "--", REPORT
+    )
+    file = fresh.directory / "config" / "config.yaml"
+    kept = file.read_bytes()
+    try:
+        for content, expected in (
+            (b"study: \xff\n", "not valid YAML: 'utf-8' codec"),
+            (b"study: tiny\nstudy: quick\n", "study: this key is given twice, in lines 1 and 2"),
+            (b"measure: true\n", "study: this key is required"),
+            (b"study: tiny\nstyle: {heat: jet}\n", "style.heat: should be one of"),
+        ):
+            file.write_bytes(content)
+            assert f"config/config.yaml: {expected}" in refused(fresh, REPORT)
+        file.unlink()
+        assert refused(fresh, REPORT).endswith("config/config.yaml: there is no such file")
+    finally:
+        file.write_bytes(kept)
+
+
+# ---- targets
+
+
+def test_a_target_is_of_its_own_study_however_it_is_spelt(clone: Clone) -> None:
+    (clone.directory / "results/tiny/summary.csv").unlink()
+    for spelling in ("./results/tiny/summary.csv", "results//tiny/summary.csv"):
+        said = clone.build("--dry-run", spelling)
+        assert "hyperslab: tiny: " in said and "quick" not in said
+    said = clone.build("--dry-run", "claims_page")
+    assert "quick" not in said.split("Job stats")[0]
+
+
+def test_a_target_that_there_cannot_be_is_one_line(clone: Clone) -> None:
+    for target, said in {
+        "results/tiny/cells/disk/4x4/slices.r0.json": "no layout '4x4' in this case; it has contiguous, auto",
+        "results/tiny/figures/disk/session-slice.svg": "no figure 'session-slice' of this site",
+        "results/tiny/layout/4x4.h5": "no layout '4x4'; there are contiguous, auto, 4x4x64, recommended",
+        "summarise": "there is no such target",
+        "resluts/tiny/report.html": "there is no such target",
+    }.items():
+        assert said in refused(clone, target)
+    assert "is asked for alone" in refused(clone, REPORT, "results/claims.html")
+
+
+def test_a_broken_study_of_a_users_own_leaves_the_others_on_the_page_of_claims(clone: Clone) -> None:
+    clone.write_study("tiny", {**TINY, "claims": {"009.1": CLAIM}})
+    clone.write_study("broken", {**TINY, "rund": 1})
+    os.mkfifo(clone.directory / "config/studies/pipe.yaml")
+    said = clone.build("results/claims.html")
+    assert (
+        "hyperslab: results/claims.html leaves out a study: " in said
+        and "broken.yaml: rund: unknown key" in said
+    )
+    page = (clone.directory / "results/claims.html").read_text(encoding="utf-8")
+    assert "tiny at disk (" in page
+    assert re.search(r"Without results here: [^<]*broken, [^<]*pipe", page)
+
+
+# ---- a dry run
+
+
+def test_a_dry_run_writes_nothing(fresh: Clone) -> None:
+    before = snapshot(fresh)
+    for arguments in (
+        ("--dry-run",),
+        ("--dry-run", REPORT),
+        ("-n", "--quiet", "all", "--", REPORT),
+        ("--dry-run", "--config", "remeasure=*", "--", REPORT),
+        ("--list-rules",),
+        ("--summary", REPORT),
+        ("--dag", "dot", "--", REPORT),
+    ):
+        fresh.build(*arguments)
+        assert snapshot(fresh) == before, arguments
+
+
+# ---- what will be measured is checked and announced
+
+
+def test_a_measured_study_that_changes_is_checked_before_it_is_measured_again(clone: Clone) -> None:
+    clone.write_study("tiny", with_dataset(shape=[8, 8, 10**13]))
+    assert " GB, but study tiny needs " in refused(clone, REPORT)
+    clone.write_study("tiny", with_dataset(donor={"path": "nowhere.npy"}))
+    assert "tiny.yaml: dataset.donor: nowhere.npy: there is no such file" in refused(clone, REPORT)
+    said = refused(clone, "--config", "remeasure=*", "--", REPORT)
+    assert "tiny.yaml: dataset.donor: nowhere.npy: there is no such file" in said
+    # What needs no measurement needs no donor.
+    assert "measure_disk" not in clone.planned("--config", "measure=false", "--", REPORT)
+
+
+def test_what_is_measured_again_is_announced(clone: Clone) -> None:
+    clone.write_study("tiny", with_dataset(dtype="float64"))
+    said = clone.build("--dry-run", REPORT)
+    assert (
+        "tiny: site disk: 12 cells have changed since they were measured and are measured again, 0.0 GB"
+        in said
+    )
+    assert clone.planned(REPORT)["measure_disk"] == 12
+    clone.write_study("tiny", {**TINY, "repeats": {**TINY["repeats"], "write": 3}})
+    assert "site disk: 3 cells have changed since" in clone.build("--dry-run", REPORT)
+    clone.write_study("tiny", TINY)
+    assert "have changed since" not in clone.build("--dry-run", REPORT)
+
+
+def test_results_of_another_machine_need_no_donor(clone: Clone, tmp_path: Path) -> None:
+    """A donor that went away after everything was measured is not asked for."""
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        file["counts"] = np.zeros((8, 8, 256), "u2")
+    donor = {"path": str(tmp_path / "donor.h5"), "dataset": "counts"}
+    small = {"layouts": {"contiguous": None}, "rounds": 1, "recommendation": {"confirm_rounds": 0}}
+    cases = {"slices": {"read": {"z": 5}, "states": ["cold"]}}
+    study = {**with_dataset(donor=donor), **small, "cases": cases, "score": None}
+    clone.write_study("given", study)
+    clone.build("results/given/report.html")
+    (tmp_path / "donor.h5").unlink()
+    clone.build("results/given/report.html")
+    clone.write_study("given", {**study, "seed": 2})
+    assert "donor.h5: there is no such file" in refused(clone, "results/given/report.html")

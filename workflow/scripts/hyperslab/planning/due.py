@@ -1,0 +1,63 @@
+"""What a run is about to measure, for whatever reason: as the graph of its jobs says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from hyperslab.planning.batches import parse
+from hyperslab.planning.estimates import estimated_seconds, total_bytes
+from hyperslab.planning.inventory import Cell, Inventory
+from hyperslab.planning.planned_study import PHASE, PlannedStudy
+from hyperslab.planning.progress import about
+from hyperslab.records import read_record
+from hyperslab.studies import specification
+
+# study -> site -> records, and markers of batches, that jobs of this run make
+Due = dict[str, dict[str, list[Path]]]
+
+
+def of_outputs(outputs: Iterable[str]) -> Due:
+    """Return what of the outputs of a run's jobs is measured."""
+    found: Due = {}
+    for path in map(Path, outputs):
+        if len(path.parts) > 4 and path.parts[0] == "results" and path.parts[2] in ("cells", "batches"):
+            found.setdefault(path.parts[1], {}).setdefault(path.parts[3], []).append(path)
+    return found
+
+
+def is_todays(record: Path, study: PlannedStudy, cell: Cell) -> bool:
+    """Tell whether a record is there and of what its cell is today."""
+    with suppress(ValueError, KeyError, TypeError, OSError):
+        expected = specification.digest(specification.cell_specification(study, *cell))
+        return specification.agrees(expected, read_record(record)["specification"])
+    return False
+
+
+def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: Inventory) -> list[Cell]:
+    """Return the cells among `files` that were measured, but as something else than they are today."""
+    by_phase: dict[str, dict[Path, Cell]] = {}
+    wanted: dict[Path, Cell] = {}
+    for file in files:
+        of_batch = file.parts[2] == "batches"
+        phase = PHASE[file.stem[0] if of_batch else file.stem.rsplit(".", 1)[1][0]]
+        if phase not in by_phase:
+            records = map(Path, inventory.records_of(study, site, phase))
+            by_phase[phase] = dict(zip(records, inventory.cells(study, site, phase), strict=True))
+        known = by_phase[phase]
+        wanted |= dict(parse(file.stem).of(list(known.items()))) if of_batch else {file: known[file]}
+    return [cell for record, cell in wanted.items() if record.exists() and not is_todays(record, study, cell)]
+
+
+def lines(due: Due, inventory: Inventory) -> Iterator[str]:
+    """Yield a line a site whose cells were measured before, and are something else today."""
+    for name, sites in due.items():
+        study = inventory.study(name)
+        for site, files in sites.items():
+            if cells := changed(study, site, files, inventory):
+                seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in cells)
+                yield (
+                    f"{name}: site {site}: {len(cells)} cells have changed since they were measured and are "
+                    f"measured again, {total_bytes(study, cells) / 1e9:.1f} GB to write, {about(seconds)}"
+                )

@@ -1,0 +1,137 @@
+"""Targets of a run: how they are spelt, which studies they are of, and that there can be such a result."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.planning.claims_page import TARGET
+from hyperslab.planning.confirmation import CONFIRMING
+from hyperslab.studies import figures
+from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
+
+if TYPE_CHECKING:
+    from hyperslab.planning.inventory import Inventory
+    from hyperslab.planning.planned_study import PlannedStudy
+
+# Rules that can be named as targets: what the user asks for so, and what runs inside a run are asked for.
+OF_THE_DEFAULT = ("all", "batch_cells", CONFIRMING)
+RULES = {"claims_page": TARGET}
+# Environments are made for no study.
+ENVIRONMENTS = (".venv-", "mpi_environment")
+RECORD = re.compile(r"(?P<case>[^/]+)\.(?P<phase>[rc])(?P<number>\d+)\.json")
+RESULT = "a target is a file, such as results/{study}/report.html, or the rule all"
+
+
+def spelt(target: str) -> str:
+    """Return a target as Snakemake knows its file: relative, without ./ and .., a rule by its one file."""
+    if target in RULES or "/" not in target:
+        return RULES.get(target, target)
+    path = os.path.normpath(target)
+    if os.path.isabs(path) and Path(path).is_relative_to(Path.cwd()):
+        path = os.path.relpath(path)
+    return path
+
+
+def studies(targets: Sequence[str], default: str, roots: Sequence[str] = ()) -> list[str]:
+    """Return the names of the studies that targets are of: the default one only where it is asked for.
+
+    Raises ConfigurationError for a target that is of none. `roots` are those of the test files.
+    """
+    found = set() if targets else {default}
+    for target in targets:
+        if target in OF_THE_DEFAULT:
+            found.add(default)
+        elif target != TARGET and not target.startswith(ENVIRONMENTS):
+            found.add(_study(target, default, roots))
+    return sorted(found)
+
+
+def _study(target: str, default: str, roots: Sequence[str]) -> str:
+    path = Path(target)
+    for root in (Path("results"), *map(Path, roots)):
+        for place in (path, path.absolute()):
+            if place.is_relative_to(root) and len(place.relative_to(root).parts) > 1:
+                return place.relative_to(root).parts[0]
+    raise ConfigurationError(target, "", f"there is no such target; {RESULT.format(study=default)}")
+
+
+def check(targets: Sequence[str], inventory: Inventory, site: str = "") -> None:
+    """Refuse targets that no study can have; raises ConfigurationError, which names the target.
+
+    `site` is that whose recommendation rewritten files follow, "" for any.
+    """
+    results = [target for target in targets if target.startswith("results/") and target != TARGET]
+    if TARGET in targets and len(targets) > 1:
+        others = " ".join(target for target in targets if target != TARGET)
+        message = f"measures nothing, so it is asked for alone, after {others}"
+        raise ConfigurationError(TARGET, "", message)
+    for target in results:
+        _, name, *inside = Path(target).parts
+        study = inventory.study(name)
+        if look := KINDS.get(inside[0]):
+            look(target, inside[1:], study, inventory)
+        if inside[0] == "layout" and site:
+            known = inventory.sites_of(study)
+            if site not in known:
+                message = f"no site {site!r} in study {name}; it has {choices(site, known)}"
+                raise ConfigurationError("--config", "site", message)
+
+
+def _mistake(target: str, message: str) -> ConfigurationError:
+    return ConfigurationError(target, "", message)
+
+
+def _check_site(target: str, site: str, study: PlannedStudy, inventory: Inventory) -> None:
+    known = inventory.sites_of(study)
+    if site not in known:
+        raise _mistake(target, f"no site {site!r} in this study; it has {choices(site, known)}")
+    if site in inventory.left_out and not Path(target).exists():
+        raise _mistake(target, f"site {site} is left out ({inventory.left_out[site]})")
+
+
+def _check_cell(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
+    if len(inside) != 3 or not (record := RECORD.fullmatch(inside[2])):
+        raise _mistake(target, "there is no such record; one is cells/SITE/LAYOUT/CASE.rN.json")
+    site, layout, case = inside[0], inside[1], record["case"]
+    _check_site(target, site, study, inventory)
+    if case not in study.cases:
+        raise _mistake(target, f"no case {case!r} in this study; it has {choices(case, study.cases)}")
+    known = study.cases[case]["layouts"]
+    if layout not in known:
+        raise _mistake(target, f"no layout {layout!r} in this case; it has {choices(layout, known)}")
+    main = record["phase"] == "r"
+    rounds = study.study.rounds if main else study.study.recommendation.confirm_rounds
+    if int(record["number"]) >= rounds:
+        what = "rounds" if main else "confirming rounds"
+        raise _mistake(target, f"the study has {rounds} {what}, counted from 0")
+    if (layout, case) not in {cell[:2] for cell in study.cells(site, "r0")}:
+        raise _mistake(target, f"case {case} is not measured at site {site}")
+
+
+def _check_figure(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
+    if len(inside) != 2 or not inside[1].endswith(".svg"):
+        raise _mistake(target, "there is no such figure; one is figures/SITE/NAME.svg")
+    _check_site(target, inside[0], study, inventory)
+    name, known = inside[1].removesuffix(".svg"), figures.names(study.figure_meta, inside[0])
+    if name not in known:
+        raise _mistake(target, f"no figure {name!r} of this site; it has {choices(name, known)}")
+
+
+def _check_batch(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
+    if len(inside) != 2:
+        raise _mistake(target, "there is no such batch; one is batches/SITE/BATCH.json")
+    _check_site(target, inside[0], study, inventory)
+    if not inventory.in_batches(inside[0]) and not Path(target).exists():
+        raise _mistake(target, f"site {inside[0]} is not measured in batches by this run")
+
+
+KINDS: Mapping[str, Callable[[str, Sequence[str], PlannedStudy, Inventory], Any]] = {
+    "cells": _check_cell,
+    "figures": _check_figure,
+    "batches": _check_batch,
+}
