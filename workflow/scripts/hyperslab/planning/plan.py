@@ -50,8 +50,8 @@ class Plan:
         ]
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
-        for name, layout in choice.targets(request.targets):
-            said = choice.check(self.study(name), layout)
+        for name, layout, suffix in choice.targets(request.targets):
+            said = choice.check(self.study(name), layout, suffix)
             if said and request.invocation.main:
                 print(f"hyperslab: {said}", file=sys.stderr)
         self.course = RunCourse(request, self.inventory, self.cells, self.batches, self.reruns, self._studies)
