@@ -1,4 +1,7 @@
-"""Rewrite: a user's own file with one dataset in another layout, compared with the original before it appears."""
+"""Rewrite: a user's own file with one dataset in another layout, compared with the original before it appears.
+
+Where the layout is one of Zarr, the dataset alone becomes an array in a directory.
+"""
 
 from hyperslab.rewriting import choice
 
@@ -24,3 +27,14 @@ rule rewrite:
         "python -m hyperslab.rewrite {input.file:q} {output:q} --dataset {params.dataset:q}"
         " --layouts {params.layouts:q} --recommendation {input.recommendation:q} --site {params.site:q}"
         " --log {log:q}"
+
+
+use rule rewrite as rewrite_as_zarr with:
+    output:
+        directory("results/{study}/layout/{layout}.zarr"),
+    log:
+        "results/{study}/logs/layout/{layout}.zarr.log",
+    params:
+        dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
+        layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout, choice.ZARR),
+        site=lambda wildcards: config["site"] if wildcards.layout == choice.RECOMMENDED else "",

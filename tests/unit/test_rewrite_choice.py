@@ -43,6 +43,34 @@ def test_a_named_layout_is_what_the_study_says(tmp_path: Path, own: Path) -> Non
     }
 
 
+DEEP = {"format": "zarr", "chunks": [4, 4, "all"], "shards": [8, 8, 400], "codecs": [{"zstd": 3}]}
+
+
+def test_a_zarr_layout_is_for_a_directory(tmp_path: Path, own: Path) -> None:
+    layouts = {"deep": DEEP, "4x4x64": {"chunks": [4, 4, 64]}}
+    loaded = study(tmp_path, own, layouts=layouts, grids=[], tradeoff=[], score=None)
+    with pytest.raises(ConfigurationError, match="layouts.deep: is stored as Zarr: .* ends in .zarr"):
+        choice.check(loaded, "deep")
+    with pytest.raises(ConfigurationError, match="layouts.4x4x64: is stored as HDF5: .* ends in .h5"):
+        choice.check(loaded, "4x4x64", choice.ZARR)
+    # 400 is no multiple of all 4,000 of the real dataset.
+    with pytest.raises(ConfigurationError, match="layouts.deep: .*multiple of the chunks"):
+        choice.check(loaded, "deep", choice.ZARR)
+
+
+def test_of_recommended_layouts_those_of_another_format_are_left_out(tmp_path: Path, own: Path) -> None:
+    layouts = {"deep": {**DEEP, "shards": None}, "4x4x64": {"chunks": [4, 4, 64]}}
+    loaded = study(tmp_path, own, layouts=layouts, grids=[], tradeoff=[], score=None)
+    offered = choice.offered(loaded, choice.RECOMMENDED, choice.ZARR)
+    assert offered["deep"] == {
+        "format": "zarr", "chunks": [4, 4, "all"], "shards": None, "codecs": [{"name": "zstd", "level": 3}],
+        "settings": {}, "axes": ["x", "y", "z"],
+    }  # fmt: skip
+    assert offered["4x4x64"] == "is stored as HDF5: name a result that ends in .h5"
+    said = choice.check(loaded, choice.RECOMMENDED, choice.ZARR)
+    assert said is not None and "cannot get 4x4x64 (is stored as HDF5" in said
+
+
 def test_all_of_an_axis_is_all_of_the_real_dataset(tmp_path: Path, own: Path) -> None:
     layouts = {"spectra": {"chunks": [2, 2, "all"], "filters": ["shuffle", {"gzip": 1}]}}
     grids = [{"name": "{m}", "over": {"m": [3]}, "chunks": ["m", "m", "all"]}]
@@ -207,4 +235,5 @@ def test_which_targets_may_measure(tmp_path: Path, own: Path) -> None:
     assert choice.measures(loaded, [named, recommended])
     assert choice.measures(loaded, [named, "results/mine/report.html"])
     assert choice.measures(loaded, [])
-    assert choice.targets([named, "results/mine/report.html"]) == [("mine", "4x4x64")]
+    assert choice.targets([named, "results/mine/report.html"]) == [("mine", "4x4x64", ".h5")]
+    assert choice.targets(["results/mine/layout/deep.zarr"]) == [("mine", "deep", ".zarr")]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ def copied(tmp_path: Path, file: Path, **asked: Any) -> Any:
     """The array that the dataset /group/values of a file becomes."""
     new = tmp_path / "new.zarr"
     chosen = {"format": "zarr", "chunks": [8, 8, 64], **asked}
-    zarr_copy.check(file, "/group/values", chosen)
+    refused = zarr_copy.refused_layouts(file, "/group/values", {"this": chosen})
+    if refused:
+        raise RewriteError(refused["this"])
     zarr_copy.copy(file, new, "/group/values", chosen, MIB, Progress())
     return zarr.open_array(new, mode="r")
 
@@ -134,8 +138,53 @@ def test_a_wrong_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         right(self, box, block)
 
     monkeypatch.setattr(ZarrArray, "write", wrong)
-    with pytest.raises(RewriteError, match="not the same at"):
+    with pytest.raises(RewriteError, match="not the same: values differ at"):
         copied(tmp_path, stored(tmp_path / "a.h5", np.ones(SHAPE)))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does."""
+    words = [sys.executable, "-m", "hyperslab.rewrite", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(zarr_copy.__file__).parents[2])}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_user_writes_and_verifies(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).integers(0, 99, SHAPE).astype("u2")
+    file, new = stored(tmp_path / "a.h5", values), tmp_path / "new.zarr"
+    layout = "{format: zarr, chunks: [8, 8, 64], shards: [16, 16, 128], codecs: [{zstd: 3}]}"
+    common = ["--dataset", "/group/values", "--layout", layout]
+    done = run(str(file), str(new), *common)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "compared and equal" in done.stderr
+    assert np.array_equal(zarr.open_array(new, mode="r")[:], values)
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "new.zarr"]
+    again = run(str(file), str(new), *common)
+    assert again.returncode == 1 and "exists; name another file, or give --overwrite" in again.stderr
+    assert run(str(file), str(new), *common, "--overwrite").returncode == 0
+    verify = ["--verify", str(file), str(new), "--dataset", "/group/values"]
+    assert run(*verify).stdout == f"{file} and {new} hold the same\n"
+    with h5py.File(file, "r+") as changed:
+        changed["group/values"][7, 7, 7] += 1
+        changed["group/values"].attrs["unit"] = "m"
+    done = run(*verify)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == "the attributes are others"
+    assert done.stdout.splitlines()[1].startswith("values differ at (")
+
+
+def test_a_layout_that_is_wrong_is_one_line(tmp_path: Path) -> None:
+    file = stored(tmp_path / "a.h5", np.ones((4, 4)))
+    for layout, says in (
+        ("{format: zarr, filters: [gzip]}", "--layout: filters: unknown key"),
+        ("{format: zarr, settings: {sieve_bytes: 1}}", "--layout: settings.sieve_bytes: unknown key"),
+        ("{format: zarr, order: [y, x]}", "--layout: order: a rewritten dataset keeps its axes"),
+        ("{format: zarr, chunks: [5, 5]}", "[5, 5] is larger than the array [4, 4]"),
+    ):
+        done = run(str(file), str(tmp_path / "n.zarr"), "--dataset", "/group/values", "--layout", layout)
+        assert done.returncode == 1
+        assert says in done.stderr and "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["a.h5"]
 
 
 def test_a_directory_is_made_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 from clones import Clone, make_clone
 
 from hyperslab.planning.planned_study import PlannedStudy
@@ -27,6 +28,7 @@ STUDY: dict[str, Any] = {
         "4x4x64": {"chunks": [4, 4, 64], "filters": ["shuffle", {"gzip": 4}]},
         "spectra": {"chunks": [2, 2, "all"]},
         "turned": {"chunks": [4, 4, 64], "order": ["z", "x", "y"]},
+        "shards": {"format": "zarr", "chunks": [4, 4, 64], "shards": [8, 8, 128], "codecs": ["zstd"]},
     },
     "cases": {"slices": {"read": {"z": 5}, "states": ["cold"], "layouts": ["contiguous", "4x4x64"]}},
     "sites": ["disk"],
@@ -94,6 +96,20 @@ def test_all_of_an_axis_is_all_of_the_real_one(clone: Clone) -> None:
     clone.build("results/own/layout/spectra.h5")
     with h5py.File(clone.directory / "results/own/layout/spectra.h5") as file:
         assert file["data/counts"].chunks == (2, 2, 500)
+
+
+def test_a_zarr_layout_gives_a_directory(clone: Clone, own: Path) -> None:
+    target = "results/own/layout/shards.zarr"
+    assert clone.planned(target) == {"rewrite_as_zarr": 1}
+    said = clone.build(target)
+    assert "compared and equal" in said
+    array = zarr.open_array(clone.directory / target, mode="r")
+    assert (array.chunks, array.shards) == ((4, 4, 64), (8, 8, 128))
+    with h5py.File(own) as original:
+        assert (array[:] == original["data/counts"][...]).all()
+    assert not clone.planned(target)
+    line = refused(clone, "results/own/layout/shards.h5")
+    assert "layouts.shards: is stored as Zarr: name a result that ends in .zarr" in line
 
 
 def test_a_drafted_study_runs(clone: Clone, own: Path) -> None:

@@ -1,4 +1,7 @@
-"""Rewrite an HDF5 file so that one dataset gets another layout and everything else stays as it is."""
+"""Rewrite an HDF5 file so that one dataset gets another layout and everything else stays as it is.
+
+Or write that dataset alone, with its attributes, as a Zarr array.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,23 @@ from typing import Any
 import yaml
 
 from hyperslab.layouts.hdf5_schema import Hdf5Model, Settings
+from hyperslab.layouts.zarr_schema import ZarrModel, ZarrSettings
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole
-from hyperslab.validation.errors import ConfigurationError, validate
+from hyperslab.validation.errors import ConfigurationError, Place
 
 MIB = 2**20
+# The format of a layout that makes a directory; any other is HDF5's.
+ZARR = "zarr"
 MOST_LINES = 20
 TEACHING = """\
 examples:
   python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts \\
       --layout '{chunks: [16, 16, all], filters: [shuffle, {gzip: 4}]}'
   python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts --layout '{}'      contiguous
+  python -m hyperslab.rewrite mine.h5 new.zarr --dataset /counts \\
+      --layout '{format: zarr, chunks: [16, 16, 256], shards: [64, 64, 8192], codecs: [{zstd: 3}]}'
   python -m hyperslab.rewrite --verify mine.h5 new.h5 --dataset /counts
 
 A layout is written as in a study: an extent or `all` for each axis, or `auto`; filters in their order. All
@@ -35,6 +43,8 @@ scales, references, datatypes, fill values, orders of creation, the user block.
 Other files, which external links, virtual datasets and external storage name, stay where they are. In a new
 file in another folder relative names are changed so that they lead there, which is said. --folder names the
 folder in which the new file is to lie in the end; where that is the original's, the names are kept.
+
+Zarr holds the dataset alone, with its attributes but for those of dimension scales, which are named.
 
 The new file is made as NEW.partial, synchronised, compared with the original value by value, and only then
 moved to its place. The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL
@@ -52,11 +62,18 @@ def read_layout(text: str) -> dict[str, Any]:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigurationError("--layout", "", f"not valid YAML: {_one_line(error)}") from None
-    layout = validate(Hdf5Model, content, Path("--layout"))
-    settings = validate(Settings, layout.settings, Path("--layout"), "settings").model_dump(exclude_none=True)
-    if layout.order:
-        raise ConfigurationError("--layout", "order", "a rewritten dataset keeps its axes in their order")
-    return choice.asked(layout, settings)
+    place = Place(Path("--layout"))
+    if isinstance(content, dict) and content.get("format") == ZARR:
+        zarr = place.validate(ZarrModel, content)
+        place.at("settings").validate(ZarrSettings, zarr.settings)
+        order, found = zarr.order, choice.asked(zarr, zarr.settings, choice.ZARR)
+    else:
+        hdf5 = place.validate(Hdf5Model, content)
+        settings = place.at("settings").validate(Settings, hdf5.settings).model_dump(exclude_none=True)
+        order, found = hdf5.order, choice.asked(hdf5, settings)
+    if order:
+        raise place.at("order").mistake("a rewritten dataset keeps its axes in their order")
+    return found
 
 
 def _choose(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
@@ -132,12 +149,19 @@ def _first(lines: Iterable[str]) -> Iterable[str]:
 
 def _verify(options: argparse.Namespace) -> int:
     """Print the differences; 1 where there are any."""
-    from hyperslab.rewriting.differences import differences
+    files, budget, found = (options.original, options.new), options.budget * MIB, False
+    if options.new.is_dir():
+        from hyperslab.rewriting import zarr_copy
 
-    relaid = [options.dataset] if options.dataset else []
-    found = False
-    files = options.original, options.new
-    for line in differences(*files, relaid, options.budget * MIB, Progress(), options.folder):
+        if not options.dataset:
+            raise RewriteError(f"{options.new}: --dataset says which dataset it holds")
+        lines = zarr_copy.differences(*files, options.dataset, budget, Progress())
+    else:
+        from hyperslab.rewriting.differences import differences
+
+        relaid = [options.dataset] if options.dataset else []
+        lines = differences(*files, relaid, budget, Progress(), options.folder)
+    for line in lines:
         found = True
         print(line)
     if not found:
@@ -154,24 +178,24 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
     if options.new.exists() and not options.overwrite:
         raise RewriteError(f"{options.new} exists; name another file, or give --overwrite")
 
+    directory = layout.get("format") == ZARR
+
     def work(partial: Path) -> None:
+        what = (options.original, partial, options.dataset, layout, options.budget * MIB, progress)
         try:
-            rewrite(
-                options.original,
-                partial,
-                options.dataset,
-                layout,
-                options.budget * MIB,
-                progress,
-                options.folder,
-            )
+            if directory:
+                from hyperslab.rewriting import zarr_copy
+
+                zarr_copy.copy(*what)
+            else:
+                rewrite(*what, options.folder)
         except (RewriteError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
             progress.say(f"{options.original}: {_one_line(error)}")
             raise
 
     if "name" in layout:
         progress.say(f"{options.new}: layout {layout['name']}")
-    return made_whole(options.new, work)
+    return made_whole(options.new, work, directory)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import NotThere, is_hdf5, located
+from hyperslab.layouts import load
+from hyperslab.layouts.hdf5 import Hdf5Layout
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.layouts.schema import LayoutModel
+from hyperslab.layouts.zarr import ZarrLayout
+from hyperslab.layouts.zarr_schema import ZarrModel
 from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
@@ -21,18 +25,27 @@ RECOMMENDED = "recommended"
 GONE = "it is not one of the study any more"
 # So many layouts that cannot be had stand in one line.
 MOST_NAMED = 3
-TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)\.h5")
+HDF5, ZARR = Hdf5Layout.suffix, ZarrLayout.suffix
+TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)(\.h5|\.zarr)")
 # Settings that shape a file; the others hold only while one is open.
 SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "fill_time")
 
 
-def asked(layout: LayoutModel, settings: Mapping[str, Any]) -> dict[str, Any]:
+def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) -> dict[str, Any]:
     """What a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
 
-    Raises RewriteError, without the layout's name, for a layout that a user's file cannot get.
+    Raises RewriteError, without the layout's name, for a layout that a user's file cannot get, or not in a
+    file or directory whose name ends in `suffix`.
     """
-    if not isinstance(layout, Hdf5Model):
-        raise RewriteError(f"is stored as {layout.format}; a rewritten file is HDF5")
+    kind = load(layout.format)
+    if not kind.abilities.rewriting:
+        raise RewriteError(f"is stored as {kind.title}; a dataset is rewritten as HDF5 or Zarr")
+    if kind.suffix != suffix:
+        raise RewriteError(f"is stored as {kind.title}: name a result that ends in {kind.suffix}")
+    if isinstance(layout, ZarrModel):
+        return {"format": layout.format, **layout.model_dump(include={"chunks", "shards", "settings"}),
+                "codecs": [codec.model_dump(exclude_none=True) for codec in layout.codecs]}  # fmt: skip
+    assert isinstance(layout, Hdf5Model)
     if layout.release:
         raise RewriteError(f"is written by HDF5 {layout.release}; a file is rewritten by the HDF5 in use")
     filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
@@ -47,7 +60,7 @@ def asked(layout: LayoutModel, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_study(study: LoadedStudy, name: str) -> dict[str, Any]:
+def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
     """`asked` for a layout of a study: its "all" is all of the real dataset, not of a scaled array."""
     resolved, axes = study.layouts[name], study.dataset.axes
     if resolved["order"] != axes:
@@ -55,7 +68,8 @@ def _of_study(study: LoadedStudy, name: str) -> dict[str, Any]:
         raise RewriteError(
             f"stores the axes as {stored}; a rewritten dataset keeps its own, {', '.join(axes)}"
         )
-    return asked(study.given[name], resolved["settings"])
+    found = asked(study.given[name], resolved["settings"], suffix)
+    return {**found, "axes": axes} if suffix == ZARR else found
 
 
 def own_dataset(study: LoadedStudy) -> tuple[str, str]:
@@ -79,8 +93,10 @@ def own_dataset(study: LoadedStudy) -> tuple[str, str]:
     return str(file), dataset
 
 
-def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
+def offered(study: LoadedStudy, name: str, suffix: str = HDF5) -> dict[str, Any]:
     """The layouts among which a rewrite to `name` chooses: name -> layout, or why it cannot be had.
+
+    `suffix` ends the name of the result and says what it is: an HDF5 file, or a directory of Zarr.
 
     Raises ConfigurationError for a name that the study does not have, for a layout of that name that cannot
     be had, and where none can.
@@ -91,17 +107,20 @@ def offered(study: LoadedStudy, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in [name] if name in study.layouts else study.layouts:
         try:
-            found[each] = _of_study(study, each)
+            found[each] = _of_study(study, each, suffix)
         except RewriteError as error:
             if each == name:
                 raise ConfigurationError(study.file, f"layouts.{name}", str(error)) from None
             found[each] = str(error)
-    return found | _refused(study, name, found)
+    return found | _refused(study, name, found, suffix)
 
 
-def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any]) -> dict[str, str]:
+def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any], suffix: str) -> dict[str, str]:
     """Why the user's dataset cannot get some of the layouts, by name; raises ConfigurationError."""
-    from hyperslab.rewriting.opening import refused_layouts
+    if suffix == ZARR:
+        from hyperslab.rewriting.zarr_copy import refused_layouts
+    else:
+        from hyperslab.rewriting.opening import refused_layouts
 
     path, dataset = own_dataset(study)
     possible = {each: layout for each, layout in layouts.items() if isinstance(layout, dict)}
@@ -117,9 +136,9 @@ def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any]) -> dict[
     return found
 
 
-def text(study: LoadedStudy, name: str) -> str:
+def text(study: LoadedStudy, name: str, suffix: str = HDF5) -> str:
     """`offered` as canonical JSON, for the command line."""
-    return specification.text(offered(study, name))
+    return specification.text(offered(study, name, suffix))
 
 
 def recommendation_file(study: LoadedStudy, name: str) -> list[str]:
@@ -127,9 +146,10 @@ def recommendation_file(study: LoadedStudy, name: str) -> list[str]:
     return [] if name in study.layouts else [f"results/{study.name}/recommendation.json"]
 
 
-def targets(arguments: Iterable[str]) -> list[tuple[str, str]]:
-    """(study, layout) of every rewritten file among the targets of a run."""
-    return [(found[1], found[2]) for argument in arguments if (found := TARGET.fullmatch(argument))]
+def targets(arguments: Iterable[str]) -> list[tuple[str, str, str]]:
+    """(study, layout, suffix) of every rewritten file or directory among the targets of a run."""
+    found = (TARGET.fullmatch(argument) for argument in arguments)
+    return [(one[1], one[2], one[3]) for one in found if one]
 
 
 def measures(study: LoadedStudy, arguments: Iterable[str]) -> bool:
@@ -139,12 +159,12 @@ def measures(study: LoadedStudy, arguments: Iterable[str]) -> bool:
     return not (mine and len(named) == len(mine) and all(named))
 
 
-def check(study: LoadedStudy, name: str) -> str | None:
+def check(study: LoadedStudy, name: str, suffix: str = HDF5) -> str | None:
     """Refuse a rewrite that cannot be made, before anything runs; raises ConfigurationError.
 
     Returns a line about the layouts that the file cannot get, however fast they are.
     """
-    found = [f"{each} ({why})" for each, why in offered(study, name).items() if isinstance(why, str)]
+    found = [f"{each} ({why})" for each, why in offered(study, name, suffix).items() if isinstance(why, str)]
     if not found:
         return None
     some = ", ".join(found[:MOST_NAMED]) + (" and others" if len(found) > MOST_NAMED else "")

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.zarr import settings
-from hyperslab.formats.zarr.array import FORMAT, ZarrArray
-from hyperslab.formats.zarr.description import create_array
+from hyperslab.formats.zarr.array import ZarrArray
+from hyperslab.formats.zarr.description import create_array, open_array
 from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel, resolve
 from hyperslab.layouts.zarr_store import file_extents
@@ -53,11 +53,21 @@ class OfDataset:
         return self.dtype.itemsize
 
 
-def check(original: Path, name: str, asked: Mapping[str, Any]) -> None:
-    """Raise RewriteError where a dataset cannot become the Zarr array that is asked for."""
-    with _opened(original) as file:
-        _described(_dataset(file, name, 0), name, asked)
-        _attributes(file, name)
+def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return by name why a dataset cannot become the Zarr array of a layout; nothing of those that it can.
+
+    Raises RewriteError where there is no such dataset, OSError for another file.
+    """
+    found = {}
+    with _opened(file) as opened_file:
+        dataset = _dataset(opened_file, path, 0)
+        for layout, asked in layouts.items():
+            try:
+                _described(dataset, path, asked)
+                _attributes(opened_file, path)
+            except RewriteError as error:
+                found[layout] = str(error)
+    return found
 
 
 def copy(
@@ -88,18 +98,38 @@ def copy(
             written.write(box, block)
         written.close()
         _synchronise(new)
-        found = FORMAT.open(str(new), spec)
-        for box, block in _blocks(dataset, pieces, progress, f"comparing {name}"):
-            if found.read(box).tobytes() != block.tobytes():
-                raise RewriteError(f"the new array is not the same at {box.origin}, extent {box.extent}")
-        if dict(found.attributes) != attributes:
-            raise RewriteError("the new array has other attributes")
-        found.close()
+    found = next(differences(original, new, name, budget, progress), None)
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise RewriteError("was changed while it was read; run this again when nothing writes it")
+    if found:
+        raise RewriteError(f"the new array is not the same: {found}")
     size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file())
     progress.say(f"compared and equal; the array takes {megabytes(size)}")
+
+
+def differences(original: Path, new: Path, name: str, budget: int, progress: Progress) -> Iterator[str]:
+    """Yield how a Zarr array in the directory `new` differs from a dataset.
+
+    Compared are type, extents, attributes and values, of which the first box that differs is named; `budget`
+    is as for `copy`.
+    """
+    array = open_array(str(new))
+    with _opened(original) as file:
+        dataset = _dataset(file, name, budget)
+        stored = h5py.Dataset(dataset)
+        shape, dtype = array.shape, np.dtype(array.dtype)
+        if (shape, dtype) != (stored.shape, stored.dtype.newbyteorder("=")):
+            yield f"{dtype} {shape} is not {stored.dtype} {stored.shape}"
+            return
+        if dict(array.attrs) != _attributes(file, name)[0]:
+            yield "the attributes are others"
+        held = array.shards or array.chunks
+        pieces = plan(shape, held, chunk_of(dataset), dtype.itemsize, budget // COPIES)
+        for box, block in _blocks(dataset, pieces, progress, f"comparing {name}"):
+            if array[box.slices()].tobytes() != block.tobytes():
+                yield f"values differ at {box.origin}, extent {box.extent}"
+                return
 
 
 def _opened(original: Path) -> h5py.File:
@@ -129,7 +159,8 @@ def _described(
     axes = list(asked.get("axes") or [f"axis{number}" for number in range(len(shape))])
     if len(axes) != len(shape):
         raise RewriteError(f"{name}: has {len(shape)} axes {tuple(shape)}, the study's dataset has {axes}")
-    layout = ZarrModel.model_validate({key: value for key, value in asked.items() if key != "axes"})
+    given = {key: value for key, value in asked.items() if key in ZarrModel.model_fields}
+    layout = ZarrModel.model_validate(given)
     if layout.order and list(layout.order) != axes:
         raise RewriteError(f"{name}: a rewritten dataset keeps its axes in their order, {', '.join(axes)}")
     # Whichever pipeline will read it, the array is written and compared by zarr-python's own.
