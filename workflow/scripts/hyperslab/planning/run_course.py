@@ -47,6 +47,7 @@ class RunCourse:
         The jobs that Snakemake starts force and say nothing.
         """
         invocation = self._request.invocation
+        snakemake_patches.plan_quickly()
         snakemake_patches.limit(workflow, self._cells.slots)
         if not invocation.main:
             return
