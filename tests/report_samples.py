@@ -14,10 +14,11 @@ from hyperslab.layouts import layout_of
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.report.model import Page
+from hyperslab.results.columns import of_type
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.scoring import absolute_score, matched_score
 from hyperslab.results.statistics import summarise
-from hyperslab.results.tables import TEXT, tidy
+from hyperslab.results.tables import tidy
 from hyperslab.studies.summary import layout_meta
 
 LAYOUTS = {"contiguous": None, "auto": [2, 2, 5], "4x4x2": [4, 4, 2]}
@@ -76,7 +77,7 @@ def measured(times: Mapping[str, tuple[float, float]], phase: str, rounds: int =
     for (layout, pair), number, repeat in itertools.product(times.items(), range(rounds), range(3)):
         for case, seconds in zip(("slices", "spectra"), pair, strict=True):
             own = 1 + 0.001 * ((7 * number + len(layout + case)) % 5)
-            row: dict[str, Any] = dict.fromkeys(TEXT, "")
+            row: dict[str, Any] = dict.fromkeys(of_type("text"), "")
             row |= {"study": "tiny", "site": "disk", "layout": layout, "case": case, "kind": "read"}
             row |= {"phase": phase, "round": number, "state": "cold", "repeat": repeat}
             row["time_s"] = seconds * 1.1**number * own * (1 + 0.01 * (repeat - 1))

@@ -20,7 +20,7 @@ from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.read import _Session
 from hyperslab.data.values import Counts, Values
 from hyperslab.measuring.deviation import Deviation
-from hyperslab.results import tables
+from hyperslab.results import columns, tables
 
 SHAPE = (10, 12, 300)
 Spec = dict[str, Any]
@@ -192,7 +192,7 @@ def test_ratios_by_hand() -> None:
 def test_the_error_and_the_ratios_reach_the_table(tmp_path: Path) -> None:
     spec = spec_of([{"name": "scaleoffset", "digits": 0}], "float32", "read")
     outcome = outcome_of(spec, tmp_path)
-    row: dict[str, Any] = {**{name: outcome.report.get(name) for name in tables.FILE_COLUMNS},
+    row: dict[str, Any] = {**{name: outcome.report.get(name) for name in columns.OF_FILE},
            **tables.compression(spec, outcome.report["stored_bytes"])}  # fmt: skip
     table = tables.tidy([{"site": "s", "round": 0, "repeat": 0, **row}])
     shown = table.loc[0, ["error_max", "error_rms", "changed_share", "ratio_raw", "chunks_left_alone"]]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from figure_samples import (
     CRITERIA,
@@ -29,6 +33,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
 from hyperslab import figures
+from hyperslab.figures import sizes
 
 # The session
 
@@ -213,3 +218,14 @@ def test_no_match_gives_its_reason() -> None:
     entry = {"site": "disk", "factor": None, "reason": "too few layouts", "scores": None}
     none = dataclasses.replace(data(), score={**data().score, "matched": [entry]})
     assert "Not matched: too few layouts." in texts(figures.draw("score", "disk", none))
+
+
+def test_the_number_of_files_stands_beside_sizes_where_a_layout_has_several() -> None:
+    view: Any = SimpleNamespace(contiguous="contiguous")
+    table = pd.DataFrame(
+        {"file_bytes": [2e6, 3e6], "files": [1, 1], "error_max": math.nan}, index=["contiguous", "chunks"]
+    )
+    assert sizes._size(view, table, "chunks") == "3.00 MB  +50.0 %"
+    table["files"] = [1, 1234]
+    assert sizes._size(view, table, "chunks") == "3.00 MB  +50.0 %  1,234 files"
+    assert sizes._size(view, table, "contiguous") == "2.00 MB  1 file"

@@ -24,9 +24,9 @@ from report_samples import (
 from hyperslab import text as fmt
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
-from hyperslab.report.method import SUMMARY_COLUMNS
 from hyperslab.report.model import table
 from hyperslab.report.render import render
+from hyperslab.results.columns import SUMMARY
 from hyperslab.results.statistics import summarise
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
@@ -84,7 +84,7 @@ def test_figures_are_embedded_in_their_place(tmp_path: Path) -> None:
 
 
 def test_every_column_of_the_summary_is_described() -> None:
-    assert list(SUMMARY_COLUMNS) == list(summarise(measured(MAIN, "main")).columns)
+    assert list(SUMMARY) == list(summarise(measured(MAIN, "main")).columns)
 
 
 def test_anchors_lead_somewhere_and_are_unique() -> None:

@@ -15,16 +15,8 @@ from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.data.values import open_values
 from hyperslab.records import DamagedRecord
-from hyperslab.results.tables import (
-    COLUMNS,
-    FILE_COLUMNS,
-    TEXT,
-    WHOLE,
-    YES_NO,
-    context_of,
-    rows_of,
-    tidy,
-)
+from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
+from hyperslab.results.tables import context_of, rows_of, tidy
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.study import LoadedStudy
@@ -72,6 +64,10 @@ cases:
 repeats: {cold: 2, warm: 3, write: 2}
 score: {criteria: [{case: slices, state: cold, below: 1}]}
 """
+
+
+# Type of a column -> that of pandas.
+TYPES = {"text": "str", "whole number": "int64", "yes or no": "bool", "number": "float64"}
 
 
 def study_of(directory: Path, **changes: Any) -> LoadedStudy:
@@ -142,7 +138,7 @@ def table_of(
 def test_every_column_of_a_read_cell(tmp_path: Path) -> None:
     record = record_of(spec_of(study_of(tmp_path)), tmp_path)
     table = table_of(record, tmp_path)
-    assert list(table) == list(COLUMNS)
+    assert list(table) == list(MEASUREMENTS)
     assert len(table) == 5
     assert table["state"].tolist() == ["library-cold"] * 2 + ["warm"] * 3
     assert table["repeat"].tolist() == [0, 1, 0, 1, 2]
@@ -175,11 +171,13 @@ def test_every_column_of_a_read_cell(tmp_path: Path) -> None:
     }
     for name, value in expected.items():
         assert table[name].tolist() == [value] * 5, name
-    for name in FILE_COLUMNS:
+    for name in OF_FILE:
         value = record["file"].get(name)
         assert table[name].isna().all() if value is None else table[name].tolist() == [value] * 5, name
     measured = {(row["state"], row["repeat"]): row for row in record["repeats"]}
-    names = [name for name in record["repeats"][0] if name in COLUMNS and name not in ("state", "repeat")]
+    names = [
+        name for name in record["repeats"][0] if name in MEASUREMENTS and name not in ("state", "repeat")
+    ]
     assert {"time_s", "open_s", "requested_bytes", "device_bytes", "resident_before", "chunk_bytes"} <= set(
         names
     )
@@ -198,7 +196,7 @@ def test_every_column_of_a_read_cell(tmp_path: Path) -> None:
 def test_every_column_of_a_write_cell(tmp_path: Path) -> None:
     record = record_of(spec_of(study_of(tmp_path), "contiguous", "all", "c3"), tmp_path, environment={})
     table = table_of(record, tmp_path, layout="contiguous")
-    assert list(table) == list(COLUMNS)
+    assert list(table) == list(MEASUREMENTS)
     assert table["state"].tolist() == ["write"] * 2
     expected = {
         "kind": "write",
@@ -230,32 +228,30 @@ def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:
         tidy([]),
     ]
     for table in tables:
-        assert list(table) == list(COLUMNS)
+        assert list(table) == list(MEASUREMENTS)
         types = {name: str(kind) for name, kind in table.dtypes.items()}
         for name, kind in types.items():
-            wanted = (
-                "str"
-                if name in TEXT
-                else "int64"
-                if name in WHOLE
-                else "bool"
-                if name in YES_NO
-                else "float64"
-            )
-            assert kind == wanted, name
+            assert kind == TYPES[MEASUREMENTS[name].type], name
     together = pd.concat(tables[:2], ignore_index=True)
     together.to_parquet(tmp_path / "t.parquet", index=False)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), together)
 
 
 def test_columns_are_described_with_their_units() -> None:
-    assert TEXT | WHOLE | YES_NO | set(FILE_COLUMNS) <= set(COLUMNS)
-    assert all(COLUMNS.values())
-    for name, description in COLUMNS.items():
-        if name.endswith("_s"):
-            assert "second" in description or "clock" in description, name
-        if name.endswith("_bytes"):
-            assert any(word in description for word in ("bytes", "size", "memory", "the same by")), name
+    for name, column in {**SUMMARY, **MEASUREMENTS}.items():
+        assert column.meaning, name
+        assert (column.unit == "s") == name.endswith("_s"), name
+        assert (column.unit == "bytes") == name.endswith("_bytes"), name
+        assert column.type == "number" or not column.unit, name
+
+
+def test_a_record_that_counts_no_files_is_of_one(tmp_path: Path) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    for name in ("files", "metadata_bytes"):
+        record["file"].pop(name, None)
+    table = table_of(record, tmp_path)
+    assert (table["files"] == 1).all()
+    assert table["metadata_bytes"].isna().all()
 
 
 def test_rows_are_in_order(tmp_path: Path) -> None:

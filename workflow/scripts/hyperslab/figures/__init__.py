@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 class FigureData:
     """What figures are drawn from.
 
-    `measurements` and `summary` are the tables of a study (columns: `hyperslab.results.tables.COLUMNS` and
-    `hyperslab.results.statistics`), `score` and `recommendation` the content of the JSON files ({} where
-    there is none), `study` is `describe` of it, `style` what differs from the defaults of
-    `hyperslab.studies.figure_style.FigureStyle`.
+    `measurements` and `summary` are the tables of a study (`hyperslab.results.columns`), `score` and
+    `recommendation` the content of the JSON files ({} where there is none), `study` is `describe` of it,
+    `style` what differs from the defaults of `hyperslab.studies.figure_style.FigureStyle`.
     """
 
     measurements: pd.DataFrame

@@ -15,11 +15,11 @@ from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.studies import case_kinds
-from hyperslab.text import megabytes, significant
+from hyperslab.text import count, megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
 COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}
-COLUMNS = ["file_bytes", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
+COLUMNS = ["file_bytes", "files", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
 
 
 def files(view: View) -> pd.DataFrame:
@@ -30,7 +30,8 @@ def files(view: View) -> pd.DataFrame:
     """
     rows = view.of_whole_arrays()
     written = _written(rows)
-    rows = rows.assign(index_predicted_bytes=rows["index_predicted_bytes"].mask(written), second=written)
+    computed = rows["index_predicted_bytes"].mask(written)
+    rows = rows.assign(index_predicted_bytes=computed, files=rows["files"].fillna(1), second=written)
     rows = rows.sort_values("second", kind="stable")
     # An error is of what was read: of all files of a layout the largest counts.
     rows = rows.assign(error_max=rows.groupby("layout", observed=True)["error_max"].transform("max"))
@@ -116,9 +117,13 @@ def _lines(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Li
 
 
 def _size(view: View, table: pd.DataFrame, layout: str) -> str:
-    """A file's size, by how much it exceeds the contiguous one, and the error of a lossy layout."""
-    size, error = table.loc[layout, ["file_bytes", "error_max"]]
+    """Return a file's size, by how much it exceeds the contiguous one, and the error of a lossy layout.
+
+    Where any layout has several files, also how many it has.
+    """
+    size, files, error = table.loc[layout, ["file_bytes", "files", "error_max"]]
     lost = "" if np.isnan(error) else f"  ± {significant(error)}"
+    lost += f"  {count(int(files), 'file')}" if (table["files"] > 1).any() else ""
     if view.contiguous not in table.index or layout == view.contiguous:
         return f"{megabytes(size)}{lost}"
     more = size / table.loc[view.contiguous, "file_bytes"] - 1

@@ -10,8 +10,8 @@ import pandas as pd
 
 from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
+from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.statistics import by_mean
-from hyperslab.results.tables import COLUMNS
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def look(site: str, data: FigureData) -> View:
     chosen: Any = data.recommendation.get("sites", [])
     choice: Mapping[str, Any] = next((entry for entry in chosen if entry["site"] == site), {})
     # A table made before a column was added has none of it.
-    measurements = data.measurements.reindex(columns=list(COLUMNS))
+    measurements = data.measurements.reindex(columns=list(MEASUREMENTS))
     return View(
         site,
         data,

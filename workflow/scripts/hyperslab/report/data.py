@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.results.statistics import KEYS, summarise
-from hyperslab.results.tables import COLUMNS
+from hyperslab.results.columns import KEYS, MEASUREMENTS
+from hyperslab.results.statistics import summarise
 from hyperslab.studies.summary import Meta
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
@@ -84,7 +84,7 @@ def gather(given: Inputs) -> Data:
     """The tables as `Data`; sites in the order in which plan, figures and results name them."""
     confirmation = given.confirmation
     # A table made before a column was added has none of it.
-    rows = _with_names(given.measurements.reindex(columns=list(COLUMNS)))
+    rows = _with_names(given.measurements.reindex(columns=list(MEASUREMENTS)))
     rows = rows[rows["phase"] == "main"] if confirmation is not None else rows
     if confirmation is not None and len(confirmation):
         again = _with_names(confirmation)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 from hyperslab.report.model import Fact, Table, table
 from hyperslab.results.block_model import MIN_ROUNDS
-from hyperslab.results.tables import COLUMNS
+from hyperslab.results.columns import MEASUREMENTS, SUMMARY
 
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""
@@ -60,41 +60,19 @@ further from the site's median than max(5 MAD, 25 %).
 """
 METHOD: Sequence[Fact] = [Fact(*" ".join(text.split()).split(": ", 1)) for text in METHOD_TEXT.split("\n\n")]
 
-# Column of summary.csv -> what it holds, with its unit.
-SUMMARY_COLUMNS: dict[str, str] = {
-    **{name: COLUMNS[name] for name in ("site", "layout", "case", "kind", "phase", "state", "round")},
-    "n": "number of repeats in the round",
-    "min_s": "seconds, smallest of the round's repeats",
-    "q1_s": "seconds, first quartile of the round's repeats (linear interpolation)",
-    "median_s": "seconds, median of the round's repeats",
-    "q3_s": "seconds, third quartile of the round's repeats (linear interpolation)",
-    "mean_s": "seconds, mean of the round's repeats",
-    "max_s": "seconds, largest of the round's repeats",
-    "first_access_s": "seconds of repeat 0: the first selection after opening",
-    "typical_s": "seconds, what stands for the round: the median; of throttled cold reads and writes the "
-    "mean, and at least what the limit alone takes",
-    "throttled_s": "seconds that the site's limit alone would take for all repeats; empty without one",
-    "throttle_artefact": COLUMNS["throttle_artefact"],
-    "rounds": "number of rounds of this layout, case, phase and state",
-    "pooled_median_s": "seconds, geometric mean of the rounds' typical_s",
-    "pooled_low_s": f"seconds, lower end of its 95 % interval; empty under {MIN_ROUNDS} rounds",
-    "pooled_high_s": f"seconds, upper end of its 95 % interval; empty under {MIN_ROUNDS} rounds",
-    "pooled_sd_log": "deviation between rounds of the log (base e) of the median, pooled over layouts",
-    **{
-        name: COLUMNS[name]
-        for name in ("file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes",
-                     "remainder_bytes", "chunks", "chunk_shape", "filters", "grid_m", "grid_n")
-    },
-}  # fmt: skip
-
 
 def column_tables() -> list[Table]:
-    """What every column of measurements.parquet and of summary.csv holds."""
+    """Return what every column of measurements.parquet and of summary.csv holds."""
     described = (
-        ("measurements.parquet: one row a repeat", COLUMNS),
-        ("summary.csv: one row a site, layout, case, phase, state and round", SUMMARY_COLUMNS),
+        ("measurements.parquet: one row a repeat", MEASUREMENTS),
+        ("summary.csv: one row a site, layout, case, phase, state and round", SUMMARY),
     )
     return [
-        table(title, ["Column", "Meaning and unit"], columns.items(), folded=True)
+        table(
+            title,
+            ["Column", "Type", "Unit", "Meaning"],
+            [[name, column.type, column.unit, column.meaning] for name, column in columns.items()],
+            folded=True,
+        )
         for title, columns in described
     ]

@@ -17,26 +17,19 @@ import pandas as pd
 from hyperslab.measuring.throttling import BURST_SECONDS
 from hyperslab.results import student
 from hyperslab.results.block_model import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
+from hyperslab.results.columns import CARRIED, KEYS, POOLED, ROUND, THROTTLE
 
-KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
 FAMILY = ["site", "case", "kind", "phase", "state"]
-FILE_COLUMNS = [
-    "file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes", "remainder_bytes",
-    "chunks", "chunk_shape", "filters", "grid_m", "grid_n",
-]  # fmt: skip
-ROUND_COLUMNS = ["n", "min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s", "typical_s"]
-THROTTLE_COLUMNS = ["throttled_s", "throttle_artefact"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
 THROTTLED_STATES = ("cold", "write")
-POOLED_COLUMNS = ["rounds", "pooled_median_s", "pooled_low_s", "pooled_high_s", "pooled_sd_log"]
 
 
 def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     """One row a site x layout x case x kind x phase x state x round, from one row a repeat.
 
     Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
-    the round's own statistics (`ROUND_COLUMNS`, quartiles by linear interpolation) those of the cell over
-    its rounds (`POOLED_COLUMNS`). `typical_s` stands for a round: its median, or of cold reads and writes
+    the round's own statistics (`ROUND`, quartiles by linear interpolation) those of the cell over
+    its rounds (`POOLED`). `typical_s` stands for a round: its median, or of cold reads and writes
     that a limit holds back their mean, and at least what the limit alone takes (`throttled_s`).
     `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `pooled_sd_log` the deviation of their
     logs between rounds pooled over the family, and low and high the 95 % t interval of the cell alone (not of
@@ -46,9 +39,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     missing = [name for name in [*KEYS, "repeat", "time_s"] if name not in measurements]
     if missing:
         raise ValueError(f"measurements lack the columns {', '.join(missing)}")
-    present = [name for name in FILE_COLUMNS if name in measurements]
+    present = [name for name in CARRIED if name in measurements]
     if measurements.empty:
-        return pd.DataFrame(columns=[*KEYS, *ROUND_COLUMNS, *THROTTLE_COLUMNS, *POOLED_COLUMNS, *present])
+        return pd.DataFrame(columns=[*KEYS, *ROUND, *THROTTLE, *POOLED, *present])
     times = measurements["time_s"]
     if not (np.isfinite(times) & (times > 0)).all():
         raise ValueError("every time_s must be a positive, finite number of seconds")
@@ -63,7 +56,7 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     first = measurements[measurements["repeat"] == 0]
     summary["first_access_s"] = first.set_index(KEYS)["time_s"]
     summary[present] = grouped[present].first()
-    summary[THROTTLE_COLUMNS] = math.nan, False
+    summary[list(THROTTLE)] = math.nan, False
     if "throttled_s" in measurements:
         summary["throttled_s"] = grouped["throttled_s"].sum(min_count=1)
         summary["throttle_artefact"] = bursts(measurements).groupby([measurements[key] for key in KEYS]).any()
@@ -75,7 +68,7 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")
-    return summary[[*KEYS, *ROUND_COLUMNS, *THROTTLE_COLUMNS, *POOLED_COLUMNS, *present]]
+    return summary[[*KEYS, *ROUND, *THROTTLE, *POOLED, *present]]
 
 
 def by_mean(summary: pd.DataFrame) -> bool:

@@ -41,7 +41,7 @@ LARGEST_BYTES = 2**62
 # Far more than a statistic needs; rounds write new files each.
 MOST_ROUNDS = 1000
 MOST_REPEATS = 100_000
-# Columns of which a source may give numbers (tables.COLUMNS).
+# Columns of which a source may give numbers (results/columns.py).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
 
 

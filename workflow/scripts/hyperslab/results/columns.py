@@ -1,0 +1,248 @@
+"""Columns of the tables, each declared once: its type, its unit, what it holds, and where it comes from.
+
+MEASUREMENTS are those of measurements.parquet, one row a repeat; SUMMARY those of summary.csv, one row a
+cell, state and round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hyperslab.results.block_model import MIN_ROUNDS
+from hyperslab.studies.case_kinds import KINDS
+
+Type = Literal["text", "whole number", "number", "yes or no"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: what it holds, the unit of its numbers ("" for words, counts and ratios), and its type."""
+
+    meaning: str
+    unit: str = ""
+    type: Type = "number"
+    # It is what the file says of itself, under the same name in a record.
+    of_file: bool = False
+    # The summary holds it, too: it is the same for all repeats of a round.
+    in_summary: bool = False
+    # What stands for it in a record that is older than the column; None: nothing is known.
+    before: float | None = None
+
+
+def _text(meaning: str, in_summary: bool = False) -> Column:
+    return Column(meaning, type="text", in_summary=in_summary)
+
+
+def _seconds(meaning: str) -> Column:
+    return Column(meaning, "s")
+
+
+def _bytes(meaning: str, in_summary: bool = False) -> Column:
+    return Column(meaning, "bytes", in_summary=in_summary)
+
+
+def _yes_no(meaning: str) -> Column:
+    return Column(meaning, type="yes or no")
+
+
+def _whole(meaning: str) -> Column:
+    return Column(meaning, type="whole number")
+
+
+def _said_by_files(columns: Mapping[str, Column]) -> dict[str, Column]:
+    return {name: replace(column, of_file=True) for name, column in columns.items()}
+
+
+# What tells the rounds of cells apart.
+_IDENTITY = {
+    "site": _text("name of the site (platform with file system)"),
+    "layout": _text("name of the layout"),
+    "case": _text("name of the case"),
+    "kind": _text(f"kind of the case: {', '.join(KINDS)}"),
+    "phase": _text("main (the study's rounds) or confirm (fresh rounds of the finalists)"),
+    "round": _whole("number of the round within its phase, from 0"),
+    "state": _text("cold, warm or session; library-cold where the file system lies in memory; write"),
+}
+_TIMES = {
+    "time_s": _seconds("the operation: the selection, or create to fsync of a write"),
+    "open_s": _seconds("to open file and array before the selection (first of an open file)"),
+    "close_s": _seconds("to close the file"),
+    "create_s": _seconds("to create file and array (writes)"),
+    "write_s": _seconds("inside the write calls (writes)"),
+    "total_s": _seconds("from create to close, without fsync: open, write and close of the sources (writes)"),
+    "calls": Column("number of calls that write_s adds up, of objects those of one object each"),
+    "call_mean_s": _seconds("mean of one of these calls"),
+    "call_median_s": _seconds("median of one of these calls"),
+    "call_max_s": _seconds("longest of these calls"),
+    "flush_s": _seconds("to flush the library's buffers (writes)"),
+    "fsync_s": _seconds("fsync after closing (writes)"),
+    "reference_s": _seconds("a plain write and fsync of the same bytes, in turn before and after (writes)"),
+    "discarded_reference_s": _seconds(
+        "a cell's first plain write, which finds no warm memory and is in no ratio (writes)"
+    ),
+}
+_COUNTS = {
+    "asked_bytes": _bytes("of the selection, or of the array written"),
+    "chunks_touched": Column("number of chunks that the selection touches, by arithmetic"),
+    "chunks_shared": Column("number of chunks among them that more than one worker reads (reductions)"),
+    "chunk_bytes": _bytes("stored for those chunks (for the selection, where contiguous), by arithmetic"),
+    "requested_bytes": _bytes("that the library asked the kernel for (rchar)"),
+    "requested_reads": Column("number of read calls of the library (syscr)"),
+    "requested_predicted_bytes": _bytes(
+        "what requested_bytes should be, index included; empty if not predictable"
+    ),
+    "requested_predicted_reads": Column("what requested_reads should be; empty if not predictable"),
+    "rewritten_predicted_bytes": _bytes(
+        "that a write reads and writes once more because its calls cover only parts of what the format "
+        "writes whole (a chunk or shard), before codecs; empty where there are none"
+    ),
+    "device_bytes": _bytes(
+        "that came from the device (read_bytes), read-ahead included; empty where the kernel does not count "
+        "them for the process (FUSE, network file systems)"
+    ),
+    "written_bytes": _bytes("that the library handed to the kernel (wchar)"),
+    "requested_writes": Column("number of write calls of the library (syscw)"),
+    "processes": Column(
+        "number of worker processes or MPI ranks that did the operation together; empty for a single process"
+    ),
+    "physical_cores": Column("number of physical cores within their reach"),
+    "in_force": _text(
+        "what the library says its last call was, and hints to MPI-IO as read back (parallel cases)"
+    ),
+    "resident_before": Column("share of the file in the page cache before the operation, 0 to 1"),
+    "resident_after": Column("share of the file in the page cache after the operation, 0 to 1"),
+    "free_list_bytes": _bytes("that the library's free lists held after the operation (objects)"),
+    "garbage_collections": Column("number of calls of H5garbage_collect during the operation (objects)"),
+}
+_FLAGS = {
+    "throttled_s": _seconds(
+        "that the site's limit alone would take for the device bytes (of a write, for the written bytes); "
+        "empty where nothing is throttled"
+    ),
+    "throttle_artefact": _yes_no(
+        "the cell's repeats in this state need less than 0.1 s at the limit in the median: most went at the "
+        "speed of bursts, and their mean stands for them"
+    ),
+    "noisy": _yes_no("a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median"),
+    "overlap": _yes_no("another timed job ran on this node or file system meanwhile"),
+    "stale": _yes_no("measured under another specification or protocol than today's"),
+}
+_FILES = _said_by_files(
+    {
+        "file_bytes": _bytes("size of the test file, or of all files of a directory", in_summary=True),
+        "files": Column("number of files in which the array lies", in_summary=True, before=1),
+        "folders": Column(
+            "number of directories among them, the outermost one included (formats of many files)"
+        ),
+        "data_bytes": _bytes(
+            "of the array in the file (after filters, where there are any)", in_summary=True
+        ),
+        "padding_bytes": _bytes("of edge chunks outside the array, as stored", in_summary=True),
+        "padding_predicted_bytes": _bytes("the same by arithmetic"),
+        "index_bytes": _bytes(
+            "of the chunk index, or of the indexes of shards, as the file says", in_summary=True
+        ),
+        "index_predicted_bytes": _bytes(
+            "the same by arithmetic; empty where not predictable", in_summary=True
+        ),
+        "remainder_bytes": _bytes("what is left of the file: headers, groups, free space", in_summary=True),
+        "metadata_bytes": _bytes(
+            "of the remainder in a file of its own that describes the array, such as zarr.json; empty where "
+            "there is none"
+        ),
+        "chunks": Column("number of chunks in the file (0: contiguous)", in_summary=True),
+        "chunks_predicted": Column("the same by arithmetic"),
+        "chunks_left_alone": Column(
+            "number of chunks that a filter left as they were, because it could not treat or shrink them"
+        ),
+        "error_max": Column(
+            "largest absolute error of what was read of a lossy layout; empty: every byte was right"
+        ),
+        "error_rms": Column("root mean square of the error, over every element that was read"),
+        "changed_share": Column("share of the elements read that differ from the array, 0 to 1"),
+        "adjacent_share": Column("share of chunks that lie right behind their row-major predecessor, 0 to 1"),
+    }
+)
+_LAYOUT = {
+    "ratio_raw": Column("compression ratio to the array: its bytes over the bytes stored for it"),
+    "ratio_padded": Column(
+        "compression ratio to whole chunks: their bytes, edges filled up, over the bytes stored"
+    ),
+    "error_bound": Column(
+        "largest absolute error that a lossy layout's filters promise; empty without a promise"
+    ),
+    "format": _text("format of the layout, such as hdf5 or zarr"),
+    "chunk_shape": _text("chunk extents in array order, such as 4x4x2048, or contiguous", in_summary=True),
+    "filters": _text("filters in order, with their parameter", in_summary=True),
+    "grid_m": Column("value of the grid's first variable", in_summary=True),
+    "grid_n": Column("value of the grid's second variable", in_summary=True),
+}
+_PLACE = {
+    "generate_s": _seconds("in which the test file was made (a shortcut, not a write time)"),
+    "writer": _text("how the test file was made: plain, or by which shortcut"),
+    "probe_compute_s": _seconds("the slower of the two fixed computations around the cell"),
+    "probe_read_s": _seconds("the slower of the two median direct 4 KiB reads around the cell"),
+    "node": _text("node that read (and, for writes, wrote)"),
+    "writer_node": _text("node that wrote the test file"),
+    "peak_memory_bytes": _bytes("largest resident memory of the measuring process"),
+    "attempt": Column("how often the scheduler had restarted the job"),
+    "began_boottime_s": _seconds("boot-time clock at the cell's start, writer included"),
+    "ended_boottime_s": _seconds("boot-time clock at the cell's end"),
+    "began_wall_s": _seconds("since 1970 at the cell's start, writer included"),
+    "ended_wall_s": _seconds("since 1970 at the cell's end"),
+    "boot_id": _text("boot of the node, without which boot-time clocks cannot be compared"),
+}
+MEASUREMENTS: dict[str, Column] = {
+    "study": _text("name of the study"),
+    **_IDENTITY,
+    "repeat": _whole("number of the repeat within cell, round and state, from 0"),
+    **_TIMES, **_COUNTS, **_FLAGS, **_FILES, **_LAYOUT, **_PLACE,
+}  # fmt: skip
+
+# Statistics of one round.
+ROUND: dict[str, Column] = {
+    "n": _whole("number of repeats in the round"),
+    "min_s": _seconds("smallest of the round's repeats"),
+    "q1_s": _seconds("first quartile of the round's repeats (linear interpolation)"),
+    "median_s": _seconds("median of the round's repeats"),
+    "q3_s": _seconds("third quartile of the round's repeats (linear interpolation)"),
+    "mean_s": _seconds("mean of the round's repeats"),
+    "max_s": _seconds("largest of the round's repeats"),
+    "first_access_s": _seconds("repeat 0: the first selection after opening"),
+    "typical_s": _seconds(
+        "what stands for the round: the median; of throttled cold reads and writes the mean, and at least "
+        "what the limit alone takes"
+    ),
+}
+THROTTLE: dict[str, Column] = {
+    "throttled_s": _seconds("that the site's limit alone would take for all repeats; empty without one"),
+    "throttle_artefact": MEASUREMENTS["throttle_artefact"],
+}
+# Statistics of a cell over its rounds.
+POOLED: dict[str, Column] = {
+    "rounds": _whole("number of rounds of this layout, case, phase and state"),
+    "pooled_median_s": _seconds("geometric mean of the rounds' typical_s"),
+    "pooled_low_s": _seconds(f"lower end of its 95 % interval; empty under {MIN_ROUNDS} rounds"),
+    "pooled_high_s": _seconds(f"upper end of its 95 % interval; empty under {MIN_ROUNDS} rounds"),
+    "pooled_sd_log": Column(
+        "deviation between rounds of the log (base e) of the median, pooled over layouts"
+    ),
+}
+# In the order in which a summary has them.
+KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]
+# What the file says of itself, and what of all that the summary holds.
+OF_FILE = tuple(name for name, column in MEASUREMENTS.items() if column.of_file)
+CARRIED = [name for name, column in MEASUREMENTS.items() if column.in_summary]
+SUMMARY: dict[str, Column] = {
+    **{name: MEASUREMENTS[name] for name in KEYS},
+    **ROUND, **THROTTLE, **POOLED,
+    **{name: MEASUREMENTS[name] for name in CARRIED},
+}  # fmt: skip
+
+
+def of_type(type_: Type) -> set[str]:
+    """Return the names of the columns of a type, of both tables."""
+    both = {**SUMMARY, **MEASUREMENTS}
+    return {name for name, column in both.items() if column.type == type_}
