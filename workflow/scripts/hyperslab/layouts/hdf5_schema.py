@@ -39,9 +39,9 @@ class MetadataCache(Strict):
     H5Pset_mdc_config. The number of objects that H5Pset_cache once took is ignored since HDF5 1.8.
     """
 
-    initial_bytes: MetadataCacheBytes
-    min_bytes: MetadataCacheBytes
-    max_bytes: MetadataCacheBytes
+    initial_bytes: MetadataCacheBytes = Field(description="size at first, bytes")
+    min_bytes: MetadataCacheBytes = Field(description="smallest size, bytes")
+    max_bytes: MetadataCacheBytes = Field(description="largest size, bytes")
 
     @model_validator(mode="after")
     def _ordered(self) -> MetadataCache:
@@ -53,8 +53,12 @@ class MetadataCache(Strict):
 class Alignment(Strict):
     """Everything of at least `threshold_bytes` begins at a multiple of `bytes` (H5Pset_alignment)."""
 
-    threshold_bytes: Annotated[Whole, Field(ge=0)] = 1
-    bytes: Annotated[Count, Field(le=LARGEST_BUFFER)]
+    threshold_bytes: Annotated[Whole, Field(ge=0)] = Field(
+        default=1, description="smallest object that is aligned, bytes"
+    )
+    bytes: Annotated[Count, Field(le=LARGEST_BUFFER)] = Field(
+        description="multiple at which it begins, bytes"
+    )
 
 
 class Paging(Strict):
@@ -63,10 +67,16 @@ class Paging(Strict):
     H5Pset_file_space_strategy, H5Pset_file_space_page_size, H5Pset_page_buffer_size.
     """
 
-    page_bytes: Annotated[Whole, Field(ge=512, le=2**30)]
-    buffer_bytes: Buffer | None = None
-    min_metadata_percent: Percent | None = None
-    min_raw_percent: Percent | None = None
+    page_bytes: Annotated[Whole, Field(ge=512, le=2**30)] = Field(description="size of a page, bytes")
+    buffer_bytes: Buffer | None = Field(
+        default=None, description="size of the page buffer, bytes; none if not given"
+    )
+    min_metadata_percent: Percent | None = Field(
+        default=None, description="least share of metadata in the buffer, percent"
+    )
+    min_raw_percent: Percent | None = Field(
+        default=None, description="least share of raw data in the buffer, percent"
+    )
 
     @model_validator(mode="after")
     def _fitting(self) -> Paging:
@@ -93,12 +103,18 @@ DRIVER_PARAMETERS = {
 class Driver(Strict):
     """The way to the file: `metadata_on` names the file system of the split driver's metadata file."""
 
-    name: Literal["sec2", "stdio", "core", "direct", "split"]
-    metadata_on: Name | None = None
-    increment_bytes: Buffer | None = None
-    backing_store: bool | None = None
-    block_bytes: Buffer | None = None
-    copy_buffer_bytes: Buffer | None = None
+    name: Literal["sec2", "stdio", "core", "direct", "split"] = Field(description="the virtual file driver")
+    metadata_on: Name | None = Field(
+        default=None, description="split: the file system of the metadata's file"
+    )
+    increment_bytes: Buffer | None = Field(default=None, description="core: by how much memory grows, bytes")
+    backing_store: bool | None = Field(default=None, description="core: whether there is a file")
+    block_bytes: Buffer | None = Field(
+        default=None, description="direct: block size of the file system, bytes"
+    )
+    copy_buffer_bytes: Buffer | None = Field(
+        default=None, description="direct: size of the copy buffer, bytes"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -120,22 +136,44 @@ class Driver(Strict):
 class Settings(Strict):
     """Library settings in force while a file is written and read."""
 
-    chunk_cache_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | Default = 8 * 2**20
-    chunk_cache_slots: Annotated[Count, Field(le=MOST_SLOTS)] | Default = 8191
-    chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] | Default = 0.75
-    sieve_bytes: Buffer | Default = 65536
-    libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] | Default = "earliest"
-    meta_block_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = None
-    metadata_cache: MetadataCache | None = None
+    chunk_cache_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | Default = Field(
+        default=8 * 2**20, description="size of the chunk cache, bytes"
+    )
+    chunk_cache_slots: Annotated[Count, Field(le=MOST_SLOTS)] | Default = Field(
+        default=8191, description="slots of its hash table"
+    )
+    chunk_cache_w0: Annotated[float, Field(ge=0, le=1)] | Default = Field(
+        default=0.75, description="preemption policy of the chunk cache, 0 to 1"
+    )
+    sieve_bytes: Buffer | Default = Field(
+        default=65536, description="size of the sieve buffer for contiguous data, bytes"
+    )
+    libver: Literal["earliest", "v108", "v110", "v112", "v114", "latest"] | Default = Field(
+        default="earliest", description="oldest release whose format may be written"
+    )
+    meta_block_bytes: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = Field(
+        default=None, description="size of the blocks in which metadata are allocated, bytes"
+    )
+    metadata_cache: MetadataCache | None = Field(
+        default=None, description="size of the metadata cache and its bounds"
+    )
     # H5Pset_buffer. The conversion of one element needs room (H5D__typeinfo_init).
-    conversion_buffer_bytes: Annotated[Whole, Field(ge=64, le=LARGEST_BUFFER)] | None = None
-    alloc_time: Literal["early", "late", "incremental"] | None = None
-    fill_time: Literal["ifset", "alloc", "never"] | None = None
-    alignment: Alignment | None = None
-    driver: Driver | None = None
-    paging: Paging | None = None
+    conversion_buffer_bytes: Annotated[Whole, Field(ge=64, le=LARGEST_BUFFER)] | None = Field(
+        default=None, description="size of the buffer in which types are converted, bytes"
+    )
+    alloc_time: Literal["early", "late", "incremental"] | None = Field(
+        default=None, description="when space is allocated"
+    )
+    fill_time: Literal["ifset", "alloc", "never"] | None = Field(
+        default=None, description="when fill values are written"
+    )
+    alignment: Alignment | None = Field(default=None, description="where large objects begin")
+    driver: Driver | None = Field(default=None, description="the way to the file")
+    paging: Paging | None = Field(default=None, description="file space in pages")
     # H5garbage_collect after so many objects of an `objects` case.
-    garbage_collect_every: Count | None = None
+    garbage_collect_every: Count | None = Field(
+        default=None, description="H5garbage_collect after so many objects of an `objects` case"
+    )
 
 
 # Strict, or `yes` would be the number 1.
@@ -160,20 +198,22 @@ def _has(name: str, parameter: str) -> None:
 class Filter(Strict):
     """One filter of a layout with its parameters: "gzip", {gzip: 4}, or {blosc: {codec: zstd, level: 5}}."""
 
-    name: Annotated[str, AfterValidator(_known)]
-    level: Whole | None = None
-    block: Whole | None = None
-    coding: str | None = None
-    bits: Whole | None = None
-    digits: Whole | None = None
-    codec: str | None = None
-    shuffle: str | None = None
-    accuracy: Real | None = None
-    precision: Whole | None = None
-    rate: Real | None = None
-    reversible: Literal[True] | None = None
-    absolute: Real | None = None
-    psnr: Real | None = None
+    name: Annotated[str, AfterValidator(_known)] = Field(description="the filter")
+    level: Whole | None = Field(default=None, description="effort of a compressor")
+    block: Whole | None = Field(default=None, description="szip: pixels of a block")
+    coding: str | None = Field(default=None, description="szip: the coding method")
+    bits: Whole | None = Field(default=None, description="nbit, scaleoffset: bits kept")
+    digits: Whole | None = Field(default=None, description="scaleoffset: decimal digits kept")
+    codec: str | None = Field(default=None, description="blosc, blosc2: the compressor inside")
+    shuffle: str | None = Field(
+        default=None, description="blosc, blosc2 and others: how bytes or bits are sorted first"
+    )
+    accuracy: Real | None = Field(default=None, description="zfp: largest absolute error")
+    precision: Whole | None = Field(default=None, description="zfp: bits of each value kept")
+    rate: Real | None = Field(default=None, description="zfp: bits a value")
+    reversible: Literal[True] | None = Field(default=None, description="zfp: without loss")
+    absolute: Real | None = Field(default=None, description="sz3, sperr: largest absolute error")
+    psnr: Real | None = Field(default=None, description="sz3, sperr: peak signal-to-noise ratio, dB")
 
     @model_validator(mode="before")
     @classmethod
@@ -218,12 +258,20 @@ def _known_release(name: str) -> str:
 class Hdf5Model(LayoutModel):
     """How an HDF5 dataset is stored."""
 
-    chunks: Annotated[list[Count | Literal["all"]] | Literal["auto"] | None, Forms(CHUNKS_FORMS)] = None
-    order: list[Name] | None = None
-    filters: list[Filter] = Field(default=[], max_length=MOST_FILTERS)
-    settings: dict[str, Any] = {}
-    storage: Literal["compact"] | None = None
-    release: Annotated[str, AfterValidator(_known_release)] | None = None
+    chunks: Annotated[list[Count | Literal["all"]] | Literal["auto"] | None, Forms(CHUNKS_FORMS)] = Field(
+        default=None, description="the chunk shape; contiguous where there is none"
+    )
+    order: list[Name] | None = Field(default=None, description="the axes as they lie on disk, slowest first")
+    filters: list[Filter] = Field(
+        default=[], max_length=MOST_FILTERS, description="what the bytes of a chunk go through, in this order"
+    )
+    settings: dict[str, Any] = Field(default={}, description="settings of HDF5 beside those of the study")
+    storage: Literal["compact"] | None = Field(
+        default=None, description="compact: the array lies in the header of its dataset"
+    )
+    release: Annotated[str, AfterValidator(_known_release)] | None = Field(
+        default=None, description="another release of HDF5, in an environment of its own"
+    )
 
     @model_validator(mode="after")
     def _compact_is_whole(self) -> Hdf5Model:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from pydantic import Field
+
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts.layout import Array
 from hyperslab.validation.errors import Place
@@ -20,8 +22,10 @@ class LayoutModel(Strict):
     # Fields that list extents, one an axis: in a grid they may name its variables.
     extents: ClassVar[tuple[str, ...]] = ("chunks",)
 
-    format: str = "hdf5"
-    label: Text | None = None
+    format: str = Field(default="hdf5", description="the format; what else may be given depends on it")
+    label: Text | None = Field(
+        default=None, description="a remark; it lets two layouts be the same, to compare a layout with itself"
+    )
 
 
 class Schema(Protocol):

@@ -34,10 +34,10 @@ def _known(name: str) -> str:
 class Codec(Strict):
     """One codec of a layout with its parameters: "zstd", {zstd: 3}, or {blosc: {codec: zstd, level: 5}}."""
 
-    name: Annotated[str, AfterValidator(_known)]
-    level: Whole | None = None
-    codec: str | None = None
-    shuffle: str | None = None
+    name: Annotated[str, AfterValidator(_known)] = Field(description="the codec")
+    level: Whole | None = Field(default=None, description="effort of a compressor")
+    codec: str | None = Field(default=None, description="blosc: the compressor inside")
+    shuffle: str | None = Field(default=None, description="blosc: how bytes or bits are sorted first")
 
     @model_validator(mode="before")
     @classmethod
@@ -91,9 +91,14 @@ class ZarrModel(LayoutModel):
 
     extents = ("chunks", "shards")
 
-    format: str = "zarr"
-    chunks: Annotated[Extents | Literal["auto"], Forms(CHUNKS_FORMS)] = "auto"
-    shards: Annotated[list[Count] | None, Forms(SHARDS_FORMS)] = None
+    format: str = Field(default="zarr", description="the format; what else may be given depends on it")
+    chunks: Annotated[Extents | Literal["auto"], Forms(CHUNKS_FORMS)] = Field(
+        default="auto", description="the chunk shape"
+    )
+    shards: Annotated[list[Count] | None, Forms(SHARDS_FORMS)] = Field(
+        default=None,
+        description="chunks in one file: the shape of a shard; a file a chunk where there is none",
+    )
     order: list[Name] | None = Field(default=None, description="the axes as they lie on disk, slowest first")
     codecs: list[Codec] = Field(default=[], description="what the bytes of a chunk go through, in this order")
     settings: dict[str, Any] = Field(default={}, description="settings of zarr-python and of zarrs")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from hyperslab.studies import figures
 from hyperslab.studies.claims.schema import NO_STUDY, Claim
 from hyperslab.validation.errors import ConfigurationError, validate
@@ -25,7 +27,7 @@ UNTESTED = Path("config") / "claims" / "untested.yaml"
 class Untested(Strict):
     """The file of claims that no study tests, each with the reason."""
 
-    claims: dict[Name, Claim]
+    claims: dict[Name, Claim] = Field(description="the claims, by number, each with `untestable`")
 
 
 def untested(file: Path) -> list[dict[str, Any]]:

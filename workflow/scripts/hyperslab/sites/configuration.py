@@ -56,15 +56,19 @@ Word = Annotated[Text, AfterValidator(_word)]
 class Platform(Strict):
     """Where jobs run: this machine, or nodes of a Slurm partition. Memory in MB (10^6), time in minutes."""
 
-    executor: Literal["local", "slurm"] = "local"
-    partition: Word | None = None
-    account: Word | None = None
-    constraint: Word | None = None
-    qos: Word | None = None
-    exclusive: bool = True
-    memory_mb: Annotated[Count, Field(le=MOST_MEMORY_MB)] = 4000
-    minutes: Annotated[Count, Field(le=MOST_MINUTES)] = 240
-    extra: str = ""
+    executor: Literal["local", "slurm"] = Field(default="local", description="this machine, or jobs of Slurm")
+    partition: Word | None = Field(default=None, description="partition")
+    account: Word | None = Field(default=None, description="account")
+    constraint: Word | None = Field(default=None, description="features that a node must have")
+    qos: Word | None = Field(default=None, description="quality of service")
+    exclusive: bool = Field(default=True, description="whether a job has its node for itself")
+    memory_mb: Annotated[Count, Field(le=MOST_MEMORY_MB)] = Field(
+        default=4000, description="memory of a job, MB of 10^6 bytes"
+    )
+    minutes: Annotated[Count, Field(le=MOST_MINUTES)] = Field(
+        default=240, description="time limit of a job, minutes"
+    )
+    extra: str = Field(default="", description="further options of sbatch")
 
     @model_validator(mode="after")
     def _local_has_no_scheduler(self) -> Platform:
@@ -88,32 +92,36 @@ class Platform(Strict):
 class Stripe(Strict):
     """How a parallel file system spreads new files: over how many targets, in pieces of how many bytes."""
 
-    count: Annotated[Whole, Field(ge=-1, le=MOST_TARGETS)] = 1
-    size_bytes: Count | None = None
+    count: Annotated[Whole, Field(ge=-1, le=MOST_TARGETS)] = Field(
+        default=1, description="storage targets; -1 for all"
+    )
+    size_bytes: Count | None = Field(default=None, description="bytes on one target before the next")
 
 
 class FileSystem(Strict):
     """Where test files lie."""
 
-    root: Text
-    # What may be written, where free space does not show a quota.
-    cap_bytes: Count | None = None
-    stripe: Stripe | None = None
-    # Only the node that wrote can see it: nothing is checked or made where Snakemake was started.
-    node_local: bool = False
-    # A cgroup's directory that a measuring process joins before it opens a file (a throttled file system).
-    cgroup: Annotated[Text, AfterValidator(_absolute)] | None = None
+    root: Text = Field(description="the directory of test files; may hold ~ and $VARIABLES")
+    cap_bytes: Count | None = Field(
+        default=None, description="what may be written, bytes, where free space does not show a quota"
+    )
+    stripe: Stripe | None = Field(default=None, description="how new files are spread over storage targets")
+    node_local: bool = Field(default=False, description="whether only the node that wrote can see it")
+    cgroup: Annotated[Text, AfterValidator(_absolute)] | None = Field(
+        default=None, description="the directory of a cgroup that throttles whoever measures there"
+    )
 
 
 class Site(Strict):
     """One platform with one file system."""
 
-    platform: Name = "local"
-    file_system: Name
-    label: Text | None = None
-    # How many cells may be timed at once, each on a node of its own; default: one, or one a node where
-    # each node has its own file system.
-    concurrency: Count | None = None
+    platform: Name = Field(default="local", description="where jobs run")
+    file_system: Name = Field(description="where test files lie")
+    label: Text | None = Field(default=None, description="a remark")
+    concurrency: Count | None = Field(
+        default=None,
+        description="cells timed at once, each on its own node; by default one, or one a node-local disk",
+    )
 
 
 class Sites(Strict):
@@ -122,9 +130,11 @@ class Sites(Strict):
     # This machine is a platform, described or not.
     platforms: Annotated[
         dict[Name, Platform], AfterValidator(lambda given: {"local": Platform(), **given})
-    ] = {"local": Platform()}
-    file_systems: dict[Name, FileSystem] = Field(min_length=1)
-    sites: dict[Name, Site] = Field(min_length=1)
+    ] = Field(default={"local": Platform()}, description="machines, by name; `local` is this one")
+    file_systems: dict[Name, FileSystem] = Field(
+        min_length=1, description="where test files may lie, by name"
+    )
+    sites: dict[Name, Site] = Field(min_length=1, description="pairs of both, which studies name")
 
 
 Resolved = dict[str, Any]

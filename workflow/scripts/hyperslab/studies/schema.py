@@ -54,9 +54,11 @@ Factor = Annotated[float, Field(le=1e9)]
 class Stride(Strict):
     """Of every `step` elements along an axis the first `block`, within an extent."""
 
-    extent: Extent = "all"
-    step: Annotated[Whole, Field(ge=2)]
-    block: Count = 1
+    extent: Extent = Field(
+        default="all", description="elements from the first to the last one, or all of the axis"
+    )
+    step: Annotated[Whole, Field(ge=2)] = Field(description="elements from one block to the next")
+    block: Count = Field(default=1, description="elements taken of every step")
 
 
 Selection = dict[Name, Extent | Stride]
@@ -65,19 +67,27 @@ Selection = dict[Name, Extent | Stride]
 class DonorFile(Strict):
     """A real file whose values fill the array."""
 
-    path: Text
-    dataset: Text | None = None
-    window: list[Count] | None = None
+    path: Text = Field(
+        description="HDF5, NetCDF-4, imzML or .npy; may hold ~ and $VARIABLES, and be FILE::DATASET"
+    )
+    dataset: Text | None = Field(default=None, description="the array in the file")
+    window: list[Count] | None = Field(
+        default=None,
+        description="extents after which the values are repeated, elements; by default those of the donor",
+    )
 
 
 class Dataset(Strict):
     """Shape, type and content of the array, in array terms."""
 
-    axes: list[Name] = Field(min_length=1)
-    shape: list[Count] = Field(min_length=1)
-    dtype: DType = "uint16"
-    fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = "mixed"
-    donor: DonorFile | None = None
+    axes: list[Name] = Field(min_length=1, description="a name for each axis, slowest first")
+    shape: list[Count] = Field(min_length=1, description="extent of each axis, elements")
+    dtype: DType = Field(default="uint16", description="type of an element")
+    fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = Field(
+        default="mixed",
+        description="synthetic values: mixed, so that no wrong element passes, or counts, which compress",
+    )
+    donor: DonorFile | None = Field(default=None, description="real values instead")
 
     @model_validator(mode="before")
     @classmethod
@@ -122,8 +132,10 @@ class Grid(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: Text
-    over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(min_length=1, max_length=2)
+    name: Text = Field(description="name of each layout, with variables in braces")
+    over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(
+        min_length=1, max_length=2, description="variables, and the values that each takes"
+    )
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -137,24 +149,43 @@ class Case(Strict):
     Exactly one field has the name of a kind (studies/case_kinds).
     """
 
-    title: Text | None = None
-    read: Annotated[Selection | None, Forms(SELECTION_FORMS)] = None
-    write: Annotated[Strategy | Block | None, Forms(WRITE_FORMS)] = None
-    # The axis of which each index becomes a dataset of its own.
-    objects: Name | None = None
-    # The variance of a run of planes, split along an axis among workers; how many, one case each.
-    reduce: Annotated[Selection | None, Forms(REDUCE_FORMS)] = None
-    parallel: Parallel | None = None
-    processes: Counts | None = None
-    ranks: Counts | None = None
-    split: Name | None = None
-    pattern: Literal["checkerboard"] | None = None
-    memory_dtype: DType | None = None
-    states: list[State] = ["cold", "warm"]
-    repeats: Repeats = {}
-    layouts: list[str] = Field(default=["*"], min_length=1)
-    shape: dict[Name, Count] = {}
-    sites: list[str] = Field(default=["*"], min_length=1)
+    title: Text | None = Field(default=None, description="what reports call it")
+    read: Annotated[Selection | None, Forms(SELECTION_FORMS)] = Field(
+        default=None, description="a selection that is read: a box at random places"
+    )
+    write: Annotated[Strategy | Block | None, Forms(WRITE_FORMS)] = Field(
+        default=None, description="the whole array is written, in this order"
+    )
+    objects: Name | None = Field(
+        default=None, description="the axis of which each index becomes a dataset of its own"
+    )
+    reduce: Annotated[Selection | None, Forms(REDUCE_FORMS)] = Field(
+        default=None, description="the variance over so many planes, carried out by several workers"
+    )
+    parallel: Parallel | None = Field(default=None, description="what MPI ranks write and read at once")
+    processes: Counts | None = Field(default=None, description="numbers of worker processes, a case each")
+    ranks: Counts | None = Field(default=None, description="numbers of MPI ranks, a case each")
+    split: Name | None = Field(default=None, description="the axis along which workers share a reduction")
+    pattern: Literal["checkerboard"] | None = Field(
+        default=None,
+        description="blocks and their shifted copies, where a selection has strides along two axes",
+    )
+    memory_dtype: DType | None = Field(
+        default=None, description="type into which the library converts what is read"
+    )
+    states: list[State] = Field(
+        default=["cold", "warm"], description="how the page cache stands when a selection starts"
+    )
+    repeats: Repeats = Field(default={}, description="repeats within one process, by state")
+    layouts: list[str] = Field(
+        default=["*"], min_length=1, description="names or patterns of the layouts that are measured"
+    )
+    shape: dict[Name, Count] = Field(
+        default={}, description="extents of axes of which the case has less than the dataset, elements"
+    )
+    sites: list[str] = Field(
+        default=["*"], min_length=1, description="names or patterns of the sites at which it is measured"
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Case:
@@ -173,55 +204,83 @@ class Case(Strict):
 class Criterion(Strict):
     """A bound on one statistic of one case, or on the file size; a layout's score is how many it meets."""
 
-    case: str | None = None
-    state: State | Literal["write"] = "session"
-    statistic: Literal["median_s", "max_s", "first_access_s", "mean_s", "file_bytes"] = "median_s"
-    below: Annotated[float, Field(gt=0)]
-    title: Text | None = None
+    case: str | None = Field(
+        default=None,
+        description="the case; of a bound on the file size those whose times have bounds, if none is given",
+    )
+    state: State | Literal["write"] = Field(
+        default="session", description="the state in which it is measured"
+    )
+    statistic: Literal["median_s", "max_s", "first_access_s", "mean_s", "file_bytes"] = Field(
+        default="median_s", description="what is bounded: seconds, or bytes of the file"
+    )
+    below: Annotated[float, Field(gt=0)] = Field(description="the bound: seconds, or bytes")
+    title: Text | None = Field(default=None, description="what reports call it")
 
 
 class Score(Strict):
     """The score's criteria, and the layouts that a published study found to meet them all."""
 
-    criteria: list[Criterion]
-    published: list[str] = []
-    target: Count = 8
+    criteria: list[Criterion] = Field(description="the bounds; a score is how many a layout meets")
+    published: list[str] = Field(default=[], description="layouts that the source found to meet them all")
+    target: Count = Field(default=8, description="how many layouts the matched score lets have full marks")
 
 
 class Recommendation(Strict):
     """How the recommended layout is chosen."""
 
-    weights: dict[str, Annotated[Factor, Field(ge=0)]] = {}
-    states: list[State] = Field(default=["cold"], min_length=1)
-    size_bound: Annotated[Factor, Field(gt=0)] = 1.15
-    # Whether a layout that changes values may be recommended.
-    lossy: Annotated[bool, Field(strict=True)] = False
-    confirm_rounds: Rounds = 3
+    weights: dict[str, Annotated[Factor, Field(ge=0)]] = Field(
+        default={},
+        description="how often each case is asked, relative to the others; 1 where nothing is given",
+    )
+    states: list[State] = Field(default=["cold"], min_length=1, description="the states whose times count")
+    size_bound: Annotated[Factor, Field(gt=0)] = Field(
+        default=1.15,
+        description="largest file that may be recommended, relative to the array without filters",
+    )
+    lossy: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="whether a layout that changes values may be recommended"
+    )
+    confirm_rounds: Rounds = Field(
+        default=3, description="fresh rounds in which the finalists are measured again"
+    )
 
 
 class Study(Strict):
     """One study file."""
 
-    title: Text
-    source: Text | None = None
-    dataset: Dataset
-    settings: dict[str, Any] = {}
+    title: Text = Field(description="what the study is called")
+    source: Text | None = Field(default=None, description="the document whose experiment it repeats")
+    dataset: Dataset = Field(description="the array")
+    settings: dict[str, Any] = Field(default={}, description="settings of HDF5 for all layouts")
     # Each is checked by the model of its format (studies/layout_expansion.py).
-    layouts: dict[Name, dict[str, Any] | None] = {}
-    grids: list[Grid] = []
-    cases: dict[Name, Case] = Field(min_length=1)
+    layouts: dict[Name, dict[str, Any] | None] = Field(
+        default={}, description="how the array is stored, by name"
+    )
+    grids: list[Grid] = Field(default=[], description="many layouts at once")
+    cases: dict[Name, Case] = Field(min_length=1, description="what is timed, by name")
     sites: Annotated[
         Annotated[list[Name], Field(min_length=1)] | Literal["all"],
         Forms("a list of names of sites, or 'all'"),
-    ] = "all"
-    rounds: Annotated[Rounds, Field(gt=0)] = 3
-    repeats: Repeats = {}
-    seed: Whole = 1
-    score: Score | None = None
-    recommendation: Recommendation = Recommendation()
-    tradeoff: list[str] = []
-    claims: dict[Name, Claim] = {}
-    # The source's own numbers, shown beside the measured ones: case -> layout -> statistic.
-    published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = {}
-    # other-node: a file is written on another node of the job than reads it.
-    reader: Literal["any", "other-node"] = "any"
+    ] = Field(default="all", description="where it is measured")
+    rounds: Annotated[Rounds, Field(gt=0)] = Field(
+        default=3, description="how often everything is measured anew: new files, new processes"
+    )
+    repeats: Repeats = Field(default={}, description="repeats within one process, by state")
+    seed: Whole = Field(
+        default=1, description="decides where selections lie and in which order cells are measured"
+    )
+    score: Score | None = Field(default=None, description="how many criteria each layout meets")
+    recommendation: Recommendation = Field(
+        default=Recommendation(), description="how the recommended layout is chosen"
+    )
+    tradeoff: list[str] = Field(
+        default=[], description="two read cases whose times are drawn against each other"
+    )
+    claims: dict[Name, Claim] = Field(default={}, description="what the source claims, by number")
+    published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = Field(
+        default={}, description="the source's own numbers: case, layout, statistic; seconds or bytes"
+    )
+    reader: Literal["any", "other-node"] = Field(
+        default="any", description="other-node: another node of the job reads than wrote"
+    )

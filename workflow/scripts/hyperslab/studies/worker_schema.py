@@ -23,14 +23,20 @@ class Parallel(Strict):
     rank after rank. Interleaved: in blocks of `block`, of which every rank has one in turn.
     """
 
-    apis: Annotated[list[Api], Field(min_length=1)] = list(get_args(Api))
-    datasets: Count = 1
-    bytes: Count
-    transfer: Count
-    block: Count | None = None
-    interleaved: bool = False
-    collective: bool = False
-    hints: dict[Text, Text] = {}
+    apis: Annotated[list[Api], Field(min_length=1)] = Field(
+        default=list(get_args(Api)), description="the ways to the file, a case each"
+    )
+    datasets: Count = Field(default=1, description="datasets in the file")
+    bytes: Count = Field(description="bytes of each dataset that one rank holds")
+    transfer: Count = Field(description="bytes of one call")
+    block: Count | None = Field(
+        default=None, description="bytes of one rank before the next one's, where interleaved"
+    )
+    interleaved: bool = Field(
+        default=False, description="whether ranks take turns in the file instead of lying behind each other"
+    )
+    collective: bool = Field(default=False, description="whether calls are collective")
+    hints: dict[Text, Text] = Field(default={}, description="hints to MPI-IO")
 
     @model_validator(mode="after")
     def _fitting(self) -> Parallel:

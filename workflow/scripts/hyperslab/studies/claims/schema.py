@@ -28,13 +28,17 @@ EQUAL = 1e-9
 class Bound(Strict):
     """A range of values: where the whole interval lies inside a comparison holds, outside it fails."""
 
-    above: Number | None = None
-    at_least: Number | None = None
-    below: Number | None = None
-    at_most: Number | None = None
-    equals: Number | None = None
-    similar: Annotated[Number, Field(gt=0)] | None = None
-    margin: Annotated[Number, Field(gt=1)] = SIMILAR_MARGIN
+    above: Number | None = Field(default=None, description="more than this")
+    at_least: Number | None = Field(default=None, description="this or more")
+    below: Number | None = Field(default=None, description="less than this")
+    at_most: Number | None = Field(default=None, description="this or less")
+    equals: Number | None = Field(default=None, description="exactly this")
+    similar: Annotated[Number, Field(gt=0)] | None = Field(
+        default=None, description="within the margin of this"
+    )
+    margin: Annotated[Number, Field(gt=1)] = Field(
+        default=SIMILAR_MARGIN, description="the factor within which numbers are similar"
+    )
 
     @model_validator(mode="after")
     def _one_range(self) -> Bound:
@@ -82,26 +86,34 @@ class Side(Strict):
     lists. `per` divides by other rows, which are those of this side in all that it does not say.
     """
 
-    layouts: str | list[str] | None = None
-    where: dict[Name, list[Whole]] = {}
-    case: str | None = None
-    state: str | None = None
-    of: str | None = None
-    per: Side | None = None
+    layouts: str | list[str] | None = Field(
+        default=None, description="names, patterns, or names with variables in braces"
+    )
+    where: dict[Name, list[Whole]] = Field(
+        default={}, description="values of variables in braces that are kept"
+    )
+    case: str | None = Field(default=None, description="the case")
+    state: str | None = Field(default=None, description="the state")
+    of: str | None = Field(default=None, description="the quantity: a statistic, or a count")
+    per: Side | None = Field(default=None, description="rows by which these are divided")
 
 
 class Comparison(Bound):
     """One atomic comparison, or one for each value of `for_all`; claims.kinds says what a kind compares."""
 
-    says: str
-    kind: Kind | None = None
-    a: Side
-    b: Side | None = None
-    for_all: dict[Name, Annotated[list[Whole | str], Field(min_length=1)]] = {}
-    over: Name | None = None
-    counting: Bound | None = None
-    published: str | None = None
-    judged: bool = True
+    says: str = Field(description="the comparison in words")
+    kind: Kind | None = Field(default=None, description="what is compared")
+    a: Side = Field(description="the rows that are compared")
+    b: Side | None = Field(default=None, description="the rows with which they are compared")
+    for_all: dict[Name, Annotated[list[Whole | str], Field(min_length=1)]] = Field(
+        default={}, description="variables, and the values for each of which it is made"
+    )
+    over: Name | None = Field(
+        default=None, description="the variable along which a slope, a crossover or an optimum lies"
+    )
+    counting: Bound | None = Field(default=None, description="what a layout has to be to be counted")
+    published: str | None = Field(default=None, description="the source's number")
+    judged: bool = Field(default=True, description="whether it decides the verdict")
 
 
 class SiteKind(Strict):
@@ -110,19 +122,19 @@ class SiteKind(Strict):
     Sites whose file systems lie in memory have nothing to be cold, and are left out unless named.
     """
 
-    sites: list[str] = ["*"]
-    file_system: list[str] = []
-    throttled: bool | None = None
-    cores: Count | None = None
-    in_memory: bool = False
-    words: str | None = None
+    sites: list[str] = Field(default=["*"], description="names or patterns of sites")
+    file_system: list[str] = Field(default=[], description="types of file system")
+    throttled: bool | None = Field(default=None, description="whether the sites are throttled")
+    cores: Count | None = Field(default=None, description="least physical cores")
+    in_memory: bool = Field(default=False, description="whether sites in memory count")
+    words: str | None = Field(default=None, description="what the claim calls them")
 
 
 class Across(Strict):
     """A claim that compares two kinds of site: side `a` lies on one, side `b` on the other."""
 
-    a: SiteKind
-    b: SiteKind
+    a: SiteKind = Field(description="the sites of side a")
+    b: SiteKind = Field(description="the sites of side b")
 
 
 class Claim(Strict):
@@ -132,19 +144,20 @@ class Claim(Strict):
     original machines); `untestable` says why nothing is compared.
     """
 
-    sentence: str
-    source: str
-    section: str
-    testability: Annotated[str, Field(pattern=r"^[VDSX](/[VDSX])?$")]
-    published: str | None = None
-    comparisons: list[Comparison] = []
-    untestable: str | None = None
-    figure: str | None = None
-    at: SiteKind = SiteKind()
-    across: Across | None = None
-    # A claim that this one may explain, and the explanation in a few words.
-    explains: str | None = None
-    explanation: str | None = None
+    sentence: str = Field(description="the sentence of the source")
+    source: str = Field(description="the source")
+    section: str = Field(description="where it stands there")
+    testability: Annotated[str, Field(pattern=r"^[VDSX](/[VDSX])?$")] = Field(
+        description="V (reproducible), D (its direction), S (at a smaller scale) or X (not at all)"
+    )
+    published: str | None = Field(default=None, description="the source's numbers")
+    comparisons: list[Comparison] = Field(default=[], description="what would show whether it holds")
+    untestable: str | None = Field(default=None, description="why nothing is compared")
+    figure: str | None = Field(default=None, description="the figure that shows it")
+    at: SiteKind = Field(default=SiteKind(), description="the sites at which it is judged")
+    across: Across | None = Field(default=None, description="two kinds of site that it compares")
+    explains: str | None = Field(default=None, description="a claim that this one may explain")
+    explanation: str | None = Field(default=None, description="the explanation in a few words")
 
     @model_validator(mode="after")
     def _tested_or_not(self) -> Claim:
