@@ -225,6 +225,13 @@ def test_settings_are_in_force_and_those_left_out_are_the_librarys(tmp_path: Pat
     assert (found["async.concurrency"], found["threading.max_workers"]) == (10, None)
 
 
+def test_a_pipeline_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    FORMAT.prepare(cell((8, 64), chunks=[8, 64]))
+    monkeypatch.setattr(settings, "find_spec", lambda name: None)
+    with pytest.raises(formats.Unavailable, match="zarrs is not installed here"):
+        FORMAT.prepare(cell((8, 64), chunks=[8, 64], settings={"pipeline": "zarrs"}))
+
+
 def test_defaults_named_here_are_zarr_pythons() -> None:
     code = (
         "import zarr; from hyperslab.formats.zarr.settings import OWN\n"

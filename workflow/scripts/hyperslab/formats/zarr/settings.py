@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numcodecs
 import zarr
 from zarr.core.sync import cleanup_resources
+
+from hyperslab.formats import Unavailable
 
 PIPELINES = {
     "default": "zarr.core.codec_pipeline.BatchedCodecPipeline",
@@ -33,13 +36,17 @@ CONCURRENCY = {"default": "async.concurrency", "zarrs": "codec_pipeline.chunk_co
 def put(chosen: Mapping[str, Any]) -> None:
     """Put the settings of a layout in force for this process, unless they are; what is left out is OWN's.
 
-    zarr-python makes its threads once, so another number of them ends those that there are.
+    zarr-python makes its threads once, so another number of them ends those that there are. Raises
+    Unavailable where the pipeline's package is not there.
     """
     wanted = {**OWN, "codec_pipeline.path": PIPELINES[chosen["pipeline"]]}
     wanted["threading.max_workers"] = chosen.get("threads")
     if "concurrency" in chosen:
         wanted[CONCURRENCY[chosen["pipeline"]]] = chosen["concurrency"]
     if wanted != _in_force:
+        package = PIPELINES[chosen["pipeline"]].partition(".")[0]
+        if find_spec(package) is None:
+            raise Unavailable(f"the package {package} is not installed here")
         if wanted["threading.max_workers"] != _in_force.get("threading.max_workers"):
             cleanup_resources()
         zarr.config.set(wanted)
