@@ -54,8 +54,6 @@ rule all:
     default_target: True
     input:
         f"results/{PLAN.default}/report.html",
-        # The page holds copies of the figures, so a deleted one would not be missed.
-        PLAN.inputs.figures(PLAN.default),
 
 
 onstart:

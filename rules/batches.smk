@@ -8,9 +8,7 @@ for site in PLAN.inventory.submitted:
         input:
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             environments=lambda wildcards: ancient(PLAN.cells.environments(wildcards.study)),
-            ranks=lambda wildcards: ancient(
-                RANKS_ENVIRONMENT if PLAN.cells.of_ranks(wildcards.study) else []
-            ),
+            ranks=lambda wildcards: ancient(RANKS_ENVIRONMENT if PLAN.cells.of_ranks(wildcards.study) else []),
         output:
             f"results/{{study}}/batches/{site['name']}/{{batch}}.json",
         log:

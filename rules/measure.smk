@@ -30,10 +30,12 @@ for site in PLAN.inventory.direct:
             written=lambda wildcards: PLAN.cells.written(wildcards),
             spec=lambda wildcards: PLAN.cells.cell_specification(wildcards),
             site=site["name"],
-            artifact=f"{site['root']}/{{study}}/{{layout}}/{{case}}.{{round}}",
+            # Of no import to Snakemake (output): another root is no reason to measure again.
+            artifact=lambda wildcards, output, site=site["name"]: PLAN.cells.place(wildcards, site),
         shell:
+            # The shell becomes the measuring process: it would print the command of one that a signal ends.
             "{{ [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate"
             " --specification {params.written:q} --artifact {params.artifact:q} --donor {input.donor:q};"
-            " python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
+            " exec python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
             " --artifact {params.artifact:q} --site {params.site:q} --record {output:q} --donor {input.donor:q};"
             " }} > {log:q} 2>&1"

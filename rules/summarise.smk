@@ -9,6 +9,7 @@ rule summarise:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
         context="results/{study}/context.json",
+        sources="results/{study}/sources.json",
     log:
         "results/{study}/logs/summarise.log",
     group:
@@ -47,6 +48,7 @@ rule recommend:
     """Which layout to use, and which cannot be told from it."""
     input:
         summary="results/{study}/summary.csv",
+        context="results/{study}/context.json",
     output:
         "results/{study}/recommendation.json",
     log:
@@ -95,6 +97,7 @@ use rule summarise as summarise_confirmation with:
         measurements="results/{study}/confirmation.parquet",
         summary="results/{study}/confirmation.csv",
         context="results/{study}/confirmation-context.json",
+        sources="results/{study}/confirmation-sources.json",
     log:
         "results/{study}/logs/summarise-confirmation.log",
     params:

@@ -43,7 +43,7 @@ once it is up, for causing faults
   scontrol update nodename=n1 state=resume             the node comes back
   scontrol requeue 7; scancel 7; squeue; sinfo -N
 
-There is no accounting (no sacct): Snakemake needs `slurm-status-command: squeue`.
+There is no accounting: sacct, where it is installed, has nothing to say.
 Logs stay in DIR/log after `down`. Root is needed, and on Debian or Ubuntu
   {INSTALL}
 """

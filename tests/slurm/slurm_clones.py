@@ -13,7 +13,6 @@ from clones import Clone, make_clone
 
 from cluster import Cluster, missing, running_cluster
 
-WITHOUT_ACCOUNTING = "slurm-status-command: squeue\n"
 NODES: dict[str, Any] = {"executor": "slurm", "memory_mb": 1000, "minutes": 30}
 
 
@@ -41,11 +40,6 @@ def make_slurm_clone(
     content = {"platforms": platforms, "file_systems": file_systems, "sites": described}
     text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
     (directory / "config" / "sites.local.yaml").write_text(text, encoding="utf-8")
-    # All that a cluster without accounting needs, as the profile says itself.
-    profile = directory / "profiles" / "slurm" / "config.yaml"
-    committed = profile.read_text(encoding="utf-8")
-    assert committed.count(f"# {WITHOUT_ACCOUNTING}") == 1
-    profile.write_text(committed.replace(f"# {WITHOUT_ACCOUNTING}", WITHOUT_ACCOUNTING), encoding="utf-8")
     return clone
 
 

@@ -137,7 +137,10 @@ def recommended(directory: Path, excluded: Iterable[str]) -> dict[str, Any]:
         "recommendation": {**chosen, **({"excluded": reasons} if reasons else {})},
         "contiguous": "contiguous", "automatic": "auto", "raw_bytes": 2000,
     }  # fmt: skip
-    script.main(str(directory / "summary.csv"), params, str(directory / "out.json"))
+    place = {"type": "ext4", "source": "/dev/sda1", "identity": "", "node_local": False}
+    context = directory / "context.json"
+    context.write_text(json.dumps([{"site": "disk", "place": place}]), encoding="utf-8")
+    script.main(str(directory / "summary.csv"), str(context), params, str(directory / "out.json"))
     (site,) = json.loads((directory / "out.json").read_text(encoding="utf-8"))["sites"]
     found: dict[str, Any] = site
     return found

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hyperslab.planning import snakemake_patches as looks
-from hyperslab.planning.snakemake_patches import Looks
+from hyperslab.planning import slurm_patches as looks
+from hyperslab.planning.slurm_patches import Looks
 
 
 @pytest.fixture(autouse=True)

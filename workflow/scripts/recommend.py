@@ -7,9 +7,24 @@ from typing import Any
 
 from hyperslab.results.recommend import Recommendation, recommend, size_bound
 from hyperslab.results.tables import read_summary
+from hyperslab.sites.places import Place, distinct
 
 
-def main(summary: str, params: Mapping[str, Any], output: str) -> None:
+def mixtures(context: str) -> dict[str, str]:
+    """Return why a site has no recommendation, for those whose records were measured at several places."""
+    found: dict[str, list[Place]] = {}
+    for entry in json.loads(Path(context).read_text(encoding="utf-8")):
+        found.setdefault(entry["site"], []).append(Place(**entry["place"]))
+    several = {site: distinct(places) for site, places in found.items()}
+    return {
+        site: f"its results are of several places ({', '.join(map(str, places))}), "
+        "and no layout can be told from another by them; recommendation.mixed: true does it all the same"
+        for site, places in several.items()
+        if len(places) > 1
+    }
+
+
+def main(summary: str, context: str, params: Mapping[str, Any], output: str) -> None:
     """Write recommendation.json."""
     chosen = params["recommendation"]
     rows = read_summary(summary)
@@ -25,6 +40,15 @@ def main(summary: str, params: Mapping[str, Any], output: str) -> None:
     alone = set(rows["site"]) - {entry.site for entry in sites}
     reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
     sites += [Recommendation(site, "main", {}, None, reason=reason) for site in sorted(alone)]
+    mixed = {} if chosen.get("mixed") else mixtures(context)
+    sites = [
+        Recommendation(
+            entry.site, entry.phase, entry.weights, entry.size_bound_bytes, reason=mixed[entry.site]
+        )
+        if entry.site in mixed
+        else entry
+        for entry in sites
+    ]
     answer = {
         "contiguous": params["contiguous"],
         "automatic": params["automatic"],
@@ -40,4 +64,4 @@ def _without(entry: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any
 
 if __name__ == "__main__":
     job = snakemake  # type: ignore[name-defined]  # noqa: F821
-    main(job.input.summary, dict(job.params.items()), job.output[0])
+    main(job.input.summary, job.input.context, dict(job.params.items()), job.output[0])

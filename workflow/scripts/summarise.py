@@ -1,4 +1,4 @@
-"""Records of a study into measurements.parquet, summary.csv and context.json."""
+"""Records of a study into measurements.parquet, summary.csv, context.json and what they were made of."""
 
 import json
 import sys
@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.records import DamagedRecord
+from hyperslab.results import sources
 from hyperslab.results.statistics import bursts, noisy, overlaps, summarise
 from hyperslab.results.tables import context_of, rows_of, tidy
 
@@ -49,11 +50,13 @@ def read_json(path: Path) -> Any:
 
 
 def main(job: Any) -> None:
-    """Write the three files; stale rows stay in the measurements and out of the summary."""
+    """Write the four files; stale rows stay in the measurements and out of the summary."""
     listed = job.params.records
     if isinstance(listed, str):
         listed = read_json(Path(listed))["records"]
     paths = [path for record in listed if (path := Path(record)).exists()]
+    # Before they are read: one that is replaced meanwhile is another one for the next run.
+    sources.write(Path(job.output.sources), paths)
     table = build(paths, job.wildcards.study, job.params.hashes, job.params.grid)
     table.to_parquet(job.output.measurements, compression="zstd", index=False)
     summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)

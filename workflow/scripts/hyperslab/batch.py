@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring import fork_server
+from hyperslab.measuring import fork_server, machine
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.workers import end_with_parent
@@ -105,7 +105,9 @@ def main() -> None:
         status = _status_of(inside, environment, lock.descriptor)
     if status:
         sys.exit("hyperslab.batch: not every cell could be measured; the next run measures what is missing")
-    write_record(options.output, {"site": options.site, "batch": options.batch})
+    # Snakemake takes a marker with the content of an earlier one for that.
+    ended = machine.now()
+    write_record(options.output, {"site": options.site, "batch": options.batch, "ended": ended})
 
 
 if __name__ == "__main__":

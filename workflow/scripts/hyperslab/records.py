@@ -15,6 +15,11 @@ def partial(path: str | Path) -> Path:
     return Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
 
 
+def previous(path: str | Path) -> Path:
+    """Return where a record that makes room for another is kept until that is there."""
+    return Path(path).with_name(f".{Path(path).name}.previous")
+
+
 def write_record(path: str | Path, record: dict[str, Any]) -> None:
     """Write JSON to `path` in one step: a reader sees the old file or the new one, never half of it."""
     write_whole(path, json.dumps(record, separators=(",", ":"), allow_nan=True).encode())
@@ -27,6 +32,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
     try:
         written.write_bytes(content)
         written.replace(target)
+        previous(target).unlink(missing_ok=True)
     except BaseException:
         written.unlink(missing_ok=True)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ class BatchJobs:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._batches: dict[tuple[str, str, str], list[Batch]] = {}
+        # study, site and name of a batch -> its records when an attempt began
+        self._before: dict[tuple[str, str, str], dict[str, int]] = {}
 
     def of(self, study: str, site: str, phase: str = "main") -> list[Batch]:
         """Return the batches of a site's cells."""
@@ -88,6 +91,50 @@ class BatchJobs:
             "slurm_extra": shlex.join(options),
         }
         return {key: value for key, value in asked.items() if value is not None}
+
+    def note(self, studies: Iterable[PlannedStudy]) -> None:
+        """Note which records there are before any job of a batch has begun."""
+        for study in studies:
+            for site in set(self._inventory.sites_of(study)) & {
+                each["name"] for each in self._inventory.submitted
+            }:
+                for batch in self.of(study.name, site):
+                    self._before[study.name, site, batch.name] = self._there(study.name, site, batch.name)
+
+    def _there(self, study: str, site: str, batch: str) -> dict[str, int]:
+        """Return when each record of a batch was written, of those that there are."""
+        found = {}
+        for record in self.records(self._inventory.study(study), site, batch):
+            with suppress(FileNotFoundError):
+                found[record] = Path(record).stat().st_mtime_ns
+        return found
+
+    def judge(self, job: Any, state: str) -> tuple[str, bool]:
+        """Return what to say of a job that ended in this state of Slurm, and whether it is worth another.
+
+        A batch goes on where it stopped, so that one whose time was over comes further, unless the very cell
+        that is next takes longer than a job may.
+        """
+        if state != "TIMEOUT" or not job.rule.name.startswith("batch_"):
+            return "", True
+        study, batch, site = job.wildcards.study, job.wildcards.batch, job.params.site
+        described = self._inventory.sites[site]
+        there = self._there(study, site, batch)
+        further = there != self._before.get((study, site, batch), {})
+        self._before[study, site, batch] = there
+        key = f"platforms.{described['platform']}.minutes of {self._inventory.sites_file}"
+        said = f"{study}: batch {batch} of {site} took longer than {described['minutes']} min"
+        if further:
+            return f"{said} and goes on where it stopped; a larger {key} spares that", True
+        return f"{said} for one cell; raise {key}: another attempt would end in the same way", False
+
+    def too_long(self, study: PlannedStudy, site: str) -> list[str]:
+        """Return the cells that may take longer than a job of their site, the longest first: an estimate."""
+        limit = 60 * self._inventory.sites[site]["minutes"]
+        pairs = {(layout, case) for layout, case, _ in self._inventory.cells(study, site, "main")}
+        seconds = {f"{layout}/{case}": estimated_seconds(study, layout, case) for layout, case in pairs}
+        found = [(taken, name) for name, taken in seconds.items() if taken > limit]
+        return [name for _, name in sorted(found, reverse=True)]
 
     def nodes(self, study: str) -> int:
         """Return the nodes of a batch: two where one writes what the other reads."""

@@ -63,6 +63,11 @@ class CellJobs:
         """Return the MPI ranks of a case of ranks."""
         return int(self._inventory.study(wildcards.study).cases[wildcards.case]["workers"])
 
+    def place(self, wildcards: Any, site: str) -> str:
+        """Return where a cell's test artifact lies."""
+        root = self._inventory.sites[site]["root"]
+        return f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}"
+
     def written(self, wildcards: Any) -> str:
         """Return what generate is told, as JSON; "" where the case makes its own file."""
         study = self._inventory.study(wildcards.study)

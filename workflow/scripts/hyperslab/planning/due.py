@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from hyperslab.planning.batches import parse
@@ -11,8 +10,6 @@ from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Cell, Inventory
 from hyperslab.planning.planned_study import PHASE, PlannedStudy
 from hyperslab.planning.progress import about
-from hyperslab.records import read_record
-from hyperslab.studies import specification
 
 # study -> site -> records, and markers of batches, that jobs of this run make
 Due = dict[str, dict[str, list[Path]]]
@@ -27,14 +24,6 @@ def of_outputs(outputs: Iterable[str]) -> Due:
     return found
 
 
-def is_todays(record: Path, study: PlannedStudy, cell: Cell) -> bool:
-    """Tell whether a record is there and of what its cell is today."""
-    with suppress(ValueError, KeyError, TypeError, OSError):
-        expected = specification.digest(specification.cell_specification(study, *cell))
-        return specification.agrees(expected, read_record(record)["specification"])
-    return False
-
-
 def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: Inventory) -> list[Cell]:
     """Return the cells among `files` that were measured, but as something else than they are today."""
     by_phase: dict[str, dict[Path, Cell]] = {}
@@ -47,7 +36,7 @@ def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: In
             by_phase[phase] = dict(zip(records, inventory.cells(study, site, phase), strict=True))
         known = by_phase[phase]
         wanted |= dict(parse(file.stem).of(list(known.items()))) if of_batch else {file: known[file]}
-    return [cell for record, cell in wanted.items() if record.exists() and not is_todays(record, study, cell)]
+    return [cell for record, cell in wanted.items() if record.exists() and not study.is_todays(record, cell)]
 
 
 def lines(due: Due, inventory: Inventory) -> Iterator[str]:

@@ -55,6 +55,34 @@ def partial_results(targets: Mapping[str, str], snakefile: Path, config: Mapping
             "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
             "--config", *(f"{key}={value}" for key, value in inner.items()), "--", target,
         ]  # fmt: skip
-        done = subprocess.run(command, check=False)
-        said = f"{target} is made of what was measured" if done.returncode == 0 else f"no {target}"
+        before = _written(target)
+        failed = subprocess.run(command, check=False).returncode != 0
+        if failed or _written(target) is None:
+            said = _not_made(target, before)
+        elif _written(target) == before:
+            said = f"{target} shows the records that are there, as before this run"
+        else:
+            said = f"{target} is made of what was measured"
         print(f"hyperslab: {study}: not everything could be done; {said}", file=sys.stderr, flush=True)
+
+
+def say_not_made(targets: Mapping[str, str], since: float) -> None:
+    """Say of each target whether a run that began at `since` (s since 1970) and failed has made it."""
+    for study, target in targets.items():
+        before = _written(target)
+        made = before is not None and before >= since * 1e9
+        said = f"{target} is made, something else is not" if made else _not_made(target, before)
+        print(f"hyperslab: {study}: {said}", file=sys.stderr, flush=True)
+
+
+def _written(target: str) -> int | None:
+    """Return when a file was written, in ns since 1970; None where there is none."""
+    try:
+        return Path(target).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _not_made(target: str, before: int | None) -> str:
+    old = "" if before is None else ", and is still the one of before this run"
+    return f"{target} could not be made{old}"

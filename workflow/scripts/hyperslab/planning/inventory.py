@@ -118,6 +118,10 @@ class Inventory:
             for layout, case, round_ in self.cells(study, site, phase)
         ]
 
+    def all_records(self, study: PlannedStudy) -> list[str]:
+        """Return where the records of the main rounds lie, at every site."""
+        return [record for site in self.sites_of(study) for record in self.records_of(study, site)]
+
     def present(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """Return the records of a site that exist."""
         return [record for record in self.records_of(study, site, phase) if Path(record).exists()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hyperslab.planning.inventory import Inventory
@@ -37,11 +39,7 @@ class PageInputs:
 
     def records(self, study: str) -> list[str]:
         """Return every record that the table of a study is made of, where it is there."""
-        inventory = self._inventory
-        planned = inventory.study(study)
-        return [
-            record for site in inventory.sites_of(planned) for record in inventory.records_of(planned, site)
-        ]
+        return self._inventory.all_records(self._inventory.study(study))
 
     def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
         """Return (site, layout, case, round) of every cell of the main rounds, measured or not."""
@@ -81,3 +79,11 @@ class PageInputs:
             inputs["confirming"] = f"{here}/confirmation.json"
             inputs["context"].append(f"{here}/confirmation-context.json")
         return inputs
+
+    def lost(self, studies: Iterable[str]) -> set[str]:
+        """Return what reports that are there were made of and is gone: Snakemake alone would not miss it."""
+        reported = [study for study in studies if Path(f"results/{study}/report.html").exists()]
+        made = [self.report(study) for study in reported]
+        files = [file for inputs in made for name, file in inputs.items() if name != "template"]
+        flat = [name for file in files for name in ([file] if isinstance(file, str) else file)]
+        return {name for name in flat if not Path(name).exists()}

@@ -54,11 +54,15 @@ class Plan:
         self._studies = [name for name in self._named if choice.measures(self.study(name), request.targets)]
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
+        if request.invocation.main and not request.inner:
+            self.reruns.check(self._studies)
         for name, layout, suffix in choice.targets(request.targets):
             said = choice.check(self.study(name), layout, suffix)
             if said and request.invocation.main:
                 print(f"hyperslab: {said}", file=sys.stderr)
-        self.course = RunCourse(request, self.inventory, self.cells, self.batches, self.reruns, self._studies)
+        self.course = RunCourse(
+            request, self.inventory, self.cells, self.batches, self.reruns, self.inputs, self._studies
+        )
 
     @property
     def directory(self) -> Path:

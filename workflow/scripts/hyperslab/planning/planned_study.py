@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
+from hyperslab.records import read_record
 from hyperslab.studies import figures, specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.claims.resolve import resolve_claims
@@ -95,6 +97,13 @@ class PlannedStudy(LoadedStudy):
             for number in range(rounds)
         }
 
+    def is_todays(self, record: Path, cell: tuple[str, str, str]) -> bool:
+        """Tell whether a record is there and of what its cell (layout, case, round) is today."""
+        with suppress(ValueError, KeyError, TypeError, OSError):
+            expected = specification.digest(specification.cell_specification(self, *cell))
+            return specification.agrees(expected, read_record(record)["specification"])
+        return False
+
     def score_settings(self) -> dict[str, Any] | None:
         """Criteria, published layouts and target of the score."""
         score = self.study.score
@@ -103,7 +112,7 @@ class PlannedStudy(LoadedStudy):
     def recommendation_settings(self) -> dict[str, Any]:
         """Weights, states and size bound of the recommendation; layouts it must not choose, and why."""
         chosen = self.study.recommendation
-        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy"})
+        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed"})
         excluded = {}
         for name, layout in self.layouts.items():
             found = layout_of(layout)
@@ -111,6 +120,8 @@ class PlannedStudy(LoadedStudy):
                 excluded[name] = LOSSY
             elif why := found.unfit():
                 excluded[name] = why
+        if chosen.mixed:
+            kept["mixed"] = True
         # Only where it says something, or every study's recommendation would be made again.
         return {**kept, "excluded": excluded} if excluded else kept
 

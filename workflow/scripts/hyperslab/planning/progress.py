@@ -12,6 +12,7 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.reruns import Reruns
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
@@ -31,27 +32,38 @@ def about(seconds: float) -> str:
     return text if text.startswith("under") else f"about {text}"
 
 
-def lines(inventory: Inventory, batches: BatchJobs, studies: Sequence[str], dry_run: bool) -> Iterator[str]:
+def lines(
+    inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str], dry_run: bool
+) -> Iterator[str]:
     """One line a site that is left out or, in a dry run, that has cells to measure."""
     for name in studies:
         study = inventory.study(name)
+        if reruns.none_noisy(study):
+            yield f"{name}: no cell is flagged noisy, so that none is measured again for it"
         for site in inventory.sites_of(study):
             present = len(inventory.present(study, site))
+            if inventory.in_batches(site) and (long := batches.too_long(study, site)):
+                key = f"platforms.{inventory.sites[site]['platform']}.minutes"
+                limit = duration(60 * inventory.sites[site]["minutes"])
+                yield (
+                    f"{name}: site {site}: {len(long)} of its kinds of cells may take longer than {limit}, "
+                    f"{long[0]} longest: raise {key} in {inventory.sites_file}"
+                )
             if site in inventory.left_out:
                 kept = f"; its {present} results here are used" if present else ""
                 yield f"{name}: site {site} is left out ({inventory.left_out[site]}){kept}"
             elif dry_run:
-                yield _planned(inventory, batches, study, site, present)
+                yield _planned(inventory, batches, reruns, study, site)
 
 
-def _planned(inventory: Inventory, batches: BatchJobs, study: PlannedStudy, site: str, present: int) -> str:
-    cells = inventory.cells(study, site, "main")
-    records = inventory.records_of(study, site)
-    missing = [cell for cell, record in zip(cells, records, strict=True) if not Path(record).exists()]
-    seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in missing)
+def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: PlannedStudy, site: str) -> str:
+    due, asked = reruns.due(study, site), len(reruns.asked(study, site))
+    kept = len(inventory.records_of(study, site)) - len(due)
+    again = f", {asked} of them again" if asked else ""
+    seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in due)
     text = (
-        f"{study.name}: site {site}: {len(missing)} cells to measure ({present} there), "
-        f"{total_bytes(study, missing) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
+        f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there), "
+        f"{total_bytes(study, due) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
     )
     if inventory.in_batches(site):
         count = len(batches.of(study.name, site))

@@ -10,6 +10,7 @@ from typing import Any
 
 from hyperslab.planning import targets
 from hyperslab.planning.claims_page import TARGET
+from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
 
 DEFAULT_SITES = "config/sites.yaml"
@@ -55,6 +56,11 @@ class Request:
     def batch(self) -> str:
         """The name of that batch."""
         return str(self.config.get("batch", ""))
+
+    @property
+    def inner(self) -> bool:
+        """Whether this runs inside another run: in a batch's job, or for confirming rounds."""
+        return bool(self.batched) or CONFIRMING in self.invocation.targets
 
     @property
     def remeasure(self) -> str:

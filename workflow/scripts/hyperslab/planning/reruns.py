@@ -5,15 +5,22 @@ from __future__ import annotations
 import fnmatch
 import glob
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batch_jobs import BatchJobs
-from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.inventory import Cell, Inventory
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
+from hyperslab.records import previous
+from hyperslab.results import sources
+from hyperslab.validation.errors import ConfigurationError
 
+# What shows that a study was measured before: then Snakemake alone does not miss a record.
+MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
+BATCH_LOG = re.compile(r"results/[^/]+/logs/[^/]+/[rc]\d+of\d+\.log")
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"
 
@@ -54,11 +61,17 @@ class Reruns:
             self._asked[key] = set(filter(again, self._inventory.records_of(study, site)))
         return self._asked[key]
 
+    def none_noisy(self, study: PlannedStudy) -> bool:
+        """Tell whether the noisy cells of a study are asked for again, and it has none."""
+        sites = self._inventory.sites_of(study)
+        return self._remeasure == NOISY and not any(self.asked(study, site) for site in sites)
+
     def markers(self, study: PlannedStudy, site: str, phase: str) -> list[str]:
         """Return the markers of the batches on which the table waits; none where records are waited for."""
         if not self._inventory.in_batches(site):
             return []
-        if not self.asked(study, site) and self._batches.unneeded(study, site, phase):
+        asked = phase == "main" and self.asked(study, site)
+        if not asked and self._batches.unneeded(study, site, phase):
             return []
         return self._batches.markers(study, site, phase)
 
@@ -72,22 +85,35 @@ class Reruns:
         inventory = self._inventory
         if confirmation := self._unconfirmed(study.name):
             yield confirmation
-        summarised = Path(f"results/{study.name}/summary.csv").exists()
+        yield from self._outdated_tables(study)
+        made = any(Path(f"results/{study.name}/{name}").exists() for name in MADE_OF_RECORDS)
         for site in inventory.sites_of(study):
             if site in inventory.left_out:
                 continue
             records, wanted = inventory.records_of(study, site), self.asked(study, site)
             if not inventory.in_batches(site):
                 yield from wanted
-                if summarised:
+                if made:
                     yield from (record for record in records if not Path(record).exists())
                 continue
             markers = self._batches.markers(study, site)
             for batch, marker in zip(self._batches.of(study.name, site), markers, strict=True):
                 mine = batch.of(records)
-                gone = Path(marker).exists() and any(not Path(record).exists() for record in mine)
-                if gone or wanted & set(mine):
+                # A marker tells nothing of records that went away after it, nor does its absence.
+                if wanted & set(mine) or not all(Path(record).exists() for record in mine):
                     yield marker
+
+    def _outdated_tables(self, study: PlannedStudy) -> Iterator[str]:
+        """Yield the tables that were made of other records than there are now, whatever came in between."""
+        here = Path(f"results/{study.name}")
+        present = [record for record in self._inventory.all_records(study) if Path(record).exists()]
+        if (here / "measurements.parquet").exists() and not sources.unchanged(here / "sources.json", present):
+            yield str(here / "measurements.parquet")
+        table, listed = here / "confirmation.parquet", here / "confirmation.json"
+        if table.exists() and listed.exists():
+            confirming = json.loads(listed.read_text(encoding="utf-8"))["records"]
+            if not sources.unchanged(here / "confirmation-sources.json", confirming):
+                yield str(table)
 
     def _unconfirmed(self, study: str) -> str | None:
         """Return the list of confirming records, where one that this run can measure is not there."""
@@ -100,13 +126,80 @@ class Reruns:
         gone = any(record.parts[-3] in reached and not record.exists() for record in wanted)
         return listed if gone else None
 
-    def missing(self, study: PlannedStudy) -> list[str]:
-        """Return the records missing of cells that are jobs of this very run, confirming rounds included."""
+    def due(self, study: PlannedStudy, site: str) -> list[Cell]:
+        """Return the cells of a site that have no record, or whose record is asked for again."""
+        records, asked = self._inventory.records_of(study, site), self.asked(study, site)
+        cells = self._inventory.cells(study, site, "main")
+        paired = zip(cells, records, strict=True)
+        return [cell for cell, record in paired if record in asked or not Path(record).exists()]
+
+    def unfinished(self, study: PlannedStudy) -> list[str]:
+        """Return the records of cells of this very run that a failure may have kept from being measured."""
         inventory = self._inventory
         direct = {site["name"] for site in inventory.direct} & set(inventory.sites_of(study))
-        return [
+        gone = [
             record for site in direct for phase in ROUND for record in inventory.missing(study, site, phase)
         ]
+        return gone + [record for site in direct for record in self.asked(study, site)]
+
+    def short(self, study: PlannedStudy) -> bool:
+        """Tell whether cells that this run can measure have no record, or may have kept the old one."""
+        inventory = self._inventory
+        reached = [site for site in inventory.sites_of(study) if site not in inventory.left_out]
+        return any(self.due(study, site) or inventory.missing(study, site, "confirm") for site in reached)
+
+    def check(self, studies: list[str]) -> None:
+        """Refuse a `remeasure` that names nothing which this run can measure; raises ConfigurationError."""
+        if not self._remeasure or self._remeasure == NOISY or not studies:
+            return
+        planned = [self._inventory.study(name) for name in studies]
+        named = {
+            site for study in planned for site in self._inventory.sites_of(study) if self.asked(study, site)
+        }
+        if not named:
+            record = next((found for study in planned for found in self._inventory.all_records(study)), "")
+            example = "/".join(Path(record).with_suffix("").parts[-3:])
+            names = ", ".join(studies)
+            said = f"names no cell of {names}; it is a glob over site/layout/case.round, such as {example}"
+        elif named <= self._inventory.left_out.keys():
+            reasons = "; ".join(f"{site}: {self._inventory.left_out[site]}" for site in sorted(named))
+            said = f"names only cells that this run cannot measure: {reasons}"
+        else:
+            return
+        raise ConfigurationError("--config", f"remeasure={self._remeasure}", said)
+
+    # A record is replaced by its successor, and by nothing else
+
+    def stays(self, file: str) -> bool:
+        """Tell whether a file is a batch's log, or a record of today's specification.
+
+        A record of another specification makes room, and is kept aside: the study may be changed back.
+        """
+        record = Path(file)
+        if BATCH_LOG.fullmatch(file):
+            # What earlier attempts said of why they ended.
+            return True
+        if record.suffix != ".json" or record.parts[2:3] != ("cells",) or not record.exists():
+            return False
+        if self._is_todays(record, record):
+            return True
+        record.replace(previous(record))
+        return False
+
+    def restore(self, study: PlannedStudy) -> None:
+        """Put back the records of a study that were kept aside and are those of today's specification."""
+        for kept in Path(f"results/{study.name}/cells").glob("*/*/.*.previous"):
+            record = kept.with_name(kept.stem[1:])
+            if record.exists():
+                kept.unlink()
+            elif self._is_todays(kept, record):
+                kept.replace(record)
+
+    def _is_todays(self, content: Path, record: Path) -> bool:
+        """Tell whether a file holds what would be measured for `record` today."""
+        _, study, _, _, layout, cell = record.parts
+        case, round_ = cell.removesuffix(".json").rsplit(".", 1)
+        return self._inventory.study(study).is_todays(content, (layout, case, round_))
 
     def sweep(self, records: list[str]) -> None:
         """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
@@ -116,4 +209,5 @@ class Reruns:
             with suppress(OSError):
                 remove_directory(Path(self._inventory.sites[site]["root"], study, layout, record.stem))
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
-                half.unlink(missing_ok=True)
+                if half != previous(record):
+                    half.unlink(missing_ok=True)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.measuring import fork_server
-from hyperslab.planning import claims_page, due, progress, slurm, snakemake_patches
+from hyperslab.planning import claims_page, due, progress, slurm, slurm_patches, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import CONFIRMING
-from hyperslab.planning.failures import Interrupts, partial_results
+from hyperslab.planning.failures import Interrupts, partial_results, say_not_made
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import in_one_line
+from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.study_checks import check_room, prepare_roots
+from hyperslab.sites import roots
 
 
 class RunCourse:
@@ -29,6 +34,7 @@ class RunCourse:
         cells: CellJobs,
         batches: BatchJobs,
         reruns: Reruns,
+        inputs: PageInputs,
         studies: list[str],
     ) -> None:
         self._request = request
@@ -36,9 +42,11 @@ class RunCourse:
         self._cells = cells
         self._batches = batches
         self._reruns = reruns
+        self._inputs = inputs
         self._studies = studies
         self._interrupts = Interrupts()
         self._due: due.Due = {}
+        self._began = time.time()
 
     def settle(self, workflow: Any) -> None:
         """Tell Snakemake's `workflow` what cannot be said in rules, and the user what this run is about.
@@ -48,16 +56,23 @@ class RunCourse:
         """
         invocation = self._request.invocation
         snakemake_patches.plan_quickly()
+        snakemake_patches.say_less()
+        snakemake_patches.outlive_readers()
+        if not invocation.dry_run:
+            snakemake_patches.keep(self._reruns.stays)
         snakemake_patches.limit(workflow, self._cells.slots)
         if not invocation.main:
             return
-        snakemake_patches.force(workflow, self._reruns.forced(self._studies))
+        if not invocation.dry_run:
+            for study in map(self._inventory.study, self._studies):
+                self._reruns.restore(study)
+            # Also of cells that another job has measured since the one died.
+            self._reruns.sweep(self.batch_records())
+        forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
+        snakemake_patches.force(workflow, forced)
         for line in self._outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
         snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs))
-        # Also of cells that another job has measured since the one died.
-        if not invocation.dry_run:
-            self._reruns.sweep(self.batch_records())
 
     def _check(self, outputs: list[str]) -> None:
         """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError."""
@@ -84,7 +99,7 @@ class RunCourse:
             for line in claims_page.broken(self._inventory).values():
                 yield f"{claims_page.TARGET} leaves out a study: {line}"
         dry_run = self._request.invocation.dry_run
-        yield from progress.lines(self._inventory, self._batches, self._studies, dry_run)
+        yield from progress.lines(self._inventory, self._batches, self._reruns, self._studies, dry_run)
 
     def follow(self, workflow: Any) -> None:
         """Note interrupts, end together with other runs, fork cells, and say how far batches are."""
@@ -94,6 +109,9 @@ class RunCourse:
         # Nothing is written before: a dry run never comes here.
         for name, measured in self._due.items():
             in_one_line(prepare_roots, inventory.study(name), list(measured), inventory)
+        # Each cell finds out if its root is exchanged while the run goes on.
+        identities = {site["root"]: roots.identity_of(site["root"]) for site in inventory.direct}
+        os.environ[roots.VARIABLE] = json.dumps(identities)
         snakemake_patches.end_together()
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
@@ -112,7 +130,9 @@ class RunCourse:
         ]
         progress.Progress(wanted).start()
         if invocation.executor == "slurm":
-            snakemake_patches.look_often(workflow, "results/*/batches/*/*.json")
+            self._batches.note(list(map(inventory.study, self._studies)))
+            name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
+            slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
@@ -123,12 +143,17 @@ class RunCourse:
             self._reruns.sweep(self.batch_records())
             return
         if request.invocation.executor == "slurm":
-            slurm.cancel_jobs(snakemake_patches.job_name(workflow), self._studies)
+            slurm.cancel_jobs(slurm_patches.job_name(workflow), self._studies)
         for name in self._studies:
-            self._reruns.sweep(self._reruns.missing(self._inventory.study(name)))
-        # The confirming rounds run inside another run, which makes the report; what makes of what is there
-        # and fails would only fail again.
+            self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name)))
+        # The confirming rounds run inside another run, which makes the report. What fails although every
+        # record is there would only fail again, and say so twice.
         stopped = self._interrupts.seen or CONFIRMING in request.invocation.targets
-        if request.measuring and not stopped:
-            targets = request.made_of_records(self._studies)
-            partial_results(targets, self._inventory.directory / "Snakefile", request.forwarded)
+        if not request.measuring or stopped:
+            return
+        targets = request.made_of_records(self._studies)
+        short = {name for name in targets if self._reruns.short(self._inventory.study(name))}
+        whole = {name: target for name, target in targets.items() if name not in short}
+        say_not_made(whole, self._began)
+        lacking = {name: target for name, target in targets.items() if name in short}
+        partial_results(lacking, self._inventory.directory / "Snakefile", request.forwarded)

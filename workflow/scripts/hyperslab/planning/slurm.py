@@ -41,6 +41,16 @@ def node_count(partition: str | None) -> int:
     return max(1, sum(counts))
 
 
+def answers() -> bool:
+    """Tell whether the controller answers."""
+    return _said("squeue", "--noheader", "--me", "--format=%A") is not None
+
+
+def has_accounting() -> bool:
+    """Tell whether sacct has something to say: it may be installed on a cluster without accounting."""
+    return shutil.which("sacct") is not None and _said("sacct", "--noheader", "--allocations") is not None
+
+
 def cancel_jobs(run: str, studies: Sequence[str]) -> None:
     """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
 

@@ -6,20 +6,20 @@ that needs it ends with one line before it begins, and a run that is only more r
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import importlib
 import io
-import time
+import logging
+import re
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from glob import glob
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
+from hyperslab.planning.outliving import Outliving
 from hyperslab.validation.errors import ConfigurationError
 
 SNAKEMAKE = "snakemake"
@@ -54,11 +54,13 @@ TOUCHES = (
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow.register_resource", "keep timed jobs apart"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow.ruleorder", "tell cells of ranks from others"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow._prepare_dag", "measure cells again"),
-    Touch(SNAKEMAKE, "snakemake.settings.types:DAGSettings.forcerun", "measure cells again"),
+    Touch(SNAKEMAKE, "snakemake.workflow:Workflow.dag", "measure cells again"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow._build_dag", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow.execute", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.dag:DAG.needrun_jobs", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DeploymentSettings.deployment_method", "find its programs"),
+    Touch(SNAKEMAKE, "snakemake.io:_IOFile.remove", "keep a record until there is another"),
+    Touch(SNAKEMAKE, "snakemake.jobs:Job.cleanup", "keep a record until there is another"),
     Touch(
         SNAKEMAKE,
         "snakemake.persistence.file:FilePersistence._delete_locks",
@@ -72,8 +74,12 @@ TOUCHES = (
         "leave the processor to what is measured",
         needed=False,
     ),
-    # Only where the executor is Slurm's: its own name for the run, and its sleep between two looks.
-    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.sleep", "look often", needed=False),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.sleep", "see at once that a batch has ended"),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.check_active_jobs", "wait for a controller"),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.run_jobs", "wait for a controller"),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.report_job_success", "wait for a controller"),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.report_job_error", "say why a batch ended"),
+    Touch(PLUGIN, "snakemake_executor_plugin_slurm:is_query_tool_available", "do without accounting"),
 )
 
 
@@ -151,15 +157,16 @@ def plan_quickly() -> None:
 
 
 def force(workflow: Any, files: set[str]) -> None:
-    """Have Snakemake make `files` again in this run, as its option --forcerun does.
+    """Have Snakemake make those of `files` again that the targets of this run need.
 
-    What a run is asked for is settled after the Snakefile was read: this steps in when jobs are planned.
+    Its option --forcerun would make targets of them all. Which jobs there are is settled after the Snakefile
+    was read: this steps in then.
     """
     prepare = workflow._prepare_dag
 
-    def prepare_with_forced(*arguments: Any, **options: Any) -> Any:
-        workflow.dag_settings.forcerun = frozenset(workflow.dag_settings.forcerun) | files
-        return prepare(*arguments, **options)
+    def prepare_with_forced(*arguments: Any, **options: Any) -> None:
+        prepare(*arguments, **options)
+        workflow.dag.forcefiles |= files
 
     if files:
         workflow._prepare_dag = prepare_with_forced
@@ -182,7 +189,40 @@ def when_planned(workflow: Any, look: Callable[[list[str]], None]) -> None:
     workflow.execute = execute_and_look
 
 
+def rest_between_jobs(workflow: Any) -> None:
+    """Have Snakemake's scheduler look for the next job when one has ended, and not also by the clock.
+
+    A limit of jobs a second, which no option takes away, has every look start a timer for one more a second
+    later, and every job adds two: after 1,000 jobs 2,000 looks a second, beside what is measured.
+    """
+    if there("snakemake.scheduling.job_scheduler:JobRateLimiter"):
+        workflow.scheduler.job_rate_limiter = None
+
+
 # What Snakemake does with files
+
+
+def keep(stays: Callable[[str], bool]) -> None:
+    """Let Snakemake remove no file of which `stays` is true from now on.
+
+    Without this an output goes before its job begins, and again when the job fails.
+    """
+    from snakemake.io import _IOFile
+    from snakemake.jobs import Job
+
+    remove, cleanup = _IOFile.remove, Job.cleanup
+
+    @functools.wraps(remove)
+    async def attempt_removal(self: Any, *arguments: Any, **options: Any) -> None:
+        if not stays(str(self)):
+            await remove(self, *arguments, **options)
+
+    @functools.wraps(cleanup)
+    async def attempt_cleanup(self: Any, skipped: Any) -> None:
+        await cleanup(self, [*skipped, *(file for file in self.output if stays(str(file)))])
+
+    _IOFile.remove = attempt_removal
+    Job.cleanup = attempt_cleanup
 
 
 def end_together() -> None:
@@ -206,77 +246,38 @@ def end_together() -> None:
     FilePersistence._delete_locks = attempt
 
 
-# What submits jobs
+# What is said
+
+COMMAND = re.compile(r"^Command '.*' (?=returned|died)", re.MULTILINE | re.DOTALL)
 
 
-def rest_between_jobs(workflow: Any) -> None:
-    """Have Snakemake's scheduler look for the next job when one has ended, and not also by the clock.
+def outlive_readers() -> None:
+    """Let this process and what it starts go on when nobody reads its output any more."""
+    from snakemake.logging import logger
 
-    A limit of jobs a second, which no option takes away, has every look start a timer for one more a second
-    later, and every job adds two: after 1,000 jobs 2,000 looks a second, beside what is measured.
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, Outliving):
+            continue
+        outliving = Outliving(stream)
+        setattr(sys, name, outliving)
+        for handler in logger.handlers:
+            if getattr(handler, "stream", None) is stream:
+                handler.stream = outliving
+
+
+def say_less() -> None:
+    """Have Snakemake name a job that failed without its command, which carries whole specifications.
+
+    The log that follows says why it failed, and stands in the file that is named.
     """
-    if there("snakemake.scheduling.job_scheduler:JobRateLimiter"):
-        workflow.scheduler.job_rate_limiter = None
+    from snakemake.logging import logger
 
+    def shortened(record: logging.LogRecord) -> bool:
+        if getattr(record, "shellcmd", None) and record.levelno >= logging.ERROR:
+            record.shellcmd = ""
+        if isinstance(record.msg, str) and "CalledProcessError" in record.msg:
+            record.msg = COMMAND.sub("The command ", record.msg)
+        return True
 
-def _executor(workflow: Any) -> Any:
-    """Return what submits the jobs of the run of `workflow`; None before there is anything to submit."""
-    return getattr(workflow.scheduler, "_executor", None)
-
-
-def job_name(workflow: Any) -> str:
-    """Return the name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
-    return str(getattr(_executor(workflow), "run_uuid", ""))
-
-
-# Between two looks at the markers of batches, which ask nothing of Slurm.
-LOOK_SECONDS = 1.0
-# So long after its marker a job takes to end, and Slurm is asked this often meanwhile.
-ENDING_SECONDS = 20.0
-SOON_SECONDS = 2.0
-
-
-def look_often(workflow: Any, markers: str) -> None:
-    """Have the executor of `workflow` look at the queue as soon as a file like `markers` is new."""
-    if there("snakemake_executor_plugin_slurm:Executor.sleep"):
-        Looks(_executor(workflow), markers).begin()
-
-
-class Looks:
-    """Shortens the sleep between two looks at the queue, which else grows to minutes while a batch runs."""
-
-    def __init__(self, executor: Any, markers: str) -> None:
-        """`executor`: Snakemake's, of a cluster; `markers`: a pattern of the files that end a batch."""
-        self._executor = executor
-        self._pattern = markers
-        self._markers = self._present()
-        self._seen = -ENDING_SECONDS
-
-    def begin(self) -> None:
-        """From now on the executor sleeps as `sleep` does."""
-        self._executor.sleep = self.sleep
-
-    async def sleep(self) -> None:
-        """Until the executor's own time is over, a batch has ended, or nothing is left to wait for."""
-        began = time.monotonic()
-        own = self._executor.next_seconds_between_status_checks
-        while self._executor.wait:
-            present = self._present()
-            if present.items() - self._markers.items():
-                self._seen = time.monotonic()
-            self._markers = present
-            ending = time.monotonic() - self._seen < ENDING_SECONDS
-            left = began + (min(own, SOON_SECONDS) if ending else own) - time.monotonic()
-            if left <= 0:
-                return
-            await asyncio.sleep(min(left, LOOK_SECONDS))
-
-    def _present(self) -> dict[str, int]:
-        """Every marker there is -> when it was written."""
-        found = {}
-        for name in glob(self._pattern):
-            try:
-                found[name] = Path(name).stat().st_mtime_ns
-            except FileNotFoundError:
-                continue
-        return found
+    logger.addFilter(shortened)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hyperslab.planning import requirements
-from hyperslab.planning.due import is_todays
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import check_reader, check_roots
+from hyperslab.records import read_record
+from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
 from hyperslab.validation.errors import ConfigurationError
+
+# Of so many records of a site it is asked where they were measured.
+SAMPLE = 50
 
 
 def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> None:
@@ -34,11 +39,16 @@ def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> 
 
 
 def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:
-    """Refuse to measure at sites without room, or with a donor that cannot serve; ConfigurationError."""
+    """Refuse to measure without room, at another place than before, or with a donor that cannot serve.
+
+    Raises ConfigurationError.
+    """
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
-        roots = list(dict.fromkeys([*here, *beside]))
-        check_roots(study, roots, inventory.sites, inventory.sites_file)
+        names = list(dict.fromkeys([*here, *beside]))
+        check_roots(study, names, inventory.sites, inventory.sites_file)
+        for site in here:
+            check_place(study, site, inventory)
         if wrong := _donor_mistake(study):
             raise ConfigurationError(study.file, "dataset.donor", wrong)
 
@@ -48,7 +58,8 @@ def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inven
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         for site in dict.fromkeys([*here, *beside]):
-            prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency)
+            identity = check_place(study, site, inventory) if site in here else ""
+            prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency, identity)
 
 
 def _seen_here(names: Sequence[str], inventory: Inventory) -> list[str]:
@@ -82,10 +93,44 @@ def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory:
     """
     wrong = _donor_mistake(study)
     if wrong and any(
-        not is_todays(Path(record), study, cell)
+        not study.is_todays(Path(record), cell)
         for site in reached
         for cell, record in zip(
             inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True
         )
     ):
         raise ConfigurationError(study.file, "dataset.donor", wrong)
+
+
+def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
+    """Return the identity that the records of a site give its root, or "".
+
+    Raises ConfigurationError where the root is another place than theirs, or has gone since the run began.
+    """
+    described = inventory.sites[site]
+    root, key = described["root"], f"file_systems.{described['file_system']}.root"
+    identity = roots.identity_of(root)
+    if not identity and site == inventory.batched and not described["node_local"]:
+        said = (
+            f"{root} was there when the run began, and is not now: is its file system mounted on this node?"
+        )
+        raise ConfigurationError(inventory.sites_file, key, said)
+    present = inventory.present(study, site)
+    sample = present[:: max(1, len(present) // SAMPLE)]
+    known = places.distinct(places.recorded(read_record(record)) for record in sample)
+    if described["executor"] == "slurm" and site != inventory.batched:
+        # Where jobs are submitted, the file system of the nodes may have another type and source.
+        known = [place for place in known if identity and place.identity]
+        now = replace(known[0], identity=identity) if known else None
+    else:
+        now = places.place_of(root, identity, described["node_local"])
+    if not known or now is None:
+        return ""
+    if (found := next((place for place in known if place.same(now)), None)) is None:
+        theirs = " and ".join(map(str, known))
+        said = (
+            f"{root} is {now} now, and the records of {study.name} at {site} were measured on {theirs}: "
+            "mount that, or make this place a site with a name of its own"
+        )
+        raise ConfigurationError(inventory.sites_file, key, said)
+    return found.identity

@@ -15,6 +15,7 @@ from hyperslab import text
 from hyperslab.layouts import layout_of
 from hyperslab.records import parts_of, read_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
+from hyperslab.sites import places
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import kind_of
 
@@ -167,6 +168,7 @@ def context_entry(record: Mapping[str, Any]) -> dict[str, Any]:
     settings = record["file"]["settings"]
     return {
         "site": record["site"],
+        "place": places.recorded(record).to_dict(),
         "machine": record["machine"],
         "file_system": file_system,
         "versions": record["versions"],

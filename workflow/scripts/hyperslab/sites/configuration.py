@@ -236,8 +236,12 @@ def _no_root(given: str, absolute: Path) -> str | None:
     return None
 
 
-def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int]) -> None:
+def prepare_root(
+    sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int], identity: str = ""
+) -> None:
     """Make the root of a site with its marker and striping; raises ConfigurationError.
+
+    A root that has none gets `identity`, which its site's records have, or a new one.
 
     `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
     lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
@@ -250,6 +254,7 @@ def prepare_root(sites: Expansion, name: str, file: Path, concurrency: Callable[
         node_local=site["node_local"],
         cgroup=site["cgroup"],
         memory_mb=min(memory) if site["executor"] == "slurm" else None,
+        identity=identity,
     )
     try:
         roots.prepare(site["root"], described)

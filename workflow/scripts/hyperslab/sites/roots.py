@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+import uuid
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 # Keeps a root when it is empty (Snakemake removes emptied directories), and tells which directory is one.
@@ -23,24 +24,54 @@ class Root:
     cgroup: str | None = None
     # Memory that a cell may take, in MB (10^6); None where no scheduler limits it.
     memory_mb: int | None = None
+    # Given at the first use; tells this root from what lies in its place when it is gone.
+    identity: str = ""
 
 
-def prepare(root: str, described: Root) -> None:
-    """Make a root and its marker; raises OSError."""
+# The identities of roots when the run began, by root, as JSON: a cell finds out if its root was exchanged.
+VARIABLE = "HYPERSLAB_ROOTS"
+
+
+def prepare(root: str, described: Root) -> str:
+    """Make a root and its marker, and return its identity; raises OSError.
+
+    A root keeps the identity that it has. One that has none gets that of `described`, or a new one.
+    """
     directory = Path(root)
     directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(described))
+    identity = identity_of(root) or described.identity or uuid.uuid4().hex
+    text = json.dumps(asdict(replace(described, identity=identity)))
     marker = directory / MARKER
     if marker.exists() and marker.read_text(encoding="utf-8") == text:
-        return
+        return identity
     # Whoever reads it meanwhile sees the old one or the new one, whole.
     partial = directory / f"{MARKER}.{os.getpid()}"
     partial.write_text(text, encoding="utf-8")
     partial.replace(marker)
+    return identity
+
+
+def identity_of(root: str) -> str:
+    """Return the identity of a root; "" where it is not there, or was never used."""
+    try:
+        return _marked(root).identity
+    except (OSError, ValueError):
+        return ""
 
 
 def read(root: str) -> Root:
-    """What the marker of a root says; raises FileNotFoundError where it has none."""
+    """Return what the marker of a root says.
+
+    Raises FileNotFoundError where it has none, OSError where it is another than when the run began.
+    """
+    found = _marked(root)
+    expected = json.loads(os.environ.get(VARIABLE, "{}")).get(root)
+    if expected and found.identity != expected:
+        raise OSError(f"{root} is not the file system that was there when the run began: it was exchanged")
+    return found
+
+
+def _marked(root: str) -> Root:
     text = (Path(root) / MARKER).read_text(encoding="utf-8")
     known = {field.name for field in fields(Root)}
     content = json.loads(text) if text else {}

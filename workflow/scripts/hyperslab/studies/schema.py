@@ -241,6 +241,10 @@ class Recommendation(Strict):
     lossy: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="whether a layout that changes values may be recommended"
     )
+    mixed: Annotated[bool, Field(strict=True)] = Field(
+        default=False,
+        description="whether results of several places under the name of one site may be recommended from",
+    )
     confirm_rounds: Rounds = Field(
         default=3, description="fresh rounds in which the finalists are measured again"
     )

@@ -1,0 +1,239 @@
+"""On a cluster, too, records and tables agree after any interruption; a run outlives its controller."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from clones import LONGEST_SECONDS, Clone
+from faulty import STUDY, CellProcess, catch, snapshot, wait_for
+
+from cluster import Cluster
+from slurm_clones import NODES, batch_job, make_slurm_clone, queue, short_lived_cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
+
+TARGET = "results/batched/summary.csv"
+REMEASURE = ("--config", "remeasure=nodes/contiguous/all.r1", "--", TARGET)
+
+
+@pytest.fixture(scope="module")
+def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
+    with short_lived_cluster(require) as running:
+        yield running
+
+
+def described(directory: Path, name: str, minutes: int = 30, **study: Any) -> Clone:
+    """A clone with one site on the cluster, and a study of this name."""
+    clone = make_slurm_clone(
+        directory / name,
+        {"nodes": {**NODES, "minutes": minutes}},
+        {"shared": {"root": str(directory / "root")}},
+        {"nodes": ("nodes", "shared")},
+    )
+    clone.write_study(name, {**STUDY, "sites": ["nodes"], **study})
+    return clone
+
+
+@pytest.fixture(scope="module")
+def batched(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A study that was measured on the cluster."""
+    clone = described(tmp_path_factory.mktemp("agreement"), "batched")
+    clone.build(TARGET)
+    return clone
+
+
+def root_of(clone: Clone) -> Path:
+    return clone.directory.parent / "root"
+
+
+def in_tables(clone: Clone) -> bool:
+    """Whether the table holds the very times of the records."""
+    results = clone.directory / "results/batched"
+    table = pd.read_parquet(results / "measurements.parquet")
+    for (layout, number), rows in table.groupby(["layout", "round"]):
+        record = json.loads((results / f"cells/nodes/{layout}/all.r{number}.json").read_text())
+        if sorted(rows["time_s"]) != sorted(row["time_s"] for row in record["repeats"]):
+            return False
+    return len(table) == 4 * 20
+
+
+def empty(cluster: Cluster) -> None:
+    """Wait until nothing is in the queue."""
+    wait_for(lambda: not queue(cluster), "the queue to be empty", pause=0.5)
+
+
+def test_an_interrupted_remeasure_leaves_the_old_record_and_true_tables(
+    cluster: Cluster, batched: Clone
+) -> None:
+    before = snapshot(batched.directory / "results")
+    with batched.running(*REMEASURE) as process:
+        caught = catch("measure", root_of(batched))
+        os.killpg(process.pid, signal.SIGINT)
+        caught.send(signal.SIGCONT)
+    assert process.returncode != 0
+    empty(cluster)
+    after = snapshot(batched.directory / "results")
+    assert after.keys() == before.keys()
+    batched.build(TARGET)
+    assert in_tables(batched)
+    assert not batched.planned(TARGET)
+
+
+def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(
+    cluster: Cluster, batched: Clone
+) -> None:
+    before = snapshot(batched.directory / "results")
+    with batched.running(*REMEASURE) as process:
+        caught = catch("measure", root_of(batched))
+        process.kill()
+        caught.send(signal.SIGCONT)
+    empty(cluster)
+    after = snapshot(batched.directory / "results")
+    assert [name for name in after if after[name] != before[name]] == [
+        "batched/cells/nodes/contiguous/all.r1.json"
+    ]
+    batched.build("--unlock", TARGET)
+    batched.build(TARGET)
+    assert in_tables(batched)
+    assert not batched.planned(TARGET)
+
+
+def test_a_record_that_is_gone_with_its_marker_is_measured_again(batched: Clone) -> None:
+    results = batched.directory / "results/batched"
+    record, marker = results / "cells/nodes/contiguous/all.r0.json", results / "batches/nodes/r0of1.json"
+    record.unlink()
+    marker.unlink()
+    assert batched.planned(TARGET)["batch_nodes"] == 1
+    batched.build(TARGET)
+    assert record.exists() and marker.exists()
+    assert in_tables(batched)
+
+
+@contextlib.contextmanager
+def controller_away(cluster: Cluster) -> Iterator[None]:
+    """Nobody controls the cluster for the length of a with block."""
+    (pid,) = [pid for pid in cluster.processes("daemon") if b"slurmctld" in command_of(pid)]
+    os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: pid not in cluster.processes("daemon"), "the controller to end")
+    try:
+        yield
+    finally:
+        cluster.run("slurmctld", "-f", str(cluster.conf))
+
+
+def command_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+
+
+def held(clone: Clone, process: subprocess.Popen[str]) -> CellProcess:
+    """The first measuring process of a run, stopped."""
+    caught = catch("measure", root_of(clone))
+    assert process.poll() is None
+    return caught
+
+
+def test_a_run_outlives_a_controller_that_is_away(cluster: Cluster, tmp_path: Path) -> None:
+    clone = described(tmp_path, "patient")
+    target = "results/patient/summary.csv"
+
+    def printed() -> str:
+        return clone.log(target).read_text(encoding="utf-8")
+
+    with clone.running(target) as process:
+        caught = held(clone, process)
+        with controller_away(cluster):
+            wait_for(lambda: "controller does not answer; this run waits for it" in printed(), "a word")
+            caught.send(signal.SIGCONT)
+            cells = clone.directory / "results/patient/cells"
+            wait_for(lambda: len(list(cells.glob("*/*/*.json"))) == 4, "the cells")
+            assert process.poll() is None
+        assert process.wait(LONGEST_SECONDS) == 0, printed()[-3000:]
+    assert "controller answers again" in printed()
+    assert printed().count("does not answer") == 1
+    # sacct is installed, and has no accounting to ask.
+    assert "sacct" not in printed()
+    assert "SLURM account" not in printed()
+
+
+def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(cluster: Cluster, tmp_path: Path) -> None:
+    clone = described(tmp_path, "cancelled")
+    target = "results/cancelled/summary.csv"
+    with clone.running(target) as process:
+        caught = held(clone, process)
+        assert cluster.run("squeue", "-h", "-o", "%j").startswith("cancelled_")
+        cluster.run("scancel", batch_job(cluster, "nodes", "cancelled"))
+        caught.send(signal.SIGCONT)
+    printed = clone.log(target).read_text(encoding="utf-8")
+    assert process.returncode == 0, printed[-3000:]
+    assert "--specification" not in printed and "HYPERSLAB_" not in printed
+    # Both attempts are in the log of the batch.
+    log = (clone.directory / "results/cancelled/logs/nodes/r0of1.log").read_text(encoding="utf-8")
+    assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
+
+
+def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(cluster: Cluster, tmp_path: Path) -> None:
+    clone = described(tmp_path, "long")
+    target = "results/long/summary.csv"
+    with clone.running(target) as process:
+        held(clone, process)
+        job = batch_job(cluster, "nodes", "long")
+        cluster.run("scontrol", "update", f"jobid={job}", "timelimit=0")
+    printed = clone.log(target).read_text(encoding="utf-8")
+    assert process.returncode == 1
+    (said,) = [
+        line for line in printed.splitlines() if line.startswith("hyperslab: long: batch r0of1 of nodes")
+    ]
+    assert "took longer than 30 min for one cell; raise platforms.nodes.minutes of " in said
+    assert "sites.local.yaml: another attempt would end in the same way" in said
+    assert "Trying to restart" not in printed
+
+
+def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    clone = described(tmp_path, "vanished")
+    target, root = "results/vanished/recommendation.json", root_of(clone)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128m", "hyperslab-test", str(root)]
+    root.mkdir()
+    subprocess.run(mount, check=True)
+    try:
+        with clone.running(target) as process:
+            held(clone, process).send(signal.SIGCONT)
+            cells = clone.directory / "results/vanished/cells"
+            wait_for(lambda: list(cells.glob("*/*/*.json")), "a record", pause=0.005)
+            caught = held(clone, process)
+            subprocess.run(["umount", "--lazy", str(root)], check=True)
+            caught.send(signal.SIGKILL)
+        assert process.returncode == 1
+        log = (clone.directory / "results/vanished/logs/nodes/r0of1.log").read_text(encoding="utf-8")
+        assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
+        (line,) = [line for line in log.splitlines() if line.startswith("hyperslab: ")]
+        assert f"file_systems.shared.root: {root} was there when the run began, and is not now" in line
+        # Snakemake removes empty directories.
+        assert not root.exists() or not list(root.iterdir())
+        root.mkdir(exist_ok=True)
+        subprocess.run(mount, check=True)
+        clone.build(target)
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=False)
+    records = [json.loads(content) for _, content in snapshot(clone.directory / "results").values()]
+    assert len(records) == 4
+    assert {record["file_system"]["type"] for record in records} == {"tmpfs"}
+    assert json.loads((clone.directory / target).read_text(encoding="utf-8"))["sites"][0]["pick"]
+
+
+def test_cells_that_may_not_fit_into_a_job_are_said_before(cluster: Cluster, tmp_path: Path) -> None:
+    cases = {"all": {**STUDY["cases"]["all"], "repeats": {"warm": 100_000}}}
+    clone = described(tmp_path, "endless", 5, cases=cases)
+    said = clone.build("--dry-run", "results/endless/summary.csv")
+    assert "site nodes: 2 of its kinds of cells may take longer than 5 min" in said
+    assert "raise platforms.nodes.minutes in " in said

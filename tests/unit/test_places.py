@@ -1,0 +1,61 @@
+"""A root is known again by its identity; another file system in its place is told from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hyperslab.sites import places, roots
+from hyperslab.sites.places import Place
+
+DISK = Place("ext4", "/dev/sda1", "one")
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (DISK, True),
+        # Mounted again, a loop device or a disk may have another number.
+        (replace(DISK, source="/dev/sdb1"), True),
+        # Emptied, or measured before roots had an identity.
+        (replace(DISK, identity=""), True),
+        (replace(DISK, identity="", source="/dev/sdb1"), False),
+        (replace(DISK, identity="two"), False),
+        # Copied with its marker.
+        (replace(DISK, type="tmpfs"), False),
+        # Each node has its own.
+        (replace(DISK, identity="two", source="/dev/sdb1", node_local=True), True),
+        (replace(DISK, type="tmpfs", node_local=True), False),
+    ],
+)
+def test_what_is_the_same_place(other: Place, same: bool) -> None:
+    assert DISK.same(other) == other.same(DISK) == same
+
+
+def test_places_are_counted_once_each() -> None:
+    others = [replace(DISK, identity=""), replace(DISK, source="/dev/sdb1"), Place("tmpfs", "tmpfs", "two")]
+    assert places.distinct([others[0], DISK, *others]) == [DISK, others[2]]
+
+
+def test_a_root_keeps_its_identity_and_a_cell_finds_out_about_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    first = roots.prepare(str(root), roots.Root())
+    assert roots.prepare(str(root), roots.Root(concurrency=2, identity="another")) == first
+    assert roots.identity_of(str(root)) == first
+    monkeypatch.setenv(roots.VARIABLE, json.dumps({str(root): first}))
+    assert roots.read(str(root)).concurrency == 2
+    (root / roots.MARKER).unlink()
+    assert roots.identity_of(str(root)) == ""
+    # What was prepared in its place is not it.
+    roots.prepare(str(root), roots.Root())
+    with pytest.raises(OSError, match="is not the file system that was there when the run began"):
+        roots.read(str(root))
+
+
+def test_an_emptied_root_gets_the_identity_that_its_records_have(tmp_path: Path) -> None:
+    assert roots.prepare(str(tmp_path), roots.Root(identity="known")) == "known"

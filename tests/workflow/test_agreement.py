@@ -1,0 +1,286 @@
+"""Whatever happened before, the next plain run makes records, tables and report agree; no record is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from clones import LONGEST_SECONDS, REPORT, TINY, Clone
+from faulty import CellProcess, catch, cell_processes, left_behind, snapshot, wait_for
+
+CELL = "disk/auto/slices.r1"
+RECORD = f"results/tiny/cells/{CELL}.json"
+REMEASURE = ("--config", f"remeasure={CELL}", "--", REPORT)
+
+
+def in_tables(clone: Clone) -> bool:
+    """Whether the table holds the very times of the records, and the report is not older than it."""
+    results = clone.directory / "results/tiny"
+    table = pd.read_parquet(results / "measurements.parquet")
+    for name, rows in table.groupby(["site", "layout", "case", "round"]):
+        site, layout, case, number = name
+        record = json.loads((results / f"cells/{site}/{layout}/{case}.r{number}.json").read_text())
+        if sorted(rows["time_s"]) != sorted(row["time_s"] for row in record["repeats"]):
+            return False
+    report, made_of = (results / name for name in ("report.html", "measurements.parquet"))
+    return report.stat().st_mtime_ns >= made_of.stat().st_mtime_ns
+
+
+def interrupted(clone: Clone, *arguments: str) -> CellProcess:
+    """Ctrl-C while a cell of the clone is measured."""
+    with clone.running(*arguments) as process:
+        caught = catch("measure", clone.directory / "testfiles")
+        os.killpg(process.pid, signal.SIGINT)
+        caught.send(signal.SIGCONT)
+    assert process.returncode != 0
+    return caught
+
+
+def test_an_interrupted_remeasure_leaves_the_old_record_and_true_tables(clone: Clone) -> None:
+    before = snapshot(clone.directory / "results")
+    interrupted(clone, *REMEASURE)
+    assert snapshot(clone.directory / "results") == before
+    clone.build(REPORT)
+    assert len(snapshot(clone.directory / "results")) == len(before)
+    assert in_tables(clone)
+    assert not clone.planned(REPORT)
+
+
+def test_a_failed_remeasure_leaves_the_old_record(clone: Clone) -> None:
+    before = snapshot(clone.directory / "results")
+    with clone.running(*REMEASURE) as process:
+        caught = catch("measure", clone.directory / "testfiles")
+        caught.send(signal.SIGKILL)
+    assert process.returncode == 1
+    assert snapshot(clone.directory / "results") == before
+    assert "might be corrupted" not in clone.log(*REMEASURE).read_text(encoding="utf-8")
+    assert not left_behind(clone.directory / "testfiles")
+    clone.build(REPORT)
+    assert in_tables(clone)
+
+
+def test_a_changed_study_keeps_what_it_measured_until_there_is_another(clone: Clone) -> None:
+    before = snapshot(clone.directory / "results")
+    changed = {**copy.deepcopy(TINY), "repeats": {**TINY["repeats"], "cold": 4}}
+    clone.write_study("tiny", changed)
+    caught = interrupted(clone, REPORT)
+    gone = caught.record(clone.directory / "results/tiny/cells/disk")
+    assert not gone.exists()
+    clone.write_study("tiny", TINY)
+    clone.build("--config", "measure=false", "--", REPORT)
+    now = snapshot(clone.directory / "results")
+    name = str(gone.relative_to(clone.directory / "results"))
+    assert now[name] == before[name]
+    assert in_tables(clone)
+
+
+def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(clone: Clone) -> None:
+    before = snapshot(clone.directory / "results")
+    root = clone.directory / "testfiles"
+    with clone.running(*REMEASURE) as process:
+        caught = catch("measure", root)
+        process.kill()
+        caught.send(signal.SIGCONT)
+    wait_for(lambda: not cell_processes("measure", root), "the orphan to end")
+    after = snapshot(clone.directory / "results")
+    assert {name for name in after if after[name] != before[name]} == {RECORD.removeprefix("results/")}
+    clone.build("--unlock", REPORT)
+    clone.build(REPORT)
+    assert in_tables(clone)
+    assert not clone.planned(REPORT)
+
+
+def test_a_record_that_was_exchanged_unnoticed_is_in_the_next_tables(clone: Clone) -> None:
+    record = clone.directory / RECORD
+    kept = record.stat()
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["repeats"][0]["time_s"] *= 2
+    record.write_text(json.dumps(content), encoding="utf-8")
+    os.utime(record, ns=(kept.st_atime_ns, kept.st_mtime_ns - 10**12))
+    clone.build(REPORT)
+    assert in_tables(clone)
+    # Touched or copied it is the same.
+    os.utime(record)
+    assert not clone.planned(REPORT)
+
+
+@pytest.mark.parametrize(
+    "name", ["measurements.parquet", "summary.csv", "score.json", "confirmation.parquet", "figures"]
+)
+def test_a_deleted_figure_or_table_is_made_again_for_the_report(clone: Clone, name: str) -> None:
+    place = clone.directory / "results/tiny" / name
+    lost = [next(place.rglob("*.svg"))] if place.is_dir() else [place]
+    for file in lost:
+        file.unlink()
+    before = snapshot(clone.directory / "results")
+    clone.build(REPORT)
+    assert all(file.exists() for file in lost)
+    assert snapshot(clone.directory / "results") == before
+
+
+def test_a_moved_or_copied_directory_measures_nothing_again(clone: Clone, tmp_path: Path) -> None:
+    copied = Clone(tmp_path / "copied")
+    shutil.copytree(clone.directory, copied.directory, symlinks=True)
+    plan = copied.planned(REPORT)
+    assert not any(rule.startswith(("generate", "measure")) for rule in plan)
+    before = snapshot(copied.directory / "results")
+    copied.build(REPORT)
+    assert snapshot(copied.directory / "results") == before
+
+
+def test_another_root_of_a_site_is_no_reason_to_measure_again(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PLACE", str(tmp_path / "one"))
+    sites = clone.directory / "config/sites.local.yaml"
+    sites.write_text("file_systems: {disk: {root: $PLACE}}\nsites: {disk: {file_system: disk}}\n")
+    shutil.rmtree(clone.directory / "results")
+    clone.build(REPORT)
+    monkeypatch.setenv("PLACE", str(tmp_path / "another"))
+    assert not clone.planned(REPORT)
+
+
+# ---- a site is the place it was
+
+
+@contextlib.contextmanager
+def mounted(directory: Path) -> Iterator[None]:
+    """A file system of its own in `directory` for the length of a with block."""
+    directory.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "hyperslab-test", directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def with_root(clone: Clone, root: Path) -> None:
+    """Have the site `disk` lie in this root."""
+    sites = {"file_systems": {"disk": {"root": str(root)}}, "sites": {"disk": {"file_system": "disk"}}}
+    (clone.directory / "config/sites.local.yaml").write_text(yaml.safe_dump(sites), encoding="utf-8")
+
+
+def test_a_root_that_is_another_place_stops_the_run(
+    clone: Clone, tmp_path: Path, require: Callable[[str | None], None]
+) -> None:
+    require(None if os.geteuid() == 0 else "mounting needs root")
+    root, results = tmp_path / "root", clone.directory / "results"
+    shutil.rmtree(results)
+    with_root(clone, root)
+    with mounted(root):
+        clone.build("results/tiny/summary.csv")
+    before = snapshot(results)
+    (results / f"tiny/cells/{CELL}.json").unlink()
+    for dry in ([], ["--dry-run"]):
+        done = clone.run(*dry, "results/tiny/summary.csv")
+        assert done.returncode == 1
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+        assert f"file_systems.disk.root: {root} is " in line
+        assert "the records of tiny at disk were measured on tmpfs on hyperslab-test" in line
+        assert not list(root.iterdir())
+    # A new one of the same kind is the same place, and gets the identity that the records know.
+    with mounted(root):
+        clone.build("results/tiny/summary.csv")
+    assert snapshot(results).keys() == before.keys()
+    records = [json.loads(content) for _, content in snapshot(results).values()]
+    assert len({record["root"]["identity"] for record in records}) == 1
+    assert {record["file_system"]["type"] for record in records} == {"tmpfs"}
+
+
+def test_results_of_several_places_are_recommended_from_only_where_the_user_says_so(clone: Clone) -> None:
+    record = clone.directory / RECORD
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["file_system"]["type"] = "another"
+    record.write_text(json.dumps(content), encoding="utf-8")
+    recommendation = clone.directory / "results/tiny/recommendation.json"
+    clone.build("results/tiny/recommendation.json")
+    (site,) = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
+    assert site["pick"] is None
+    assert site["reason"].startswith("its results are of several places: another on ")
+    chosen = {**TINY["recommendation"], "mixed": True}
+    clone.write_study("tiny", {**copy.deepcopy(TINY), "recommendation": chosen})
+    clone.build("results/tiny/recommendation.json")
+    (site,) = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
+    assert site["pick"]
+
+
+# ---- what a run says
+
+
+def test_a_remeasure_that_names_nothing_is_refused(clone: Clone) -> None:
+    done = clone.run("--config", "remeasure=disk/atuo/*", "--", REPORT)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+    assert line.startswith("hyperslab: --config: remeasure=disk/atuo/*: names no cell of tiny; ")
+    assert "such as disk/contiguous/slices.r0" in line
+    # What only sites that are left out have cannot be measured, either.
+    done = clone.run("--config", f"remeasure={CELL}", "measure=False", "--", REPORT)
+    assert done.returncode == 1
+    assert "names only cells that this run cannot measure: disk: measure=false" in done.stderr
+
+
+def test_a_dry_run_counts_the_cells_that_are_measured_again(clone: Clone) -> None:
+    said = clone.build("--dry-run", "--config", "remeasure=disk/auto/slices.*", "--", REPORT)
+    assert "tiny: site disk: 3 cells to measure, 3 of them again (9 there), " in said
+    said = clone.build("--dry-run", REPORT)
+    assert "tiny: site disk: 0 cells to measure (12 there), " in said
+
+
+def broken(clone: Clone, script: str) -> None:
+    """Have a script of a rule end in a traceback."""
+    file = clone.directory / "workflow/scripts" / script
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("def main(job: Any) -> None:", "def main(job: Any) -> None:\n    1 / 0"))
+
+
+def test_a_report_that_could_not_be_made_is_not_said_to_be(clone: Clone) -> None:
+    broken(clone, "summarise.py")
+    done = clone.run(REPORT)
+    assert done.returncode == 1
+    printed = done.stdout + done.stderr
+    assert printed.count("ZeroDivisionError") == 1
+    assert max(map(len, printed.splitlines())) < 1000
+    last = [line for line in printed.splitlines() if line.startswith("hyperslab: ")][-1]
+    assert last == f"hyperslab: tiny: {REPORT} could not be made, and is still the one of before this run"
+    (clone.directory / REPORT).unlink()
+    done = clone.run(REPORT)
+    last = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")][-1]
+    assert last == f"hyperslab: tiny: {REPORT} could not be made"
+
+
+def test_a_run_ends_although_nobody_reads_what_it_says(clone: Clone) -> None:
+    process = subprocess.Popen(
+        clone.command(*REMEASURE), cwd=clone.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        caught = catch("measure", clone.directory / "testfiles")
+        assert process.stdout is not None
+        process.stdout.close()
+        # The first that is said to nobody is that this job has failed.
+        caught.send(signal.SIGKILL)
+        assert process.wait(LONGEST_SECONDS / 3) == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_failed_cell_is_said_without_its_command(clone: Clone) -> None:
+    with clone.running(*REMEASURE) as process:
+        catch("measure", clone.directory / "testfiles").send(signal.SIGKILL)
+    assert process.returncode == 1
+    printed = clone.log(*REMEASURE).read_text(encoding="utf-8")
+    assert "Error in rule measure_disk" in printed
+    assert "--specification" not in printed and "HYPERSLAB_" not in printed
+    last = [line for line in printed.splitlines() if line.startswith("hyperslab: ")][-1]
+    assert "not everything could be done" in last
+    assert last.endswith(f"{REPORT} shows the records that are there, as before this run")

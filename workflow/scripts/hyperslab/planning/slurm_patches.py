@@ -1,0 +1,176 @@
+"""All that touches the inside of Snakemake's plug-in for Slurm; snakemake_patches.py lists the places.
+
+The plug-in asks the queue how its jobs are. Where nobody answers, it forgets the jobs for good: here they are
+kept until somebody does. It asks sacct where the program is installed: here only where it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from hyperslab.planning import slurm
+
+# Between two looks at the markers of batches, which ask nothing of Slurm.
+LOOK_SECONDS = 1.0
+# So long after its marker a job takes to end, and Slurm is asked this often meanwhile.
+ENDING_SECONDS = 20.0
+SOON_SECONDS = 2.0
+# Between two attempts to reach a controller that is away.
+RETRY_SECONDS = 5.0
+
+# What says of a job, and Slurm's word for its end, what there is to say ("" for nothing), and whether another
+# attempt may do better.
+Judge = Callable[[Any, str], tuple[str, bool]]
+
+
+def executor(workflow: Any) -> Any:
+    """Return what submits the jobs of the run of `workflow`; None before there is anything to submit."""
+    return getattr(workflow.scheduler, "_executor", None)
+
+
+def job_name(workflow: Any) -> str:
+    """Return the name of all Slurm jobs of the run of `workflow`; "" where it submits none."""
+    return str(getattr(executor(workflow), "run_uuid", ""))
+
+
+def begin(workflow: Any, name: str, markers: str, judge: Judge) -> None:
+    """Patch the executor of `workflow` from now on.
+
+    `name` begins the name of its jobs, files like `markers` say that a batch has ended, and `judge` what to
+    make of a job that failed.
+    """
+    submits = executor(workflow)
+    # The plug-in tells its jobs from others by their name, which is one for a run.
+    submits.run_uuid = f"{re.sub('[^A-Za-z0-9-]', '-', name)[:40]}_{submits.run_uuid}"
+    # It would guess one of jobs of the past, and complain where none can be had. Slurm has a default itself.
+    submits._fallback_account_arg = ""
+    if not slurm.has_accounting():
+        _do_without_sacct(submits)
+    Looks(submits, markers).begin()
+    Patience(submits).begin()
+    _report(submits, judge)
+
+
+def _do_without_sacct(submits: Any) -> None:
+    """Have the plug-in ask squeue alone: sacct may be installed and have nothing to say."""
+    plugin: Any = sys.modules[type(submits).__module__]
+    available = plugin.is_query_tool_available
+    plugin.is_query_tool_available = lambda tool: tool != "sacct" and available(tool)
+    submits.workflow.executor_settings.status_command = "squeue"
+
+
+def _report(submits: Any, judge: Judge) -> None:
+    """Say why a batch ended, and submit none again that cannot do better."""
+    report = submits.report_job_error
+
+    def report_job_error(job_info: Any, msg: str | None = None, **more: Any) -> None:
+        job = job_info.job
+        found = re.search("SLURM status is: '([A-Z_]+)'", msg or "")
+        said, again = judge(job, found[1] if found else "")
+        if said:
+            print(f"hyperslab: {said}", file=sys.stderr, flush=True)
+        if not again:
+            # Snakemake compares this with the retries that a job has.
+            job.attempt = job.restart_times + 1
+        report(job_info, msg=msg, **more)
+
+    submits.report_job_error = report_job_error
+
+
+class Patience:
+    """Waits for a controller that is away: no job is forgotten, and none submitted, until it is back."""
+
+    def __init__(self, submits: Any) -> None:
+        self._submits = submits
+        self._check = submits.check_active_jobs
+        self._run = submits.run_jobs
+        self._reported: set[int] = set()
+        self._away = False
+
+    def begin(self) -> None:
+        """From now on the executor is patient."""
+        for name in ("report_job_success", "report_job_error"):
+            self._remember(name)
+        self._submits.check_active_jobs = self.check_active_jobs
+        self._submits.run_jobs = self.run_jobs
+
+    def _remember(self, name: str) -> None:
+        report = getattr(self._submits, name)
+
+        def remembering(job_info: Any, *arguments: Any, **options: Any) -> None:
+            self._reported.add(id(job_info))
+            report(job_info, *arguments, **options)
+
+        setattr(self._submits, name, remembering)
+
+    async def check_active_jobs(self, active_jobs: Sequence[Any]) -> AsyncIterator[Any]:
+        """Yield the jobs that go on: all that the plug-in neither yields nor reports, too."""
+        self._reported.clear()
+        kept: set[int] = set()
+        async for job in self._check(active_jobs):
+            kept.add(id(job))
+            yield job
+        lost = [job for job in active_jobs if id(job) not in kept | self._reported]
+        self._say(away=bool(lost))
+        for job in lost:
+            yield job
+
+    def run_jobs(self, jobs: Sequence[Any]) -> None:
+        """Submit jobs as soon as the controller answers."""
+        while not slurm.answers():
+            self._say(away=True)
+            time.sleep(RETRY_SECONDS)
+        self._run(jobs)
+
+    def _say(self, away: bool) -> None:
+        if away != self._away:
+            said = "does not answer; this run waits for it" if away else "answers again"
+            print(f"hyperslab: Slurm's controller {said}", file=sys.stderr, flush=True)
+        self._away = away
+
+
+class Looks:
+    """Shortens the sleep between two looks at the queue, which else grows to minutes while a batch runs."""
+
+    def __init__(self, executor: Any, markers: str) -> None:
+        """`executor`: Snakemake's, of a cluster; `markers`: a pattern of the files that end a batch."""
+        self._executor = executor
+        self._pattern = markers
+        self._markers = self._present()
+        self._seen = -ENDING_SECONDS
+
+    def begin(self) -> None:
+        """From now on the executor sleeps as `sleep` does."""
+        self._executor.sleep = self.sleep
+
+    async def sleep(self) -> None:
+        """Until the executor's own time is over, a batch has ended, or nothing is left to wait for."""
+        began = time.monotonic()
+        own = self._executor.next_seconds_between_status_checks
+        while self._executor.wait:
+            present = self._present()
+            if present.items() - self._markers.items():
+                self._seen = time.monotonic()
+            self._markers = present
+            ending = time.monotonic() - self._seen < ENDING_SECONDS
+            left = began + (min(own, SOON_SECONDS) if ending else own) - time.monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+
+    def _present(self) -> dict[str, int]:
+        """Every marker there is -> when it was written."""
+        found = {}
+        for name in glob(self._pattern):
+            try:
+                found[name] = Path(name).stat().st_mtime_ns
+            except FileNotFoundError:
+                continue
+        return found
