@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import io
+import logging
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +73,7 @@ TOUCHES = (
         "leave the processor to what is measured",
         needed=False,
     ),
+    Touch(SNAKEMAKE, "snakemake.logging:get_event", "show no line of each job", needed=False),
     # Only where the executor is Slurm's: its own name for the run, and its sleep between two looks.
     Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.sleep", "look often", needed=False),
 )
@@ -204,6 +206,33 @@ def end_together() -> None:
                 return
 
     FilePersistence._delete_locks = attempt
+
+
+# What Snakemake says
+
+# Events of a single job that goes well; what stands for them says how far a run is.
+OF_SINGLE_JOBS = (
+    "job_info", "job_started", "job_finished", "group_info", "shellcmd", "progress", "resources_info",
+)  # fmt: skip
+# The same, a line that is no event.
+SELECTING = "Select jobs to execute..."
+
+
+def show_few_lines(workflow: Any) -> None:
+    """Show on the terminal from now on no line of a single job that goes well; the run's log keeps them all.
+
+    Failures are shown as ever, and so is everything with --verbose.
+    """
+    if not there("snakemake.logging:get_event") or workflow.output_settings.verbose:
+        return
+    from snakemake.logging import get_event, logger
+
+    def shown(record: logging.LogRecord) -> bool:
+        return get_event(record) not in OF_SINGLE_JOBS and record.msg != SELECTING
+
+    for handler in logger.handlers:
+        if not isinstance(handler, logging.FileHandler):
+            handler.addFilter(shown)
 
 
 # What submits jobs
