@@ -72,7 +72,7 @@ help:
 
 .venv/made-for-tests: .venv/made-in requirements-dev.lock
 	@echo "Adding the test tools to .venv"
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@.venv/bin/python envs/install_packages.py requirements-dev.lock
 	@touch $@
 
 .PHONY: .venv/moved

@@ -83,7 +83,7 @@ def measured(cluster: Cluster, top: Path) -> tuple[Clone, str]:
     clone = clone_on_the_cluster(top / "klon", top / "shared")
     before = clone.build("--dry-run")
     assert re.search(
-        rf"quick: site node: {CELLS} cells to measure \(0 there\), 0\.0 GB to write, (under|about) .* min of "
+        rf"quick: site node: {CELLS} cells to measure \(0 there\), 0\.0 GB to write, about \d+ (s|min) of "
         "measuring, in 1 Slurm job of at most 30 min",
         before,
     )
@@ -99,7 +99,7 @@ def test_a_study_goes_through_the_cluster_to_its_report(
     # The batch: tables, figures and report are made on the submit host.
     assert printed.count(SUBMITTED) == 1
     assert "site disk is left out (this is the login node; --config local=true measures on it)" in printed
-    assert re.search(rf"hyperslab: \d+ of {CELLS} records present", printed)
+    assert re.search(rf"hyperslab: quick: \d+ of {CELLS} cells, about \d+ s left", printed)
     table = measurements(clone)
     assert set(table["site"]) == {"node"}
     assert not table["overlap"].any() and not table["stale"].any()

@@ -117,22 +117,47 @@ def test_a_grid_of_one_variable_is_one_row_and_each_grid_has_its_panels() -> Non
 # The trade-off
 
 
-@pytest.mark.parametrize(("number", "state"), [(0, "cold"), (1, "warm")])
-def test_the_front_is_joined_and_every_layout_has_its_point(number: int, state: str) -> None:
-    axes = picture("tradeoff").axes[number]
-    points = pd.DataFrame({case: pooled(case, state) for case in ("slices", "spectra")})
+def test_the_front_is_joined_and_every_layout_has_its_point() -> None:
+    axes = picture("tradeoff").axes[0]
+    points = pd.DataFrame({case: pooled(case, "cold") for case in ("slices", "spectra")})
     front = points[pareto(points, ["slices", "spectra"])].sort_values("slices")
     assert 2 < len(front) < len(points)
     x, y = line(axes, "Pareto front")
     assert x == pytest.approx(front["slices"].to_numpy())
     assert y == pytest.approx(front["spectra"].to_numpy())
-    places = np.vstack([np.asarray(drawn.get_offsets()) for drawn in axes.collections])
-    for point in points.to_numpy():
-        assert np.isclose(places, point).all(axis=1).any()
+    for layout, place in points.iterrows():
+        (x,), (y,) = line(axes, str(layout))
+        assert (x, y) == pytest.approx(tuple(place))
     named = {text.get_text().removeprefix("★ ") for text in axes.texts}
-    assert named == set(front.index) | {"contiguous", "auto", "4x4x128"}
+    assert named == set(points.index), "few layouts, so that each is named"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert axes.get_title(loc="left") == state
+    assert axes.get_title(loc="left") == "cold"
+
+
+def test_of_many_layouts_those_with_a_role_or_on_the_front_are_named() -> None:
+    template = repeats().query("site == 'disk' and layout == '4x4x64'")
+    slow = [template.assign(layout=f"slow-{n}", time_s=template["time_s"] * (50 + n)) for n in range(9)]
+    figure = figures.draw("tradeoff", "disk", data_of(pd.concat([repeats(), *slow], ignore_index=True)))
+    points = pd.DataFrame({case: pooled(case, "cold") for case in ("slices", "spectra")})
+    front = set(points.index[pareto(points, ["slices", "spectra"])])
+    named = {text.get_text().removeprefix("★ ") for text in figure.axes[0].texts}
+    assert named == front | {"contiguous", "auto", "4x4x128"}
+    rows = [text.get_text().removeprefix("★ ") for text in figure.axes[1].get_yticklabels()]
+    assert set(rows) == named
+
+
+def test_beside_the_times_stand_the_sizes_of_the_files() -> None:
+    axes = picture("tradeoff").axes[1]
+    sizes = data().summary.query("site == 'disk'").groupby("layout")["file_bytes"].first()
+    rows = [text.get_text().removeprefix("★ ") for text in axes.get_yticklabels()]
+    drawn = [patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert drawn == pytest.approx([sizes[name] for name in rows])
+
+
+def test_where_nothing_is_cold_the_picture_is_of_the_warm_times() -> None:
+    table = repeats().query("state == 'warm'")
+    figure = figures.draw("tradeoff", "disk", data_of(table))
+    assert figure.axes[0].get_title(loc="left") == "warm"
 
 
 def test_names_of_points_do_not_cover_each_other() -> None:
@@ -146,11 +171,10 @@ def test_names_of_points_do_not_cover_each_other() -> None:
         parts.append(template.assign(layout=f"layout-{number}", time_s=template["time_s"] * factor))
     figure = figures.draw("tradeoff", "disk", data_of(pd.concat(parts, ignore_index=True)))
     canvas: Any = FigureCanvasAgg(figure)
-    for axes in figure.axes:
-        # The words alone, without the line to the point.
-        boxes = [Text.get_window_extent(text, canvas.get_renderer()) for text in axes.texts]
-        assert len(boxes) > 15
-        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    # The words alone, without the line to the point.
+    boxes = [Text.get_window_extent(text, canvas.get_renderer()) for text in figure.axes[0].texts]
+    assert len(boxes) > 15
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 # Counts

@@ -95,6 +95,17 @@ def test_anchors_lead_somewhere_and_are_unique() -> None:
     assert links <= set(places)
 
 
+def test_the_page_opens_with_the_trade_off_of_every_site_before_any_table(tmp_path: Path) -> None:
+    file = tmp_path / "tradeoff.svg"
+    file.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    sites = ["disk", "memory"]
+    page = page_of(figures={site: [("tradeoff", "Left and down is faster.", file)] for site in sites})
+    assert [picture.site for picture in page.pictures] == sites
+    tags = [tag for tag, _ in Tags(render(page)).found]
+    assert tags.index("img") < tags.index("table")
+    assert tags[: tags.index("table")].count("img") == len(sites) == tags.count("img")
+
+
 def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) -> None:
     loaded = LoadedStudy(pytestconfig.rootpath / "config" / "studies" / "quick.yaml")
     described = json.loads(json.dumps(study_meta(loaded)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import Any
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.records import write_record
 
-PROGRESS = re.compile(r"^\d+ of \d+ steps \(\d+%\) done")
+# How far a run is begins so (planning/progress.py).
+PROGRESS = "hyperslab: confirming rounds: "
 
 
 def measure(study: str, run: dict[str, Any], log: Path) -> int:
@@ -39,8 +39,8 @@ def measure(study: str, run: dict[str, Any], log: Path) -> int:
         assert inner.stdout is not None
         for line in inner.stdout:
             kept.write(line)
-            if PROGRESS.match(line):
-                print(f"confirming rounds: {line.strip()}", file=sys.stderr, flush=True)
+            if line.startswith(PROGRESS):
+                print(line.rstrip(), file=sys.stderr, flush=True)
     return inner.wait()
 
 

@@ -1,21 +1,29 @@
-"""The trade-off between two cases: a scatter with its Pareto front, cold beside warm."""
+"""The trade-off at a glance: milliseconds of one case against those of another, and the size of the file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hyperslab.figures.labels import place
-from hyperslab.figures.scales import logarithmic
+from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View
 from hyperslab.results.recommend import pareto
 from hyperslab.results.tables import STATES
+from hyperslab.text import megabytes
+
+# Where a study has no more layouts, each is named, on the front or not.
+NAMED_ALL = 10
+# role -> number in the palette, marker, size of the marker in points, words
+ROLES = {
+    "pick": (0, "*", 14.0, "recommended"),
+    "contiguous": (3, "s", 7.0, "contiguous"),
+    "automatic": (2, "D", 6.5, "automatic chunks"),
+}
+PLAIN_SIZE = 5.5
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
@@ -26,82 +34,105 @@ def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """Both states side by side, each with its own axes."""
+    """Times on the left, sizes of files on the right; the times are cold ones where there are any."""
     cases = [name for name in view.study["tradeoff"] if name in view.study["cases"]][:2]
-    title = f"Trade-off: {view.title(cases[0])} against {view.title(cases[1])}"
-    tables = {state: points_of(view, cases, state) for state in (view.cold, "warm")}
-    tables = {state: table for state, table in tables.items() if len(table)}
-    if not tables:
+    title = f"{view.title(cases[0])} against {view.title(cases[1])}"
+    tables = {state: points_of(view, cases, state) for state in (view.cold, "warm", "session")}
+    state = next((state for state, table in tables.items() if len(table)), None)
+    if state is None:
         return absent(view, title)
-    figure = start(view, 4.7)
-    panels = figure.subplots(1, len(tables), squeeze=False)[0]
-    for axes, (state, table) in zip(panels, tables.items(), strict=True):
-        _panel(axes, view, cases, table)
-        axes.set_title(STATES[state], fontweight="bold")
-    rows = view.measurements[view.measurements["case"].isin(cases) & view.measurements["state"].isin(tables)]
-    finish(
-        figure, view, title, rows, [view.over_rounds(rows), "left and down is faster"], _legend(view, tables)
-    )
+    table = tables[state]
+    named = _named(view, table)
+    figure = start(view, max(4.0, 0.28 * len(named) + 1.0))
+    left, right = figure.subplots(1, 2, width_ratios=[1.7, 1])
+    _times(left, view, cases, state, table)
+    left.set_title(STATES[state], fontweight="bold")
+    _sizes(right, view, cases[0], state, named)
+    right.set_title("file", fontweight="bold")
+    rows = view.measurements[view.measurements["case"].isin(cases) & (view.measurements["state"] == state)]
+    notes = [view.over_rounds(rows), "left and down is faster", "lines: 95 % intervals of the rounds"]
+    finish(figure, view, title, rows, notes, _legend(view, table))
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
-    for axes, table in zip(panels, tables.values(), strict=True):
-        points = {str(name): (float(row[cases[0]]), float(row[cases[1]])) for name, row in table.iterrows()}
-        names = [(name, view.label(name), view.role_colour(name)) for name in points if view.role(name)]
-        names += [
-            (name, name, view.style["ink"])
-            for name in points
-            if table.loc[name, "front"] and not view.role(name)
-        ]
-        front = [points[str(name)] for name in table[table["front"]].sort_values(cases).index]
-        place(axes, points, names, view.style["font_size"] - 1, front)
+    points = {str(name): (float(row[cases[0]]), float(row[cases[1]])) for name, row in table.iterrows()}
+    front = [points[str(name)] for name in table[table["front"]].sort_values(cases).index]
+    texts = [(name, view.label(name), view.role_colour(name)) for name in named]
+    place(left, points, texts, view.style["font_size"] - 1, front)
     return figure
 
 
-def _panel(axes: Axes, view: View, cases: list[str], table: pd.DataFrame) -> None:
-    """All points, the front joined from the fastest in the first case to the fastest in the second."""
+def _named(view: View, table: pd.DataFrame) -> list[str]:
+    """The layouts that are named: all where they are few, else those with a role or on the front."""
+    few = len(table) <= NAMED_ALL
+    return [str(name) for name in table.index if few or view.role(name) or table.loc[name, "front"]]
+
+
+def _look(view: View, layout: str, front: bool) -> tuple[str, str, float]:
+    """Colour, marker and its size of a layout."""
+    if role := view.role(layout):
+        number, marker, size, _ = ROLES[role]
+        return view.palette[number], marker, size
+    return view.style["ink"] if front else view.style["muted"], "o", PLAIN_SIZE
+
+
+def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataFrame) -> None:
+    """All points with their intervals, the front joined from the fastest in one case to that in the other."""
     first, second = cases
     front = table[table["front"]].sort_values([first, second])
     axes.plot(
         front[first], front[second], color=view.style["ink"], linewidth=1.2, zorder=2, label="Pareto front"
     )
-    for names, colour, size, order in (
-        (table.index[~table["front"]], view.style["muted"], 26, 3),
-        (front.index, view.style["ink"], 42, 4),
-    ):
-        sns.scatterplot(
-            data=table.loc[names], x=first, y=second, color=colour, s=size, ax=axes, zorder=order,
-            legend=False,
+    for layout, row in table.iterrows():
+        name, (x, y) = str(layout), (float(row[first]), float(row[second]))
+        colour, marker, size = _look(view, name, bool(row["front"]))
+        above = 6 if view.role(name) else 4
+        for case, ends in ((first, "x"), (second, "y")):
+            low, high = view.pooled(case, state).loc[layout, ["pooled_low_s", "pooled_high_s"]]
+            if pd.notna(low) and pd.notna(high):
+                line = ([low, high], [y, y]) if ends == "x" else ([x, x], [low, high])
+                axes.plot(*line, color=colour, linewidth=0.8, alpha=0.5, zorder=above - 1)
+        axes.plot(
+            [x], [y], marker=marker, markersize=size, color=colour, zorder=above, linestyle="",
+            markeredgecolor="white", markeredgewidth=0.8, label=name,
         )  # fmt: skip
-    for layout in table.index:
-        if view.role(layout):
-            marker = "*" if layout == view.pick else "s"
-            size = 190 if layout == view.pick else 52
-            x, y = table.loc[layout, cases]
-            axes.scatter(
-                x, y, s=size, marker=marker, color=view.role_colour(layout), zorder=6, edgecolor="white",
-                linewidth=0.8,
-            )  # fmt: skip
-    logarithmic(axes.xaxis, table[first], f"{view.title(first)}: median time")
-    logarithmic(axes.yaxis, table[second], f"{view.title(second)}: median time")
+    logarithmic(axes.xaxis, table[first], view.title(first), inches=3.4)
+    logarithmic(axes.yaxis, table[second], view.title(second), inches=3.2)
 
 
-def _legend(view: View, tables: Mapping[str, pd.DataFrame]) -> list[Line2D]:
+def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> None:
+    """A bar a layout, in the colours of the points."""
+    sizes = view.pooled(case, state)["file_bytes"].reindex(named)
+    for row, (name, size) in enumerate(sizes.items()):
+        colour, _, _ = _look(view, str(name), False)
+        axes.barh(row, size, color=colour, height=0.62, alpha=0.85)
+        axes.annotate(
+            megabytes(size), (size, row), xytext=(3, 0), textcoords="offset points", va="center",
+            fontsize=view.style["font_size"] - 1,
+        )  # fmt: skip
+    axes.set_yticks(range(len(named)), [view.label(name) for name in named])
+    for text, name in zip(axes.get_yticklabels(), named, strict=True):
+        text.set_color(view.role_colour(name))
+        text.set_fontweight("bold" if view.role(name) else "normal")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    limit = 1.45 * float(sizes.max())
+    axes.set_xlim(0, limit)
+    linear(axes.xaxis, limit, "file size", BYTES)
+
+
+def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
     """What lines and points are."""
-    ink = view.style["ink"]
-    roles = {view.role(name) for table in tables.values() for name in table.index}
-    handles = [
-        Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="Pareto front"),
-        Line2D(
-            [], [], color=view.style["muted"], marker="o", markersize=5, linestyle="", label="other layouts"
-        ),
-    ]
-    for role, colour, marker, size, label in (
-        ("pick", view.palette[0], "*", 12, "recommended"),
-        ("contiguous", view.palette[3], "s", 6, "contiguous"),
-        ("automatic", view.palette[2], "s", 6, "automatic chunks"),
-    ):
+    ink, muted = view.style["ink"], view.style["muted"]
+    handles = [Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="no other beats it")]
+    if any(not front and not view.role(name) for name, front in table["front"].items()):
+        handles += [
+            Line2D([], [], color=muted, marker="o", markersize=5, linestyle="", label="other layouts")
+        ]
+    roles = {view.role(name) for name in table.index}
+    for role, (number, marker, size, words) in ROLES.items():
         if role in roles:
+            colour = view.palette[number]
             handles.append(
-                Line2D([], [], color=colour, marker=marker, markersize=size, linestyle="", label=label)
+                Line2D([], [], color=colour, marker=marker, markersize=size - 2, linestyle="", label=words)
             )
     return handles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from hyperslab.planning.batch_jobs import BatchJobs
@@ -16,20 +16,22 @@ from hyperslab.planning.reruns import Reruns
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
+# Tables, figures and report of a study as small as those whose seconds matter.
+PAGES_SECONDS = 12.0
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them, such as 1 h 20 min."""
+    """Return seconds as a person says them, such as 40 s or 1 h 20 min."""
+    if seconds < 100:
+        # A multiple of 5, which claims no more than an estimate can.
+        return f"{max(5, 5 * round(seconds / 5))} s"
     minutes = round(seconds / 60)
-    if minutes < 1:
-        return "under 1 min"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def about(seconds: float) -> str:
-    """As `duration`, of an estimate."""
-    text = duration(seconds)
-    return text if text.startswith("under") else f"about {text}"
+    """Return `duration` of an estimate."""
+    return f"about {duration(seconds)}"
 
 
 def lines(
@@ -73,20 +75,29 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
 
 
 class Progress(threading.Thread):
-    """Says on standard error how many of the wanted records are present, whenever that has changed."""
+    """Says on standard error how many of the wanted cells are measured, and about how long it still takes."""
 
-    def __init__(self, records: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, records: Sequence[str], forced: Collection[str] = (), cells_later: int = 0
+    ) -> None:
+        """`name`: of what is measured; `forced`: those of `records` that are there and made again.
+
+        `cells_later`: about how many more cells are measured when these are.
+        """
         super().__init__(daemon=True)
-        self._waiting = [Path(record) for record in records if not Path(record).exists()]
-        self._total = len(records)
-        self._first = len(self._waiting)
+        # A record counts when it is younger than this.
+        self._oldest = {Path(record): _age(Path(record)) for record in records}
+        waiting = [record for record in records if record in forced or not Path(record).exists()]
+        self._waiting = [Path(record) for record in waiting]
+        self._name, self._total, self._first = name, len(records), len(self._waiting)
+        self._later = cells_later
         self._began = time.monotonic()
 
     def run(self) -> None:
         """Look until everything is there; the thread ends with the process."""
         while self._waiting:
             time.sleep(LOOK_SECONDS)
-            left = [record for record in self._waiting if not record.exists()]
+            left = [record for record in self._waiting if _age(record) == self._oldest[record]]
             if len(left) == len(self._waiting):
                 continue
             self._waiting = left
@@ -94,8 +105,14 @@ class Progress(threading.Thread):
 
     def _text(self) -> str:
         left = len(self._waiting)
-        done = self._first - left
-        ahead = (time.monotonic() - self._began) / done * left
-        return f"{self._total - left} of {self._total} records present" + (
-            f", {about(ahead)} to go" if left else ""
-        )
+        one = (time.monotonic() - self._began) / (self._first - left)
+        seconds = one * (left + self._later) + PAGES_SECONDS
+        return f"{self._name}: {self._total - left} of {self._total} cells, {about(seconds)} left"
+
+
+def _age(record: Path) -> int:
+    """When a record was written, in nanoseconds; 0 where it is not there."""
+    try:
+        return record.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

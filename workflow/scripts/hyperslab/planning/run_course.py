@@ -23,6 +23,9 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.study_checks import check_room, prepare_roots
 from hyperslab.sites import roots
 
+# Of a site: pick, runner-up, contiguous and automatic layout.
+MOST_FINALISTS = 4
+
 
 class RunCourse:
     """What is done around the jobs of one run; `studies` are those that it may measure."""
@@ -102,8 +105,9 @@ class RunCourse:
         yield from progress.lines(self._inventory, self._batches, self._reruns, self._studies, dry_run)
 
     def follow(self, workflow: Any) -> None:
-        """Note interrupts, end together with other runs, fork cells, and say how far batches are."""
-        invocation, inventory = self._request.invocation, self._inventory
+        """Note interrupts, end together with other runs, fork cells, and say how far the cells are."""
+        request, inventory = self._request, self._inventory
+        invocation = request.invocation
         if not invocation.main:
             return
         # Nothing is written before: a dry run never comes here.
@@ -116,23 +120,33 @@ class RunCourse:
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
         # In an environment of its own a rule has another interpreter.
-        if self._request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
-            fork_server.begin([sys.executable, f"{self._request.directory}/workflow/scripts/fork_cells.py"])
-        if not inventory.submitted:
+        if request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
+            fork_server.begin([sys.executable, f"{request.directory}/workflow/scripts/fork_cells.py"])
+        if request.batched:
             return
-        sites = {site["name"] for site in inventory.submitted}
-        wanted = [
-            record
-            for study in map(inventory.study, self._studies)
-            for site in inventory.sites_of(study)
-            if site in sites
-            for record in inventory.records_of(study, site)
-        ]
-        progress.Progress(wanted).start()
-        if invocation.executor == "slurm":
+        if invocation.local:
+            snakemake_patches.show_few_lines(workflow)
+        for name, records, later in self._awaited():
+            progress.Progress(name, records, self._reruns.forced(self._studies), later).start()
+        if inventory.submitted and invocation.executor == "slurm":
             self._batches.note(list(map(inventory.study, self._studies)))
             name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
+
+    def _awaited(self) -> Iterator[tuple[str, list[str], int]]:
+        """Yield what is measured, its records, and about how many cells come when these are there.
+
+        A site's finalists are the pick, its runner-up and two references at most.
+        """
+        inventory = self._inventory
+        confirming = CONFIRMING in self._request.invocation.targets
+        for study in map(inventory.study, self._studies):
+            sites = [site for site in inventory.sites_of(study) if site not in inventory.left_out]
+            phase, name = ("confirm", "confirming rounds") if confirming else ("main", study.name)
+            records = [record for site in sites for record in inventory.records_of(study, site, phase)]
+            cases, rounds = len(study.read_cases()), study.study.recommendation.confirm_rounds
+            finalists = len(sites) * min(MOST_FINALISTS, len(study.layouts))
+            yield name, records, 0 if confirming else finalists * cases * rounds
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""

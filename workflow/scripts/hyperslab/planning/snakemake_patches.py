@@ -80,6 +80,7 @@ TOUCHES = (
     Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.report_job_success", "wait for a controller"),
     Touch(PLUGIN, "snakemake_executor_plugin_slurm:Executor.report_job_error", "say why a batch ended"),
     Touch(PLUGIN, "snakemake_executor_plugin_slurm:is_query_tool_available", "do without accounting"),
+    Touch(SNAKEMAKE, "snakemake.logging:get_event", "show no line of each job", needed=False),
 )
 
 
@@ -246,9 +247,33 @@ def end_together() -> None:
     FilePersistence._delete_locks = attempt
 
 
-# What is said
+# What Snakemake says
 
 COMMAND = re.compile(r"^Command '.*' (?=returned|died)", re.MULTILINE | re.DOTALL)
+
+# Events of a single job that goes well; what stands for them says how far a run is.
+OF_SINGLE_JOBS = (
+    "job_info", "job_started", "job_finished", "group_info", "shellcmd", "progress", "resources_info",
+)  # fmt: skip
+# The same, a line that is no event.
+SELECTING = "Select jobs to execute..."
+
+
+def show_few_lines(workflow: Any) -> None:
+    """Show on the terminal from now on no line of a single job that goes well; the run's log keeps them all.
+
+    Failures are shown as ever, and so is everything with --verbose.
+    """
+    if not there("snakemake.logging:get_event") or workflow.output_settings.verbose:
+        return
+    from snakemake.logging import get_event, logger
+
+    def shown(record: logging.LogRecord) -> bool:
+        return get_event(record) not in OF_SINGLE_JOBS and record.msg != SELECTING
+
+    for handler in logger.handlers:
+        if not isinstance(handler, logging.FileHandler):
+            handler.addFilter(shown)
 
 
 def outlive_readers() -> None:

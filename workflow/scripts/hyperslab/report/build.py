@@ -11,10 +11,10 @@ from hyperslab.report.checks import checks
 from hyperslab.report.claims import Place
 from hyperslab.report.claims import rows as claim_rows
 from hyperslab.report.context import context_tables
-from hyperslab.report.data import Data, FigureFile, Inputs, gather
+from hyperslab.report.data import Data, Inputs, gather
 from hyperslab.report.fastest import reads
 from hyperslab.report.method import METHOD, column_tables
-from hyperslab.report.model import Block, Fact, Figure, Page, SiteSection, Table, embed
+from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
@@ -35,6 +35,8 @@ BLOCKS = {
     "tradeoff": ("Trade-off", tradeoff_table),
     "counts": ("Counts beside times", count_table),
 }
+# What the page opens with, before any table.
+OPENING = "tradeoff"
 # Further figures of a block.
 BESIDE = {"sizes": ("ratios",)}
 
@@ -44,16 +46,25 @@ def build_page(given: Inputs) -> Page:
 
     What is missing is said on the page: no site, figure or cell has to have results.
     """
-    data, study, figures, claims = gather(given), given.study, given.figures, given.claims
+    data, study, claims = gather(given), given.study, given.claims
     at_a_glance, note = overview(data)
-    sites = [
-        _site(data, site, f"site-{number}", figures.get(site, ()))
+    drawn = {
+        site: {str(name): embed(str(name), str(text), Path(path)) for name, text, path in given.figures[site]}
+        for site in given.figures
+    }
+    pictures = [
+        Picture(site, f"picture-{number}", figure)
         for number, site in enumerate(data.sites, 1)
+        if (figure := drawn.get(site, {}).pop(OPENING, None))
+    ]
+    sites = [
+        _site(data, site, f"site-{number}", drawn.get(site, {})) for number, site in enumerate(data.sites, 1)
     ]
     return Page(
         title=str(study["title"]),
         study=str(study["name"]),
         facts=_facts(data),
+        pictures=pictures,
         overview=at_a_glance,
         overview_note=note,
         answers=[site_answer(data, site, f"answer-{number}") for number, site in enumerate(data.sites, 1)],
@@ -62,18 +73,19 @@ def build_page(given: Inputs) -> Page:
         context=context_tables(data),
         method=METHOD,
         columns=column_tables(),
-        claims=claim_rows([claims], _place(sites)) if claims else (),
+        claims=claim_rows([claims], _place(sites, pictures)) if claims else (),
     )
 
 
-def _place(sites: Sequence[SiteSection]) -> Place:
-    """Where on the page a figure of a site is: the block that shows it."""
+def _place(sites: Sequence[SiteSection], pictures: Sequence[Picture]) -> Place:
+    """Where on the page a figure of a site is: the block that shows it, or the opening."""
     anchors = {
         (section.site, figure.name): f"#{block.anchor}"
         for section in sites
         for block in section.blocks
         for figure in block.figures
     }
+    anchors |= {(picture.site, picture.figure.name): f"#{picture.anchor}" for picture in pictures}
     return lambda study, site, figure: anchors.get((site, figure))
 
 
@@ -93,10 +105,9 @@ def _facts(data: Data) -> list[Fact]:
     return [*facts, Fact("After", str(study["source"]))] if study.get("source") else facts
 
 
-def _site(data: Data, site: str, anchor: str, figures: Sequence[FigureFile]) -> SiteSection:
+def _site(data: Data, site: str, anchor: str, drawn: dict[str, Figure]) -> SiteSection:
     """The figures of a site, each group followed by its numbers."""
     pick = data.choice(site).get("pick")
-    drawn = {str(name): embed(str(name), str(caption), Path(path)) for name, caption, path in figures}
     blocks: list[tuple[str, Sequence[Figure], Sequence[Table | None], Sequence[Fact]]] = []
     for case, described in data.study["cases"].items():
         if kind_of(described).reads_selections:

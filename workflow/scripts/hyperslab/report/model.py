@@ -51,6 +51,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A figure of a site that opens the page."""
+
+    site: str
+    anchor: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
 class Fact:
     """A term and what is said of it."""
 
@@ -122,6 +131,7 @@ class Page:
     context: Sequence[Table]
     method: Sequence[Fact]
     columns: Sequence[Table] = field(default=())
+    pictures: Sequence[Picture] = field(default=())
     # hyperslab.report.claims.Row
     claims: Sequence[Any] = field(default=())
 

@@ -95,7 +95,7 @@ def _of_recommendation(study: LoadedStudy) -> Iterator[Mistake]:
 
 
 def _of_tradeoff(study: LoadedStudy) -> Iterator[Mistake]:
-    names = study.study.tradeoff
+    names = study.tradeoff
     if len(names) not in (0, 2):
         yield "tradeoff", "names two read cases, one for each axis of its figure"
     for name in names:

@@ -67,7 +67,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
             for name, case in study.cases.items()
         },
         "score": bool(study.study.score and study.study.score.criteria),
-        "tradeoff": list(study.study.tradeoff),
+        "tradeoff": study.tradeoff,
         **({"filtered": filtered} if filtered else {}),
         **({"published": study.study.published} if study.study.published else {}),
         **({"settings_vary": True} if settings_vary(study) else {}),

@@ -278,8 +278,9 @@ class Study(Strict):
     recommendation: Recommendation = Field(
         default=Recommendation(), description="how the recommended layout is chosen"
     )
-    tradeoff: list[str] = Field(
-        default=[], description="two read cases whose times are drawn against each other"
+    tradeoff: list[str] | None = Field(
+        default=None,
+        description="the two read cases of the opening picture; without it the first two, [] for none",
     )
     claims: dict[Name, Claim] = Field(default={}, description="what the source claims, by number")
     published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = Field(

@@ -9,6 +9,7 @@ from typing import Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.studies import criteria
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.kind import CaseMistake
 from hyperslab.studies.extending import extended
 from hyperslab.studies.layout_expansion import expand
@@ -44,6 +45,14 @@ class LoadedStudy:
         self._check_size()
         for path, message in criteria.mistakes(self):
             raise self._fail(path, message)
+
+    @property
+    def tradeoff(self) -> list[str]:
+        """The two read cases of the opening picture: those named, else the first two; none for fewer."""
+        if self.study.tradeoff is not None:
+            return list(self.study.tradeoff)
+        reads = [name for name, case in self.cases.items() if kind_of(case).reads_selections]
+        return reads[:2] if len(reads) > 1 else []
 
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)

@@ -18,9 +18,13 @@ Meta = Mapping[str, Any]
 
 
 def settings_vary(study: LoadedStudy) -> bool:
-    """Whether layouts differ in what most studies have the same for all: settings, storage or release."""
-    kept = ("settings", "storage", "release")
-    return len({repr([layout.get(key) for key in kept]) for layout in study.layouts.values()}) > 1
+    """Whether layouts of one format differ in what most studies have the same for all of it.
+
+    That is their settings, storage or release; two formats have different settings by nature.
+    """
+    kept = ("format", "settings", "storage", "release")
+    looks = {repr([layout.get(key) for key in kept]) for layout in study.layouts.values()}
+    return len(looks) > len({layout.get("format") for layout in study.layouts.values()})
 
 
 def layout_meta(layout: Layout, axes: Sequence[str], itemsize: int) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         "rounds": study.study.rounds,
         "states": list(study.study.recommendation.states),
         "size_bound": study.study.recommendation.size_bound,
-        "tradeoff": list(study.study.tradeoff),
+        "tradeoff": study.tradeoff,
         "published": study.study.published,
         "settings_vary": settings_vary(study),
     }
