@@ -115,7 +115,8 @@ def settings_table(data: Data) -> Table | None:
                 if text not in seen.get(name, "").split("; "):
                     seen[name] = "; ".join(filter(None, [seen.get(name), text]))
     names = dict.fromkeys(name for found in by_layout.values() for name in found)
-    vary = [name for name in names if len({found.get(name) for found in by_layout.values()}) > 1]
+    # A setting that a format does not have makes no difference between those that have it.
+    vary = [name for name in names if len({found[name] for found in by_layout.values() if name in found}) > 1]
     if not vary:
         return None
     layouts = in_order(set(by_layout), data.study["layouts"])
