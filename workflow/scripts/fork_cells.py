@@ -38,7 +38,8 @@ def parent_command(request: Request) -> list[str]:
 
 def import_everything(name: str) -> None:
     """Import what writing and measuring an array of format `name` needs, and look up what never changes."""
-    for module in MODULES:
+    # numpy leaves its generators until they are used.
+    for module in (*MODULES, "numpy.random"):
         importlib.import_module(module)
     from hyperslab import cases, formats, layouts
     from hyperslab.measuring import machine, probes
