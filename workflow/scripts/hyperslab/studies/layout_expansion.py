@@ -49,7 +49,7 @@ def expand(study: Study, file: Path) -> Expanded:
 def _schema(content: Mapping[str, Any], place: Place) -> Schema:
     """Return the schema of the format that `content` names; raises ConfigurationError."""
     name = content.get("format", layouts.DEFAULT)
-    if name not in layouts.FORMATS:
+    if not isinstance(name, str) or name not in layouts.FORMATS:
         known = " or ".join(map(repr, layouts.FORMATS))
         raise place.at("format").mistake(f"should be {known}, not {name!r}")
     return layouts.schema_of(name)
