@@ -14,6 +14,7 @@ from samples import file_specification
 
 import hyperslab
 from hyperslab import formats, layouts
+from hyperslab.specifications import Specification
 
 # Python imports this module in every interpreter that it starts (site).
 CUSTOM = "import fake_formats\n\nfake_formats.register()\n"
@@ -28,10 +29,10 @@ def registered(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
 
 
-def planes_of(shape: Sequence[int], planes: int, format_: str = "planes") -> dict[str, Any]:
+def planes_of(shape: Sequence[int], planes: int, format_: str = "planes") -> Specification:
     """Return dataset and layout of a specification: so many planes a file."""
     spec = file_specification(shape)
     axes = spec["dataset"]["axes"]
     assert planes_layout_schema.MODEL(planes=planes).planes == planes
-    layout = {"format": format_, "planes_of": [planes, *shape[1:]], "order": axes}
+    layout: Any = {"format": format_, "planes_of": [planes, *shape[1:]], "order": axes}
     return {"dataset": spec["dataset"], "layout": layout}

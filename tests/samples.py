@@ -11,6 +11,7 @@ from typing import Any
 from hyperslab.data.values import MixedIndices
 from hyperslab.measuring.probes import PROBE_BYTES, PROBE_FILE
 from hyperslab.sites.roots import MARKER
+from hyperslab.specifications import CaseSpecification, LayoutSpecification, Specification
 
 AXES = "vwxyz"
 SETTINGS = {
@@ -29,10 +30,10 @@ def file_specification(
     filters: Sequence[dict[str, Any]] = (),
     dtype: str = "uint16",
     **settings: Any,
-) -> dict[str, Any]:
+) -> Specification:
     """What generate is told; the axes are the last letters of "vwxyz", `order` has them as on disk."""
     axes = list(AXES[-len(shape) :])
-    layout = {
+    layout: LayoutSpecification = {
         "format": "hdf5",
         "chunks": list(chunks) if chunks else None,
         "order": list(order) if order else axes,
@@ -45,22 +46,28 @@ def file_specification(
     }
 
 
-def values_of(spec: dict[str, Any]) -> MixedIndices:
+def values_of(spec: Specification) -> MixedIndices:
     """The values with which the file of a specification is filled."""
     return MixedIndices(spec["dataset"]["shape"], spec["dataset"]["dtype"])
 
 
 def read_cell(
-    spec: dict[str, Any], extent: Sequence[int], repeats: dict[str, int], seed: int = 1
-) -> dict[str, Any]:
+    spec: Specification, extent: Sequence[int], repeats: dict[str, int], seed: int = 1
+) -> Specification:
     """What measure is told of a read case: a box of `extent`, so many repeats of each state."""
-    case = {"name": "box", "kind": "read", "extent": list(extent), "states": list(repeats)}
+    case: CaseSpecification = {"name": "box", "kind": "read", "extent": list(extent), "states": list(repeats)}
     return {**spec, "case": case, "repeats": repeats, "seed": seed, "round": "r0", "protocol": 1}
 
 
-def write_cell(spec: dict[str, Any], strategy: str, repeats: int, block: Any = None) -> dict[str, Any]:
+def write_cell(spec: Specification, strategy: str, repeats: int, block: Any = None) -> Specification:
     """What measure is told of a write case."""
-    case = {"name": "all", "kind": "write", "strategy": strategy, "block": block, "states": ["write"]}
+    case: CaseSpecification = {
+        "name": "all",
+        "kind": "write",
+        "strategy": strategy,
+        "block": block,
+        "states": ["write"],
+    }
     return {**spec, "case": case, "repeats": {"write": repeats}, "seed": 1, "round": "r0", "protocol": 1}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import zarr_schema
+from hyperslab.specifications import Specification
 from hyperslab.studies.schema import Dataset
 from hyperslab.validation.errors import Place
 
@@ -29,11 +30,10 @@ def dataset_of(shape: Sequence[int], dtype: str = "uint16", fill: str = "mixed")
     return Dataset.model_validate(content)
 
 
-def cell(shape: Sequence[int], dtype: str = "uint16", fill: str = "mixed", **layout: Any) -> dict[str, Any]:
+def cell(shape: Sequence[int], dtype: str = "uint16", fill: str = "mixed", **layout: Any) -> Specification:
     """Return dataset and layout of a specification; `layout` is what a study says of it."""
     dataset = dataset_of(shape, dtype, fill)
     given = PLACE.validate(zarr_schema.MODEL, layout)
-    return {
-        "dataset": dataset.model_dump(include={"axes", "shape", "dtype", "fill"}),
-        "layout": zarr_schema.resolve(given, dataset, {}, PLACE),
-    }
+    array: Any = dataset.model_dump(include={"axes", "shape", "dtype", "fill"})
+    resolved: Any = zarr_schema.resolve(given, dataset, {}, PLACE)
+    return {"dataset": array, "layout": resolved}

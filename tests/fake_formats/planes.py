@@ -17,9 +17,10 @@ from hyperslab.data.values import Values
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.specifications import Specification
 
 DESCRIPTION = "array.json"
-Spec = dict[str, Any]
+Spec = Specification
 Block = npt.NDArray[Any]
 
 

@@ -24,8 +24,9 @@ from hyperslab.data.values import MixedIndices, open_values
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters
+from hyperslab.specifications import Specification
 
-Spec = dict[str, Any]
+Spec = Specification
 
 
 # ---- what the stopwatches cover

@@ -21,9 +21,10 @@ from hyperslab.cases.read import _Session
 from hyperslab.data.values import Counts, Values
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import columns, tables
+from hyperslab.specifications import Specification
 
 SHAPE = (10, 12, 300)
-Spec = dict[str, Any]
+Spec = Specification
 
 
 def of(found: Any, truth: Any, dtype: str = "float64") -> Deviation:
@@ -180,13 +181,13 @@ def test_wrong_values_of_a_lossless_layout_still_fail(tmp_path: Path) -> None:
 
 def test_ratios_by_hand() -> None:
     spec = file_specification((5, 5, 100), (4, 4, 64), filters=[{"name": "gzip"}])
-    spec["case"] = {"kind": "read"}
+    spec["case"] = {"name": "a", "kind": "read", "states": []}
     found = tables.compression(spec, 1000)
     assert found == {"ratio_raw": 5.0, "ratio_padded": 8 * 8 * 128 * 2 / 1000}
     spec["layout"]["chunks"] = None
     assert tables.compression(spec, 5000) == {"ratio_raw": 1.0, "ratio_padded": 1.0}
     assert tables.compression(spec, None) == {}
-    assert tables.compression({**spec, "case": {"kind": "objects"}}, 5000) == {}
+    assert tables.compression({**spec, "case": {**spec["case"], "kind": "objects"}}, 5000) == {}
 
 
 def test_the_error_and_the_ratios_reach_the_table(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hyperslab.data.donor_paths import identity
 from hyperslab.data.values import Donor, open_values
 from hyperslab.formats import donor_files as donors
 from hyperslab.formats.donor_files import DonorError, check, prepare
+from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
 
@@ -348,7 +349,7 @@ cases: {w: {write: whole}}
 """
 
 
-def specified(directory: Path, path: str) -> dict[str, Any]:
+def specified(directory: Path, path: str) -> Specification:
     """The specification of a cell of a study with the donor `path`."""
     (directory / "mine.yaml").write_text(STUDY % path, encoding="utf-8")
     return specification.cell_specification(LoadedStudy(directory / "mine.yaml"), "c", "w", "r0")

@@ -23,8 +23,9 @@ from hyperslab.data.tiles import in_chunk_order, tiles
 from hyperslab.formats import load
 from hyperslab.formats.hdf5 import direct_write as tiles_module
 from hyperslab.formats.hdf5.array import FORMAT, Hdf5
+from hyperslab.specifications import Specification
 
-Spec = dict[str, Any]
+Spec = Specification
 
 # shape, chunks, order on disk; every family is tried with both formats of a file that have version-1 B-trees.
 FAMILIES: list[tuple[tuple[int, ...], tuple[int, ...] | None, str | None]] = [

@@ -26,6 +26,7 @@ from hyperslab.formats.zarr import generation, settings
 from hyperslab.formats.zarr.array import FORMAT
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.counters import Counters, between
+from hyperslab.specifications import Specification
 
 SHAPE = (21, 19, 350)
 CHUNKS = [8, 8, 64]
@@ -53,7 +54,7 @@ def content(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def without_time(files: dict[str, bytes], spec: dict[str, Any]) -> dict[str, bytes]:
+def without_time(files: dict[str, bytes], spec: Specification) -> dict[str, bytes]:
     """The files without the time of writing that gzip keeps behind the first four bytes of a chunk."""
     if [codec["name"] for codec in spec["layout"]["codecs"]] != ["gzip"]:
         return files
@@ -64,7 +65,7 @@ def without_time(files: dict[str, bytes], spec: dict[str, Any]) -> dict[str, byt
     return cleaned
 
 
-def written(path: Path, spec: dict[str, Any], partly_zero: bool = False) -> Values:
+def written(path: Path, spec: Specification, partly_zero: bool = False) -> Values:
     """Generate a store anew; returns what it holds."""
     shutil.rmtree(path, ignore_errors=True)
     values = open_values(spec["dataset"])

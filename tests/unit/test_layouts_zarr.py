@@ -26,7 +26,7 @@ from hyperslab.validation.errors import ConfigurationError
 
 def resolved(shape: tuple[int, ...], **layout: Any) -> dict[str, Any]:
     """A layout of an array of 16-bit integers as it goes into a specification."""
-    found: dict[str, Any] = cell(shape, **layout)["layout"]
+    found: dict[str, Any] = dict(cell(shape, **layout)["layout"])
     return found
 
 

@@ -32,10 +32,11 @@ from hyperslab.measuring.probes import PROBE_FILE
 from hyperslab.measuring.process import storage_error
 from hyperslab.records import read_record, write_record
 from hyperslab.sites.roots import MARKER
+from hyperslab.specifications import Specification
 from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")
-Spec = dict[str, Any]
+Spec = Specification
 SECONDS = 60
 
 
@@ -75,7 +76,7 @@ def run(words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
 
 
-def measured(spec: Spec, root: Path, record: Path) -> dict[str, Any]:
+def measured(spec: Spec, root: Path, record: Path) -> Any:
     """The record of a cell, its test file written first where it is a read case."""
     if spec["case"]["kind"] == "read":
         assert run(command("generate", spec, root)).stderr == ""
@@ -150,7 +151,7 @@ def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
 
 
 def test_read_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
-    spec = {**CELL, "layout": {**CELL["layout"], "chunks": None}}
+    spec: Spec = {**CELL, "layout": {**CELL["layout"], "chunks": None}}
     record = measured(spec, memory_root, tmp_path / "box.r0.json")
     assert record["skipped"] == {}
     counts = {state: len(rows_of(record, state)) for state in ("library-cold", "warm", "session", "cold")}
@@ -192,7 +193,7 @@ def test_write_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
 def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "donor.npy", np.arange(3 * 5 * 7, dtype=np.uint16).reshape(3, 5, 7))
     spec = copy.deepcopy(CELL)
-    spec["dataset"].update(shape=[6, 7, 50], donor={"path": "elsewhere"})
+    spec["dataset"]["shape"], spec["dataset"]["donor"] = [6, 7, 50], {"path": "elsewhere"}
     spec["layout"]["chunks"], spec["case"]["extent"] = [2, 3, 20], [6, 7, 3]
     donor = ["--donor", str(tmp_path / "donor.npy")]
     assert run([*command("generate", spec, memory_root), *donor]).returncode == 0
@@ -316,7 +317,7 @@ def test_a_signal_in_mid_measure_leaves_nothing(
     memory_root: Path, tmp_path: Path, kind: str, number: signal.Signals
 ) -> None:
     if kind == "read":
-        endless = {**CELL, "repeats": {**STATES, "cold": 10**7}}
+        endless: Spec = {**CELL, "repeats": {**STATES, "cold": 10**7}}
         generate(endless, artifact(memory_root), None)
         assert left_in(memory_root) == ["data.h5", NOTE]
     else:

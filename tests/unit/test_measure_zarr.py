@@ -14,10 +14,11 @@ from zarr_cells import cell
 
 from hyperslab.records import read_record
 from hyperslab.results.tables import record_rows
+from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")
-Spec = dict[str, Any]
+Spec = Specification
 SHAPE = (20, 24, 800)
 CHUNKS, SHARDS = [4, 4, 128], [16, 16, 256]
 SECONDS = 120
@@ -29,7 +30,7 @@ def root(disk: Path) -> Iterator[Path]:
         yield found
 
 
-def measured(spec: Spec, root: Path, record: Path) -> dict[str, Any]:
+def measured(spec: Spec, root: Path, record: Path) -> Any:
     """The record of a cell; nothing of it is left in the root."""
     directory = root / "study" / "layout" / "cell.r0"
     common = ["--specification", text(spec), "--artifact", str(directory)]
@@ -38,8 +39,7 @@ def measured(spec: Spec, root: Path, record: Path) -> dict[str, Any]:
         words = [sys.executable, "-m", f"hyperslab.{program}", *common, *more]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
         assert (done.returncode, done.stderr) == (0, "")
-    found: dict[str, Any] = read_record(record)
-    return found
+    return read_record(record)
 
 
 def described(**layout: Any) -> Spec:
@@ -97,13 +97,16 @@ def test_writing_parts_of_shards_is_named(root: Path, tmp_path: Path, pipeline: 
 def test_processes_reduce_it(
     root: Path, tmp_path: Path, shape: tuple[int, int, int], shards: list[int] | None, workers: int
 ) -> None:
-    case = {
+    case: CaseSpecification = {
         "name": "slices", "family": "slices", "kind": "reduce", "planes": "z", "split": "x",
         "extent": list(shape) if shards else [20, 24, 100], "by": "processes", "workers": workers,
         "states": ["cold"],
     }  # fmt: skip
-    rest = {"case": case, "repeats": {"cold": 2}, "seed": 1, "round": "r0", "protocol": 1}
-    spec = {**cell(shape, chunks=CHUNKS, shards=shards, codecs=["zstd"]), **rest}
+    array: Spec = cell(shape, chunks=CHUNKS, shards=shards, codecs=["zstd"])
+    spec: Spec = {
+        **array,
+        "case": case, "repeats": {"cold": 2}, "seed": 1, "round": "r0", "protocol": 1,
+    }  # fmt: skip
     record = measured(spec, root, tmp_path / "a.json")
     assert [row["state"] for row in record["repeats"]] == ["cold", "cold"]
     for row in record["repeats"]:

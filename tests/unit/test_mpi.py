@@ -22,10 +22,11 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import environment, launch
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.specifications import CaseSpecification, Specification
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
-Spec = dict[str, Any]
+Spec = Specification
 RANKS = 2
 STATES = {"write": 2, "cold": 2, "warm": 1}
 
@@ -70,8 +71,10 @@ def parallel_cell(
         "api": api, "datasets": 2, "bytes": 8192, "transfer": 2048, "block": 512, "interleaved": interleaved,
         "collective": collective, "hints": {"romio_cb_write": "enable"} if collective else {},
     }  # fmt: skip
-    case = {"name": "all", "kind": "parallel", "family": "all", "by": "ranks", "workers": ranks}
-    case |= {"states": list(STATES), "parallel": asked}
+    case: CaseSpecification = {
+        "name": "all", "kind": "parallel", "family": "all", "by": "ranks", "workers": ranks,
+        "states": list(STATES), "parallel": asked,
+    }  # fmt: skip
     return {**spec, "case": case, "repeats": STATES, "seed": 1, "round": "r0", "protocol": 1}
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.specifications import CaseSpecification
 
 
 @st.composite
@@ -18,9 +19,9 @@ def patterns(draw: st.DrawFn) -> tuple[int, int, int, int]:
     return draw(st.integers(1, 5)), transfer * draw(st.integers(1, 5)), transfer, block
 
 
-def case(size: int, transfer: int, block: int, interleaved: bool, ranks: int) -> dict[str, object]:
+def case(size: int, transfer: int, block: int, interleaved: bool, ranks: int) -> CaseSpecification:
     asked = {"datasets": 1, "bytes": size, "transfer": transfer, "block": block, "interleaved": interleaved}
-    return {"parallel": asked, "workers": ranks}
+    return {"name": "a", "kind": "parallel", "states": [], "parallel": asked, "workers": ranks}
 
 
 @given(given=patterns(), interleaved=st.booleans())

@@ -19,8 +19,9 @@ from hyperslab.formats.hdf5 import objects
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
 from hyperslab.measuring import other_file_systems
+from hyperslab.specifications import CaseSpecification, Specification
 
-Spec = dict[str, Any]
+Spec = Specification
 COUNT, VALUES = 200, 1024
 
 
@@ -35,7 +36,11 @@ def objects_cell(
     spec = file_specification(shape, chunks, order, dtype="int32", **chosen)
     if compact:
         spec["layout"]["storage"] = "compact"
-    case = {"name": "many", "kind": "objects", "states": ["write", "cold", "warm", "session"]}
+    case: CaseSpecification = {
+        "name": "many",
+        "kind": "objects",
+        "states": ["write", "cold", "warm", "session"],
+    }
     repeats = {"write": 2, "cold": 3, "warm": 2, "session": 50}
     return {**spec, "case": case, "repeats": repeats, "seed": 1, "round": "r0", "protocol": 1}
 

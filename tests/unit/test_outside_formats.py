@@ -24,10 +24,11 @@ from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.site_checks import largest_bytes, largest_files
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
+from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks", "outside")
-Spec = dict[str, Any]
+Spec = Specification
 SHAPE, SECONDS = (12, 10, 500), 60
 FILES = {"planes": 3, "served": 3}
 STATES = {"cold": 3, "warm": 3, "session": 4}
@@ -63,7 +64,7 @@ def outcome_of(spec: Spec, directory: Path, memory_resident: bool = False) -> Ou
 
 def reduce_cell(spec: Spec, workers: int) -> Spec:
     """What measure is told of a variance of 50 planes along z by processes that share y."""
-    case = {
+    case: CaseSpecification = {
         "name": f"v-{workers}p", "family": "v", "kind": "reduce", "planes": "z", "split": "y",
         "extent": [*SHAPE[:-1], 50], "by": "processes", "workers": workers, "states": list(STATES),
     }  # fmt: skip
@@ -200,7 +201,7 @@ def test_records_of_a_server_make_a_table(disk_root: Path, tmp_path: Path) -> No
     for words in served(disk_root, record, **STATES):
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
         assert (done.returncode, done.stderr) == (0, "")
-    found = read_record(record)
+    found: Any = read_record(record)
     assert "h5py" not in found["versions"]
     assert found["writer"]["writer"] == "file by file"
     table = tidy(rows_of(record, "mine", None, {}))

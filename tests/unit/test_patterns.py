@@ -17,6 +17,7 @@ from hyperslab.cases.context import Context, VerificationError
 from hyperslab.data.selections import Pattern
 from hyperslab.data.values import open_values
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.specifications import Specification
 
 
 @st.composite
@@ -110,7 +111,7 @@ def test_requests_of_a_pattern_are_those_predicted(
 def test_a_wrong_element_of_a_pattern_is_found(tmp_path: Path) -> None:
     spec = read_cell(file_specification((6, 40, 160)), (3, 32, 128), {"cold": 2})
     spec["case"]["pattern"] = PATTERNS["checkerboard"]
-    other = {**spec, "dataset": {**spec["dataset"], "fill": "random-below-256"}}
+    other: Specification = {**spec, "dataset": {**spec["dataset"], "fill": "random-below-256"}}
     FORMAT.generate(str(tmp_path / "a.h5"), spec, open_values(other["dataset"]))
     with pytest.raises(VerificationError):
         cases.load("read")(Context(spec, FORMAT, str(tmp_path / "a.h5"), values_of(spec), True))

@@ -25,10 +25,11 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
 from hyperslab.records import read_record
+from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.studies.specification import text
 
 pytestmark = pytest.mark.usefixtures("own_locks")
-Spec = dict[str, Any]
+Spec = Specification
 SHAPE = (10, 12, 3000)
 GZIP = ({"name": "gzip", "level": 1},)
 SECONDS = 60
@@ -45,7 +46,7 @@ def reduce_cell(
 ) -> Spec:
     """What measure is told of a reduction of some planes along z, x split among processes."""
     spec = file_specification(shape, chunks, order=order, filters=filters)
-    case = {
+    case: CaseSpecification = {
         "name": f"slices-{workers}p", "family": "slices", "kind": "reduce", "planes": "z", "split": "x",
         "extent": [*shape[:-1], planes], "by": "processes", "workers": workers, "states": list(repeats),
     }  # fmt: skip

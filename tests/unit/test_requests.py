@@ -18,8 +18,9 @@ from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.machine import describe_file_system
+from hyperslab.specifications import Specification
 
-Spec = dict[str, Any]
+Spec = Specification
 
 
 def requested(path: Path, spec: Spec, box: Box, evict: bool = True) -> tuple[int, int, int]:

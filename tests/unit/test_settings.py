@@ -26,9 +26,10 @@ from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts.hdf5_schema import Settings
 from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.counters import Counters, between
+from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 
-Spec = dict[str, Any]
+Spec = Specification
 PAGING = {"page_bytes": 8192, "buffer_bytes": 65536, "min_metadata_percent": 10, "min_raw_percent": 20}
 # setting -> a value that is not the library's own, and how a file says it
 CHOSEN: dict[str, tuple[Any, Any]] = {

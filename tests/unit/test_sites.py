@@ -331,7 +331,7 @@ def test_no_test_file_is_larger_than_foreseen(tmp_path: Path, libver: str) -> No
     study = study_of(tmp_path, layouts={"contiguous": None, **layouts}, **more)
     values = MixedIndices(study.dataset.shape, study.dataset.dtype)
     for name, layout in study.layouts.items():
-        spec = {"dataset": study.dataset.model_dump(), "layout": layout}
+        spec: Any = {"dataset": study.dataset.model_dump(), "layout": layout}
         formats.load("hdf5").generate(str(tmp_path / f"{name}.h5"), spec, values)
         single = study_of(tmp_path, layouts={name: {**layout, "settings": {}}}, **more)
         # Without the allowance for headers, which would hide a wrong sum in files as small as these.

@@ -13,7 +13,8 @@ from test_environments import imported, mentioned, module_files, packages, reach
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
 FLOORS = [
-    ["validation", "text", "records", "hyperslab"],
+    ["validation", "text", "specifications", "hyperslab"],
+    ["records"],
     ["layouts"],
     ["data"],
     ["studies", "sites"],
@@ -39,7 +40,9 @@ TABLES = {"pandas", "pyarrow"}
 FORMAT_LIBRARIES = {"h5py", "hdf5plugin", "zarr", "numcodecs", "pyimzml"}
 # room -> what none of its modules reaches, neither itself nor through what it imports
 NEVER = {
-    **dict.fromkeys(("validation", "text", "records"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
+    **dict.fromkeys(
+        ("validation", "text", "specifications", "records"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}
+    ),
     **dict.fromkeys(("layouts", "data"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
     **dict.fromkeys(("studies", "sites"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
     **dict.fromkeys(("measuring", "formats", "cases"), TABLES | PLOTS | {"snakemake", "pydantic"}),

@@ -17,6 +17,7 @@ from hyperslab.data.values import open_values
 from hyperslab.records import DamagedRecord
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
 from hyperslab.results.tables import context_of, rows_of, tidy
+from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.study import LoadedStudy
@@ -78,11 +79,11 @@ def study_of(directory: Path, **changes: Any) -> LoadedStudy:
 
 def spec_of(
     study: LoadedStudy, layout: str = "small", case: str = "slices", round_: str = "r0"
-) -> dict[str, Any]:
+) -> Specification:
     return specification.cell_specification(study, layout, case, round_)
 
 
-def record_of(spec: dict[str, Any], directory: Path, **changes: Any) -> Record:
+def record_of(spec: Specification, directory: Path, **changes: Any) -> Record:
     """A record whose selections were really read, with a machine and moments of its own."""
     values, hdf5 = open_values(spec["dataset"]), formats.load("hdf5")
     file = str(directory / "test.h5")
@@ -355,7 +356,7 @@ def test_each_cell_and_round_has_a_specification_of_its_own(tmp_path: Path) -> N
 
 def test_specifications_are_the_same_after_json_and_in_any_order(tmp_path: Path) -> None:
     spec = spec_of(study_of(tmp_path))
-    turned = dict(reversed(list(copy.deepcopy(spec).items())))
+    turned: dict[str, Any] = dict(reversed(list(copy.deepcopy(spec).items())))
     turned["layout"] = dict(reversed(list(turned["layout"].items())))
     assert list(turned) != list(spec)
     assert specification.digest(turned) == specification.digest(spec)

@@ -18,6 +18,8 @@ Residency is recorded per repeat, so on one open file the bare loop asks for it 
 compares the bare loop with itself, in forked and in started processes.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import json
@@ -29,8 +31,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
+
+if TYPE_CHECKING:
+    from hyperslab.specifications import Specification
 
 SELF = Path(__file__)
 LIMIT = 1.05
@@ -63,7 +68,7 @@ def in_turn(boxes: Iterable[Any]) -> Iterator[Any]:
         yield box
 
 
-def bare(spec: dict[str, Any], path: str, state: str) -> float:
+def bare(spec: Specification, path: str, state: str) -> float:
     """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
     import h5py
 
@@ -102,7 +107,7 @@ def bare(spec: dict[str, Any], path: str, state: str) -> float:
     return statistics.median(times)
 
 
-def harness(spec: dict[str, Any], path: str, state: str) -> float:
+def harness(spec: Specification, path: str, state: str) -> float:
     """Median seconds as Hyperslab's own read case measures them."""
     from hyperslab import cases, formats
     from hyperslab.cases import read
@@ -110,14 +115,14 @@ def harness(spec: dict[str, Any], path: str, state: str) -> float:
     from hyperslab.data.selections import endless_boxes
     from hyperslab.data.values import open_values
 
-    only = {**spec, "case": {**spec["case"], "states": [state]}}
+    only: Specification = {**spec, "case": {**spec["case"], "states": [state]}}
     context = Context(only, formats.load("hdf5"), path, open_values(spec["dataset"]), False)
     with mock.patch.object(read, "endless_boxes", lambda *given: in_turn(endless_boxes(*given))):
         outcome = cases.load("read")(context)
     return float(statistics.median(row["time_s"] for row in outcome.repeats))
 
 
-def _started(side: str, spec: dict[str, Any], path: str, state: str) -> subprocess.Popen[str]:
+def _started(side: str, spec: Specification, path: str, state: str) -> subprocess.Popen[str]:
     own = [str(SELF)]
     if side.startswith(FORKED):
         own = ["-IS", str(SELF.with_name("run_forked.py")), SELF.stem]
@@ -156,7 +161,7 @@ def _go(child: subprocess.Popen[str]) -> None:
     child.stdin.flush()
 
 
-def block(spec: dict[str, Any], paths: dict[str, str], state: str, first: str) -> dict[str, float]:
+def block(spec: Specification, paths: dict[str, str], state: str, first: str) -> dict[str, float]:
     """Median seconds of both sides, each on its file of `paths`, taking turns; `first` begins every turn."""
     order = sorted(paths, key=lambda which: which != first)
     children = {which: _started(which, spec, paths[which], state) for which in order}
@@ -185,7 +190,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 def compared(
-    cells: Iterable[dict[str, Any]], files: Sequence[str], state: str, sides: Sequence[str]
+    cells: Iterable[Specification], files: Sequence[str], state: str, sides: Sequence[str]
 ) -> tuple[list[float], list[float]]:
     """Ratio of the first side to the second, and the second's median seconds, of a block a cell.
 

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
 
 from hyperslab import formats
 from hyperslab.data.values import open_values
@@ -14,11 +13,13 @@ from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
 from hyperslab.measuring.artifact import make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
+from hyperslab.records import Note
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
+from hyperslab.specifications import Specification
 
 
-def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
+def generate(spec: Specification, directory: Path, donor: str | None) -> None:
     """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure."""
     root = root_of(directory)
     limits.limit_memory(roots.read(root).memory_mb)
@@ -33,7 +34,7 @@ def generate(spec: dict[str, Any], directory: Path, donor: str | None) -> None:
             started = perf_counter_ns()
             way = format_.generate(str(artifact.data), spec, open_values(spec["dataset"], donor))
             artifact.fsync()
-            note = {
+            note: Note = {
                 "generate_s": (perf_counter_ns() - started) / 1e9,
                 "writer": way,
                 "node": machine.node_name(),

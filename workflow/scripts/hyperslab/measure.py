@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
@@ -18,14 +17,13 @@ from hyperslab.measuring import limits, locks, machine, pagecache, probes
 from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
-from hyperslab.records import partial, write_record
+from hyperslab.records import Measured, Note, Record, partial, write_record
 from hyperslab.sites import mounts, roots
+from hyperslab.specifications import Specification
 
 
-def measure(
-    spec: dict[str, Any], directory: Path, donor: str | None, launcher: str | None = None
-) -> dict[str, Any]:
-    """The record of one cell and round.
+def measure(spec: Specification, directory: Path, donor: str | None, launcher: str | None = None) -> Measured:
+    """Return what one cell and round yields.
 
     Raises VerificationError where data differ, OSError where the file system fails.
     """
@@ -84,10 +82,10 @@ def measure(
     }
 
 
-def _note(artifact: Artifact) -> dict[str, Any] | None:
+def _note(artifact: Artifact) -> Note | None:
     """What the writer of the data said of itself; None where the case writes its own."""
     with suppress(FileNotFoundError):
-        note: dict[str, Any] = json.loads(artifact.note.read_text(encoding="utf-8"))
+        note: Note = json.loads(artifact.note.read_text(encoding="utf-8"))
         return note
     return None
 
@@ -117,8 +115,9 @@ def main() -> None:
     spec = json.loads(options.specification)
     try:
         enter(layout_of(spec["layout"]).environment())
-        record = measure(spec, options.artifact, options.donor, options.launcher)
-        write_record(options.record, {"site": options.site, **record})
+        measured = measure(spec, options.artifact, options.donor, options.launcher)
+        record: Record = {"site": options.site, **measured}
+        write_record(options.record, record)
     except MemoryError as error:
         sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(limits.memory_error(error))}")
     except (OSError, VerificationError) as error:

@@ -4,10 +4,69 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+from hyperslab.specifications import Specification
+
+# One repeat: its keys are columns of the tables (results/columns.py), those that a kind of case has.
+Row = dict[str, Any]
+
+
+class Moment(TypedDict):
+    """A moment on every clock that comparisons need."""
+
+    boot_id: str
+    boottime_s: float
+    wall_s: float
+
+
+class Note(TypedDict):
+    """What the writer of a test artifact tells the reader."""
+
+    generate_s: float
+    writer: str
+    node: str
+    began: Moment
+    ended: Moment
+    peak_memory_bytes: int
+
+
+class Measured(TypedDict):
+    """What measuring one cell in one round yields."""
+
+    specification: Specification
+    # The number of the timing protocol of the case's kind.
+    protocol: int
+    began: Moment
+    ended: Moment
+    # None where the case makes its own test file.
+    writer: Note | None
+    # Which locks were held while it was timed.
+    locks: dict[str, bool]
+    # Probes before and after it, and by how much they changed.
+    probes: dict[str, dict[str, float | bool]]
+    machine: dict[str, Any]
+    root: dict[str, Any]
+    throttle: dict[str, Any] | None
+    file_system: dict[str, Any]
+    versions: dict[str, str]
+    # Variables of the environment that bear on a measurement.
+    environment: dict[str, str]
+    peak_memory_bytes: int
+    # What the file says of itself: sizes, counts, and the settings in force.
+    file: dict[str, Any]
+    # State -> why it could not be had.
+    skipped: dict[str, str]
+    repeats: list[Row]
+
+
+class Record(Measured):
+    """The same with the name of its site, as it is stored."""
+
+    site: str
 
 
 def partial(path: str | Path) -> Path:
@@ -20,7 +79,7 @@ def previous(path: str | Path) -> Path:
     return Path(path).with_name(f".{Path(path).name}.previous")
 
 
-def write_record(path: str | Path, record: dict[str, Any]) -> None:
+def write_record(path: str | Path, record: Mapping[str, object]) -> None:
     """Write JSON to `path` in one step: a reader sees the old file or the new one, never half of it."""
     write_whole(path, json.dumps(record, separators=(",", ":"), allow_nan=True).encode())
 
@@ -47,10 +106,10 @@ class DamagedRecord(ValueError):
         super().__init__(f"{path} is not a record of Hyperslab ({said}); {remedy}")
 
 
-def read_record(path: str | Path) -> dict[str, Any]:
+def read_record(path: str | Path) -> Record:
     """Return a record as it was written; raises DamagedRecord where the file is not one."""
     try:
-        record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        record: Record = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DamagedRecord(path, error) from None
     if not is_record(record):

@@ -13,6 +13,8 @@ from hyperslab.layouts.layout import Layout
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.throttling import Limiter
+from hyperslab.records import Row
+from hyperslab.specifications import Specification
 
 
 class VerificationError(Exception):
@@ -26,7 +28,7 @@ class Context:
     `limiter` is what holds this process's I/O back (throttling.py); by default nothing does.
     """
 
-    specification: dict[str, Any]
+    specification: Specification
     format: Format
     path: str
     values: Values
@@ -54,7 +56,7 @@ class Outcome:
     Where other processes did the work, their summed memory in bytes, and their versions.
     """
 
-    repeats: list[dict[str, Any]]
+    repeats: list[Row]
     report: dict[str, Any]
     skipped: dict[str, str]
     workers_memory_bytes: int = 0

@@ -17,11 +17,10 @@ from hyperslab.formats import ManyArrays, OpenArrays
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
+from hyperslab.records import Row
 
 # Objects whose values are held at once.
 HELD_BYTES = 32 * 2**20
-
-Row = dict[str, Any]
 
 
 def _objects(context: Context) -> Iterator[tuple[int, list[npt.NDArray[Any]]]]:
@@ -165,7 +164,8 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
 
 def run(context: Context) -> Outcome:
     """Write N objects, read the latest; raises VerificationError where any object differs."""
-    latest, skipped = _Latest(context), {}
+    latest = _Latest(context)
+    skipped: dict[str, str] = {}
     try:
         rows = _writes(context, latest)
         for state in ("warm", "cold"):

@@ -19,8 +19,8 @@ from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
-
-Row = dict[str, Any]
+from hyperslab.records import Row
+from hyperslab.specifications import CaseSpecification
 
 
 def _digest(block: npt.NDArray[Any]) -> bytes:
@@ -168,7 +168,7 @@ def _each_on_a_cold_file(
 STATES = {"warm": _on_one_open_file, "session": _on_one_open_file, "cold": _each_on_a_cold_file}
 
 
-def _selected(case: dict[str, Any], box: Box) -> Box:
+def _selected(case: CaseSpecification, box: Box) -> Box:
     """The box itself, or the pattern that a case selects in it."""
     if not (pattern := case.get("pattern")):
         return box

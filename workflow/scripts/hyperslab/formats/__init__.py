@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hyperslab.data.selections import Box
     from hyperslab.data.values import Values
     from hyperslab.measuring.artifact import Artifact
+    from hyperslab.specifications import Specification
 
 # name in a study -> module with FORMAT; imported when used
 MODULES = {"hdf5": "hyperslab.formats.hdf5.array", "zarr": "hyperslab.formats.zarr.array"}
@@ -65,13 +66,13 @@ class OpenArrays(Protocol):
 class ManyArrays(Protocol):
     """What a format offers whose files can hold many arrays: all but the first axis of `spec` each."""
 
-    def create(self, path: str, spec: dict[str, Any]) -> OpenArrays:
+    def create(self, path: str, spec: Specification) -> OpenArrays:
         """Create a file without arrays; raises Unavailable."""
 
-    def open(self, path: str, spec: dict[str, Any]) -> OpenArrays:
+    def open(self, path: str, spec: Specification) -> OpenArrays:
         """Open for reading with the library settings of `spec`; raises Unavailable."""
 
-    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """What the file says of itself: sizes in bytes over all arrays, and the effective settings."""
 
 
@@ -132,10 +133,10 @@ class Parallel(Protocol):
     `comm` and `hints` are objects of mpi4py: the ranks' communicator, and hints to MPI-IO.
     """
 
-    def open(self, path: str, spec: dict[str, Any], comm: Any, hints: Any) -> OpenArray:
+    def open(self, path: str, spec: Specification, comm: Any, hints: Any) -> OpenArray:
         """Open the array of a test file on all ranks, for reading; collective."""
 
-    def shared(self, path: str, spec: dict[str, Any], comm: Any, hints: Any, share: Share) -> SharedFile:
+    def shared(self, path: str, spec: Specification, comm: Any, hints: Any, share: Share) -> SharedFile:
         """A file for `share` and its equals on the other ranks, which is not opened yet."""
 
 
@@ -156,28 +157,28 @@ class Format(Protocol):
     def parallel(self) -> Parallel | None:
         """How MPI ranks open one file together; None where they cannot."""
 
-    def create(self, path: str, spec: dict[str, Any]) -> OpenArray:
+    def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""
 
-    def prepare(self, spec: dict[str, Any]) -> None:
+    def prepare(self, spec: Specification) -> None:
         """Load what the layout needs, so that no stopwatch measures it; raises Unavailable."""
 
-    def open(self, path: str, spec: dict[str, Any]) -> OpenArray:
+    def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
 
-    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file by any way that yields the plain writer's file; says which way it was."""
 
     def workers_memory_bytes(self) -> int:
         """The largest memory of the processes that `generate` started, summed, in bytes."""
 
-    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """What the file says of itself: sizes in bytes, chunk counts and the effective settings."""
 
-    def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """What `predict` needs from the file."""
 
-    def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+    def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested.
 
         Where it can be known, the number of read calls, too: `requested_reads`.

@@ -22,6 +22,12 @@ METADATA_BYTES = 2**14
 BLOCK_BYTES = 4096
 
 
+def chunk_extents(layout: Layout) -> list[int]:
+    """Return the extents of a chunk, which every Zarr array has."""
+    found: list[int] = layout["chunks"]
+    return found
+
+
 def file_extents(layout: Layout) -> list[int]:
     """Return the extents of what one file holds: a shard, or a chunk where there are no shards."""
     found: list[int] = layout.get("shards") or layout["chunks"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import pagecache
+from hyperslab.records import Moment
 from hyperslab.sites import mounts, striping
 
 
@@ -133,7 +134,7 @@ def largest_memory_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) * 1024
 
 
-def now() -> dict[str, Any]:
+def now() -> Moment:
     """This moment on every clock that comparisons need."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -13,9 +13,10 @@ import pandas as pd
 
 from hyperslab import text
 from hyperslab.layouts import layout_of
-from hyperslab.records import parts_of, read_record
+from hyperslab.records import Record, Row, parts_of, read_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
+from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import kind_of
 
@@ -37,7 +38,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, float]:
+def compression(spec: Specification, stored: float | None) -> dict[str, float]:
     """Both compression ratios of an array whose chunks (or whole) take `stored` bytes; {} where unknown."""
     if not stored or kind_of(spec["case"]).many_arrays:
         return {}
@@ -48,7 +49,7 @@ def compression(spec: Mapping[str, Any], stored: float | None) -> dict[str, floa
     return {"ratio_raw": raw / stored, "ratio_padded": padded / stored}
 
 
-def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[dict[str, Any]]:
+def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[Row]:
     """Return the rows of the record at `path`; see `record_rows`. Raises DamagedRecord."""
     record = read_record(path)
     with parts_of(path):
@@ -56,8 +57,8 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
 
 
 def record_rows(
-    record: Mapping[str, Any], name: str, study: str, expected: str | None, grid: Mapping[str, int]
-) -> list[dict[str, Any]]:
+    record: Record, name: str, study: str, expected: str | None, grid: Mapping[str, int]
+) -> list[Row]:
     """Return the rows of a record of the layout `name`.
 
     `expected` is the hash of today's specification (None: it has no such cell), `grid` what makes the layout
@@ -65,7 +66,7 @@ def record_rows(
     """
     spec = record["specification"]
     layout, case, round_ = layout_of(spec["layout"]), spec["case"], spec["round"]
-    writer = record["writer"] or {}
+    writer: Mapping[str, Any] = record["writer"] or {}
     first = writer.get("began", record["began"])
     probes = [record["probes"][when] for when in ("before", "after")]
     values = list(grid.values())
@@ -161,7 +162,7 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return list(seen.values())
 
 
-def context_entry(record: Mapping[str, Any]) -> dict[str, Any]:
+def context_entry(record: Record) -> dict[str, Any]:
     """Return what a record says of machine, file system, versions and settings."""
     # Free space differs from cell to cell and says nothing of the platform.
     file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}

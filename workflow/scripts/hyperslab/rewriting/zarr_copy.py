@@ -26,6 +26,7 @@ from hyperslab.rewriting.pieces import Pieces, plan
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.storage import chunk_of
 from hyperslab.rewriting.target import check_filters, opened
+from hyperslab.specifications import Specification
 from hyperslab.validation.errors import ConfigurationError, Place
 
 # How HDF5 and netCDF keep dimension scales: references to other datasets, which a Zarr array cannot hold.
@@ -143,8 +144,8 @@ def _dataset(file: h5py.File, name: str, budget: int) -> h5py.h5d.DatasetID:
 
 def _described(
     dataset: h5py.h5d.DatasetID, name: str, asked: Mapping[str, Any]
-) -> tuple[dict[str, Any], np.generic]:
-    """Specification and fill value of the array that a dataset becomes; RewriteError where it cannot."""
+) -> tuple[Specification, np.generic]:
+    """Return specification and fill value of the array that a dataset becomes; raises RewriteError."""
     stored = h5py.Dataset(dataset)
     if stored.shape is None or not stored.shape or 0 in stored.shape:
         raise RewriteError(f"{name}: has no axis, or no elements; there is nothing to lay out")
@@ -169,7 +170,8 @@ def _described(
         resolved = resolve(layout, OfDataset(axes, shape, dtype), {}, Place(Path(name)))
     except ConfigurationError as error:
         raise RewriteError(str(error)) from None
-    spec = {"layout": resolved, "dataset": {"axes": axes, "shape": shape, "dtype": dtype.name}}
+    layout_: Any = resolved
+    spec: Specification = {"layout": layout_, "dataset": {"axes": axes, "shape": shape, "dtype": dtype.name}}
     return spec, stored.fillvalue.astype(dtype)
 
 

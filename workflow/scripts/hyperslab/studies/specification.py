@@ -4,56 +4,62 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from hyperslab.data.donor_paths import identity
+from hyperslab.specifications import DatasetSpecification, Specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 
 
-def dataset(study: LoadedStudy) -> dict[str, Any]:
+def dataset(study: LoadedStudy) -> DatasetSpecification:
     """Shape, type and content of the array; of a donor given by a variable also which file that is here."""
-    described = study.dataset.model_dump(exclude_none=True)
+    dumped: Any = study.dataset.model_dump(exclude_none=True)
+    described: DatasetSpecification = dumped
     if donor := described.get("donor"):
         found = identity(donor)
         described["donor"] = {**donor, **({"file": found} if found else {})}
     return described
 
 
-def content(study: LoadedStudy, layout: str) -> dict[str, Any]:
+def content(study: LoadedStudy, layout: str) -> Specification:
     """What decides the bytes of a test file: dataset and layout (of the whole array)."""
-    described = {key: value for key, value in study.layouts[layout].items() if key != "label"}
+    described: Any = {key: value for key, value in study.layouts[layout].items() if key != "label"}
     return {"dataset": dataset(study), "layout": described}
 
 
-def file_specification(study: LoadedStudy, layout: str, case: str) -> dict[str, Any]:
+def file_specification(study: LoadedStudy, layout: str, case: str) -> Specification:
     """What generate needs: the content, with the shape that the case asks for."""
     spec = content(study, layout)
     spec["dataset"]["shape"] = study.cases[case]["shape"]
     return spec
 
 
-def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> dict[str, Any]:
+def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> Specification:
     """What measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
     resolved = study.cases[case]
     kind = kind_of(resolved)
-    return {
+    described: Any = {"name": case, **kind.specified(resolved)}
+    spec: Specification = {
         **file_specification(study, layout, case),
-        "case": {"name": case, **kind.specified(resolved)},
+        "case": described,
         "repeats": resolved["repeats"],
         "seed": study.study.seed,
         "round": round_,
         "protocol": kind.protocol,
-        **({"reader": study.study.reader} if study.study.reader != "any" else {}),
     }
+    if study.study.reader != "any":
+        spec["reader"] = study.study.reader
+    return spec
 
 
-def text(spec: dict[str, Any]) -> str:
+def text(spec: Mapping[str, object]) -> str:
     """A specification as canonical JSON: equal specifications have equal texts."""
     return json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def agrees(expected: str | None, spec: dict[str, Any]) -> bool:
+def agrees(expected: str | None, spec: Specification) -> bool:
     """Whether a specification has the hash `expected`; where that knows no donor's file, with any."""
     if expected is None or expected == digest(spec):
         return expected is not None
@@ -64,6 +70,6 @@ def agrees(expected: str | None, spec: dict[str, Any]) -> bool:
     return expected == digest({**spec, "dataset": {**described, "donor": anonymous}})
 
 
-def digest(spec: dict[str, Any]) -> str:
+def digest(spec: Mapping[str, object]) -> str:
     """A hash of a specification, 16 hexadecimal digits."""
     return hashlib.sha256(text(spec).encode()).hexdigest()[:16]

@@ -14,6 +14,7 @@ from mpi4py import MPI
 from hyperslab import formats
 from hyperslab.cases.mpi.communicator import info_of
 from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.specifications import Specification
 
 Buffers = list[npt.NDArray[Any]]
 MODE = 0o644
@@ -25,7 +26,7 @@ class Api(ABC):
     # Whether every rank has a file of its own.
     own_file = False
 
-    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: dict[str, Any], path: str) -> None:
+    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: Specification, path: str) -> None:
         self.comm, self.pattern, self.spec = comm, pattern, spec
         self.asked: dict[str, Any] = spec["case"]["parallel"]
         self.dtype = np.dtype(spec["dataset"]["dtype"])
@@ -206,7 +207,7 @@ def hints_in_force(comm: MPI.Comm, path: str, hints: dict[str, str]) -> dict[str
 class OfFormat(Api):
     """The format's own library, by which all ranks open one file: parallel HDF5."""
 
-    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: dict[str, Any], path: str) -> None:
+    def __init__(self, comm: MPI.Comm, pattern: Pattern, spec: Specification, path: str) -> None:
         super().__init__(comm, pattern, spec, path)
         parallel = formats.load(spec["layout"]["format"]).parallel
         assert parallel is not None

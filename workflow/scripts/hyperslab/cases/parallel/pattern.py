@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab.specifications import CaseSpecification
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -25,7 +27,7 @@ class Pattern:
     block: int
 
     @classmethod
-    def of(cls, case: dict[str, Any], rank: int) -> Pattern:
+    def of(cls, case: CaseSpecification, rank: int) -> Pattern:
         """The share of a rank in a case of a specification."""
         asked = case["parallel"]
         block = asked["block"] if asked["interleaved"] else asked["bytes"]

@@ -19,8 +19,8 @@ from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
+from hyperslab.records import Row
 
-Row = dict[str, Any]
 PHASES = ("create", "write", "flush", "close", "fsync")
 WRITTEN = ("written_bytes", "requested_writes")
 READ = ("requested_bytes", "requested_reads", "device_bytes")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from hyperslab.measuring import machine
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
+from hyperslab.records import Row
 
-Row = dict[str, Any]
 # What each rank runs, where the workers are ranks.
 RANKS = "reduce.ranks"
 # Planes whose truth is made at once.

@@ -19,6 +19,7 @@ from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts, Workers
+from hyperslab.specifications import Specification
 
 # Read from the pipe while waiting for the start: one byte by one call.
 GATE = {"requested_bytes": 1, "requested_reads": 1}
@@ -67,7 +68,7 @@ class Division:
     itemsize: int
 
     @classmethod
-    def of(cls, spec: dict[str, Any]) -> Division:
+    def of(cls, spec: Specification) -> Division:
         """The division that a cell's specification asks for."""
         case, dataset, layout = spec["case"], spec["dataset"], layout_of(spec["layout"])
         axes: list[str] = dataset["axes"]
@@ -101,7 +102,7 @@ class Share:
 
     def __init__(
         self,
-        spec: dict[str, Any],
+        spec: Specification,
         path: str,
         index: int,
         shared: Any,
@@ -146,7 +147,7 @@ class Share:
 class Processes(Workers):
     """A team of processes; each finds its moments in memory that it shares with this one."""
 
-    def __init__(self, spec: dict[str, Any], artifact: Artifact, memory_resident: bool) -> None:
+    def __init__(self, spec: Specification, artifact: Artifact, memory_resident: bool) -> None:
         self._cache = NodeCache(artifact, memory_resident)
         division = Division.of(spec)
         memory = [RawArray("d", 3 * division.count) for _ in range(division.workers)]

@@ -15,12 +15,13 @@ from hyperslab.cases.reduce.division import Division, Share, moments_in
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.data.selections import Box
 from hyperslab.measuring.workers import Counts
+from hyperslab.specifications import Specification
 
 
 class RankTeam:
     """The ranks as a team. Rank 0 calls its methods; `follow` does the other ranks' part of each."""
 
-    def __init__(self, ranks: Ranks, spec: dict[str, Any], path: str, memory_resident: bool) -> None:
+    def __init__(self, ranks: Ranks, spec: Specification, path: str, memory_resident: bool) -> None:
         planes = Division.of(spec).count
         self._ranks = ranks
         self._own: Floats = np.zeros(3 * planes)

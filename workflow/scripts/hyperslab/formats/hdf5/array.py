@@ -22,11 +22,12 @@ from hyperslab.formats.hdf5.parallel_files import Parallel
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.specifications import Specification
 
 DATASET = b"data"
 
 
-def _lists(spec: dict[str, Any], path: str, chunk_cache_bytes: int | None = None) -> Lists:
+def _lists(spec: Specification, path: str, chunk_cache_bytes: int | None = None) -> Lists:
     """Property lists with the settings of the layout."""
     chosen = spec["layout"]["settings"]
     if chunk_cache_bytes is not None:
@@ -97,7 +98,7 @@ class Hdf5Array:
         self._file.close()
 
 
-def _create(path: str, spec: dict[str, Any], lists: Lists, allocate_early: bool) -> h5py.File:
+def _create(path: str, spec: Specification, lists: Lists, allocate_early: bool) -> h5py.File:
     """A new file whose empty dataset has the layout of `spec`."""
     file_id = create_file(path, lists)
     datatype, space = describe_dataset(lists.creation, spec)
@@ -108,14 +109,14 @@ def _create(path: str, spec: dict[str, Any], lists: Lists, allocate_early: bool)
     return h5py.File(file_id)
 
 
-def _array(file: h5py.File, spec: dict[str, Any], lists: Lists) -> Hdf5Array:
+def _array(file: h5py.File, spec: Specification, lists: Lists) -> Hdf5Array:
     """The dataset of an open file, with the layout's transfer settings and the case's memory type."""
     memory = spec.get("case", {}).get("memory_dtype")
     transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
     return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
 
 
-def _open_by(path: str, spec: dict[str, Any], put_driver: Callable[[h5p.PropFAID], None]) -> Hdf5Array:
+def _open_by(path: str, spec: Specification, put_driver: Callable[[h5p.PropFAID], None]) -> Hdf5Array:
     """Open for reading by a driver that no setting can name: that of MPI-IO, which takes a communicator."""
     lists = _lists(spec, path)
     put_driver(lists.file_access)
@@ -130,22 +131,22 @@ class Hdf5:
     parallel = Parallel(_open_by)
     _workers_memory_bytes = 0
 
-    def create(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+    def create(self, path: str, spec: Specification) -> Hdf5Array:
         """Create the file and an empty dataset; chunks are allocated as they are written (HDF5's default)."""
         lists = _lists(spec, path)
         return _array(_create(path, spec, lists, False), spec, lists)
 
-    def prepare(self, spec: dict[str, Any]) -> None:
+    def prepare(self, spec: Specification) -> None:
         """Load what the layout's filters need."""
         filter_setters.prepare(spec["layout"]["filters"])
 
-    def open(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+    def open(self, path: str, spec: Specification) -> Hdf5Array:
         """Open for reading with the library settings of `spec`."""
         self.prepare(spec)
         lists = _lists(spec, path)
         return _array(open_file(path, lists), spec, lists)
 
-    def create_plain(self, path: str, spec: dict[str, Any]) -> Hdf5Array:
+    def create_plain(self, path: str, spec: Specification) -> Hdf5Array:
         """As `create`, without a chunk cache: chunks reach the file in the order in which they are written.
 
         A chunk cache evicts by slot, so some chunks overtake others (their order is part of a layout).
@@ -153,7 +154,7 @@ class Hdf5:
         lists = _lists(spec, path, chunk_cache_bytes=0)
         return _array(_create(path, spec, lists, False), spec, lists)
 
-    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file; returns "allocated" or "compressed" for the shortcuts, else "plain".
 
         Allocated: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
@@ -190,19 +191,20 @@ class Hdf5:
         """The largest memory of the processes that `generate` started, summed, in bytes."""
         return self._workers_memory_bytes
 
-    def _write_compressed(self, path: str, spec: dict[str, Any], values: Values) -> None:
+    def _write_compressed(self, path: str, spec: Specification, values: Values) -> None:
         """As `write_plain`, of filtered chunks, which several processes compress."""
         order = disk_order(spec)
         file = _create(path, spec, _lists(spec, path, chunk_cache_bytes=0), False)
         try:
-            chunk = [spec["layout"]["chunks"][axis] for axis in order]
+            extents = spec["layout"]["chunks"] or spec["dataset"]["shape"]
+            chunk = [extents[axis] for axis in order]
             self._workers_memory_bytes = parallel_compression.fill(
                 file[DATASET].id, spec, chunk, values, order
             )
         finally:
             file.close()
 
-    def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
+    def write_plain(self, path: str, spec: Specification, values: Values) -> None:
         """Row-major over the chunks on disk, each written once."""
         order = disk_order(spec)
         shape = [spec["dataset"]["shape"][axis] for axis in order]
@@ -216,7 +218,7 @@ class Hdf5:
         finally:
             opened.close()
 
-    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Sizes in bytes, chunk counts and the settings in force, from another open than any timed one."""
         lists = _lists(spec, path)
         file = open_file(path, lists)
@@ -225,7 +227,7 @@ class Hdf5:
         finally:
             file.close()
 
-    def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """What `predict` needs from the file: where filtered, stored bytes of each chunk, row-major."""
         if not spec["layout"]["filters"]:
             return {}
@@ -237,7 +239,7 @@ class Hdf5:
             file.close()
         return {"chunk_sizes": sizes}
 
-    def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+    def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown."""
         return prediction.predict(box, disk_order(spec), spec, stored)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import h5py
 from h5py import h5d, h5f, h5g, h5p, h5s, h5t
 
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.specifications import Specification
 
 
-def disk_order(spec: dict[str, Any]) -> list[int]:
+def disk_order(spec: Specification) -> list[int]:
     """Array axes in the order in which they lie on disk."""
     names = spec["dataset"]["axes"]
     return [names.index(name) for name in spec["layout"]["order"]]
@@ -34,7 +34,7 @@ def open_file(path: str, lists: Lists) -> h5py.File:
     return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=lists.file_access))
 
 
-def describe_dataset(creation: h5p.PropDCID, spec: dict[str, Any]) -> tuple[h5t.TypeID, h5s.SpaceID]:
+def describe_dataset(creation: h5p.PropDCID, spec: Specification) -> tuple[h5t.TypeID, h5s.SpaceID]:
     """Put the layout of `spec` on a dataset creation property list; returns the dataset's type and space."""
     layout, dataset = spec["layout"], spec["dataset"]
     creation.set_obj_track_times(False)

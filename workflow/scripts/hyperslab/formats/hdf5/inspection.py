@@ -14,13 +14,14 @@ from hyperslab.formats.hdf5 import filter_setters, library, settings
 from hyperslab.formats.hdf5.settings import LIBVER, Lists
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index, layout_of
+from hyperslab.specifications import Specification
 
 LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked"}
 # H5Dchunk_iter came with HDF5 1.12.3 and 1.14.
 CHUNK_ITER = hasattr(h5d.DatasetID, "chunk_iter")
 
 
-def report(dataset: h5py.Dataset, path: str, spec: dict[str, Any], lists: Lists) -> dict[str, Any]:
+def report(dataset: h5py.Dataset, path: str, spec: Specification, lists: Lists) -> dict[str, Any]:
     """Sizes in bytes, chunk counts and the settings in force, of the dataset of an open test file."""
     found = settings.in_file(dataset.file, dataset, lists.transfer)
     creation = found.creation
@@ -57,7 +58,7 @@ def report(dataset: h5py.Dataset, path: str, spec: dict[str, Any], lists: Lists)
     }
 
 
-def _predict_index(spec: dict[str, Any], dimensions: int) -> int | None:
+def _predict_index(spec: Specification, dimensions: int) -> int | None:
     """Bytes of the chunk index after row-major insertion; None where the format gives no formula here."""
     layout, dataset = spec["layout"], spec["dataset"]
     if not layout["chunks"]:

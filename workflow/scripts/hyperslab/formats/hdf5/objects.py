@@ -13,9 +13,10 @@ from hyperslab.formats.hdf5.description import create_file, describe_dataset, op
 from hyperslab.formats.hdf5.inspection import LAYOUTS
 from hyperslab.formats.hdf5.settings import Lists, property_lists
 from hyperslab.layouts import layout_of
+from hyperslab.specifications import Specification
 
 
-def one_object(spec: dict[str, Any]) -> dict[str, Any]:
+def one_object(spec: Specification) -> Specification:
     """The specification of one dataset: that of a cell without its first axis."""
     dataset, layout = spec["dataset"], spec["layout"]
     first = dataset["axes"][0]
@@ -32,7 +33,7 @@ def one_object(spec: dict[str, Any]) -> dict[str, Any]:
 class ManyDatasets:
     """An open file of datasets that are named by their number."""
 
-    def __init__(self, file_id: h5f.FileID, spec: dict[str, Any], lists: Lists) -> None:
+    def __init__(self, file_id: h5f.FileID, spec: Specification, lists: Lists) -> None:
         self._file = file_id
         self._lists = lists
         one = one_object(spec)
@@ -76,17 +77,17 @@ class ManyDatasets:
 class ManyArrays:
     """Files of many datasets, each of all but the first axis of a specification."""
 
-    def create(self, path: str, spec: dict[str, Any]) -> ManyDatasets:
+    def create(self, path: str, spec: Specification) -> ManyDatasets:
         """Create a file without datasets; raises Unavailable."""
         lists = property_lists(spec["layout"]["settings"], path)
         return ManyDatasets(create_file(path, lists), spec, lists)
 
-    def open(self, path: str, spec: dict[str, Any]) -> ManyDatasets:
+    def open(self, path: str, spec: Specification) -> ManyDatasets:
         """Open for reading with the library settings of `spec`; raises Unavailable."""
         lists = property_lists(spec["layout"]["settings"], path)
         return ManyDatasets(open_file(path, lists).id, spec, lists)
 
-    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes over all datasets, and settings in force, from an open that is not timed."""
         lists = property_lists(spec["layout"]["settings"], path)
         file = open_file(path, lists)

@@ -16,7 +16,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 from h5py import h5d, h5f, h5p, h5s
@@ -27,6 +26,7 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5.description import describe_dataset
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.workers import end_with_parent
+from hyperslab.specifications import Specification
 
 # A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
 # does the writer with what waits for it: with five processes well under the bound of 1 GiB.
@@ -53,18 +53,20 @@ def workers() -> int:
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
-def suits(spec: dict[str, Any]) -> bool:
+def suits(spec: Specification) -> bool:
     """Whether several processes are of use: many filtered chunks, none larger than a tile, several cores."""
     layout, dataset = spec["layout"], spec["dataset"]
     if not layout["filters"] or workers() < 2:
         return False
     itemsize = np.dtype(dataset["dtype"]).itemsize
-    whole, chunk = (math.prod(shape) * itemsize for shape in (dataset["shape"], layout["chunks"]))
+    whole, chunk = (
+        math.prod(shape) * itemsize for shape in (dataset["shape"], layout["chunks"] or dataset["shape"])
+    )
     return bool(whole >= LEAST_BYTES and chunk <= TILE_BYTES)
 
 
 def fill(
-    dataset: h5d.DatasetID, spec: dict[str, Any], chunk: Sequence[int], values: Values, order: Sequence[int]
+    dataset: h5d.DatasetID, spec: Specification, chunk: Sequence[int], values: Values, order: Sequence[int]
 ) -> int:
     """Store `values` in an empty dataset, chunk by chunk in row-major order; `chunk` in disk order.
 
@@ -110,10 +112,10 @@ def _places(tile: Box, chunk: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 # What a worker was given when it began: specification, values, order of the axes on disk.
-_given: tuple[dict[str, Any], Values, Sequence[int]]
+_given: tuple[Specification, Values, Sequence[int]]
 
 
-def _begin(parent: int, spec: dict[str, Any], values: Values, order: Sequence[int]) -> None:
+def _begin(parent: int, spec: Specification, values: Values, order: Sequence[int]) -> None:
     global _given
     end_with_parent(parent)
     # What the terminal sends to the whole group is the parent's to act on.

@@ -16,6 +16,7 @@ from hyperslab.formats.hdf5 import filter_setters, settings
 
 if TYPE_CHECKING:
     from hyperslab.formats import OpenArray, Share
+    from hyperslab.specifications import Specification
 
 Buffers = Sequence[npt.NDArray[Any]]
 # What puts a driver on a file access property list.
@@ -57,7 +58,7 @@ def through_mpi_io(comm: Any, hints: Any) -> Put:
 class SharedFile:
     """One dataset of one axis for each array, moved by H5Dwrite and H5Dread of hyperslabs."""
 
-    def __init__(self, path: str, spec: dict[str, Any], put: Put, share: Share) -> None:
+    def __init__(self, path: str, spec: Specification, put: Put, share: Share) -> None:
         self._path, self._spec, self._put, self._share = path, spec, put, share
         self._collective: bool = spec["case"]["parallel"]["collective"]
         self._dtype = np.dtype(spec["dataset"]["dtype"])
@@ -167,13 +168,13 @@ class SharedFile:
 class Parallel:
     """The seam of formats for ranks; `open_by` opens a test file by a driver that no setting can name."""
 
-    def __init__(self, open_by: Callable[[str, dict[str, Any], Put], OpenArray]) -> None:
+    def __init__(self, open_by: Callable[[str, Specification, Put], OpenArray]) -> None:
         self._open_by = open_by
 
-    def open(self, path: str, spec: dict[str, Any], comm: Any, hints: Any) -> OpenArray:
+    def open(self, path: str, spec: Specification, comm: Any, hints: Any) -> OpenArray:
         """Open the dataset of a test file on all ranks, for reading; collective."""
         return self._open_by(path, spec, through_mpi_io(comm, hints))
 
-    def shared(self, path: str, spec: dict[str, Any], comm: Any, hints: Any, share: Share) -> SharedFile:
+    def shared(self, path: str, spec: Specification, comm: Any, hints: Any, share: Share) -> SharedFile:
         """Return a file for `share` and its equals on the other ranks, which is not opened yet."""
         return SharedFile(path, spec, through_mpi_io(comm, hints), share)

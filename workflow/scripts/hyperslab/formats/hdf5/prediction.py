@@ -13,6 +13,7 @@ from hyperslab.data.selections import Box, Pattern
 from hyperslab.formats.hdf5 import settings
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index
+from hyperslab.specifications import Specification
 
 # Beyond as many selected elements, what a pattern asks for is not worked out.
 LARGEST_PATTERN = 2**22
@@ -54,7 +55,7 @@ def _chunks(box: Box, shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
     return numbers
 
 
-def predict(box: Box, order: Sequence[int], spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+def predict(box: Box, order: Sequence[int], spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
     """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
 
     `requested` holds for one selection on a freshly opened file: chunks that fit the chunk cache (and all

@@ -16,6 +16,7 @@ from hyperslab.formats.zarr import inspection, prediction, settings
 from hyperslab.formats.zarr.description import OnDisk, create_array, open_array
 from hyperslab.formats.zarr.generation import fill
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.specifications import DatasetSpecification, LayoutSpecification, Specification
 
 # So many chunks of a small array bring all threads of zarr-python to life.
 WARM_UP_CHUNKS = 64
@@ -68,24 +69,26 @@ class Zarr:
     many_arrays = None
     parallel = None
 
-    def create(self, path: str, spec: dict[str, Any]) -> ZarrArray:
+    def create(self, path: str, spec: Specification) -> ZarrArray:
         """Create the directory and an empty array; files appear as chunks are written."""
         settings.put(spec["layout"]["settings"])
         return ZarrArray(create_array(path, spec), OnDisk.of(spec).order)
 
-    def prepare(self, spec: dict[str, Any]) -> None:
+    def prepare(self, spec: Specification) -> None:
         """Write and read a small array with the layout's codecs and pipeline.
 
         This imports the codecs and starts zarr-python's event loop and threads, or those of zarrs.
         """
         layout, dtype = spec["layout"], spec["dataset"]["dtype"]
-        small = {**layout, "chunks": [1], "order": ["a"]} | ({"shards": [2]} if "shards" in layout else {})
-        dataset = {"axes": ["a"], "shape": [WARM_UP_CHUNKS], "dtype": dtype}
+        small: LayoutSpecification = {**layout, "chunks": [1], "order": ["a"]}
+        if "shards" in layout:
+            small["shards"] = [2]
+        dataset: DatasetSpecification = {"axes": ["a"], "shape": [WARM_UP_CHUNKS], "dtype": dtype}
         content = np.arange(1, WARM_UP_CHUNKS + 1).astype(dtype)
         box = Box((0,), (WARM_UP_CHUNKS,))
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/array.zarr"
-            described = {**spec, "layout": small, "dataset": dataset}
+            described: Specification = {**spec, "layout": small, "dataset": dataset}
             created = self.create(path, described)
             created.write(box, content)
             created.close()
@@ -93,12 +96,12 @@ class Zarr:
             opened.read(box)
             opened.close()
 
-    def open(self, path: str, spec: dict[str, Any]) -> ZarrArray:
+    def open(self, path: str, spec: Specification) -> ZarrArray:
         """Open for reading with the library settings of `spec`."""
         settings.put(spec["layout"]["settings"])
         return ZarrArray(open_array(path), OnDisk.of(spec).order)
 
-    def generate(self, path: str, spec: dict[str, Any], values: Values) -> str:
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new store; returns "chunk by chunk", the way it was done.
 
         Chunks are encoded and files written here, by the codecs' own library, without zarr-python's pipeline.
@@ -110,7 +113,7 @@ class Zarr:
         fill(path, spec, values)
         return "chunk by chunk"
 
-    def write_plain(self, path: str, spec: dict[str, Any], values: Values) -> None:
+    def write_plain(self, path: str, spec: Specification, values: Values) -> None:
         """Write row-major over chunks, or shards, each once, with zarr-python's own pipeline."""
         disk = OnDisk.of(spec)
         opened = self._create_for_default(path, spec)
@@ -121,7 +124,7 @@ class Zarr:
         finally:
             opened.close()
 
-    def _create_for_default(self, path: str, spec: dict[str, Any]) -> ZarrArray:
+    def _create_for_default(self, path: str, spec: Specification) -> ZarrArray:
         chosen = {**spec["layout"]["settings"], "pipeline": "default"}
         return self.create(path, {**spec, "layout": {**spec["layout"], "settings": chosen}})
 
@@ -129,15 +132,15 @@ class Zarr:
         """Return 0: `generate` starts no processes."""
         return 0
 
-    def report(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts of chunks and files, and the settings in force."""
         return inspection.report(path, spec)
 
-    def stored_sizes(self, path: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what `predict` needs from the store."""
         return {"stored": inspection.stored(path, spec)}
 
-    def predict(self, box: Box, spec: dict[str, Any], stored: dict[str, Any]) -> dict[str, float]:
+    def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return chunks touched, their stored bytes, bytes requested and the number of reads."""
         return prediction.predict(box, spec, stored["stored"])
 

@@ -14,7 +14,8 @@ from zarr.storage import LocalStore
 
 from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.layouts.zarr_codecs import options_in_force
-from hyperslab.layouts.zarr_store import file_extents
+from hyperslab.layouts.zarr_store import chunk_extents, file_extents
+from hyperslab.specifications import Specification
 
 # In the order of blosc's own numbers.
 SHUFFLES = {"none": "noshuffle", "byte": "shuffle", "bit": "bitshuffle"}
@@ -34,7 +35,7 @@ class OnDisk:
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, spec: dict[str, Any]) -> OnDisk:
+    def of(cls, spec: Specification) -> OnDisk:
         """Return what a specification says."""
         layout, dataset = spec["layout"], spec["dataset"]
         order = tuple(dataset["axes"].index(name) for name in layout["order"])
@@ -43,7 +44,7 @@ class OnDisk:
             return tuple(extents[axis] for axis in order)
 
         return cls(
-            order, turned(dataset["shape"]), turned(layout["chunks"]), turned(file_extents(layout)),
+            order, turned(dataset["shape"]), turned(chunk_extents(layout)), turned(file_extents(layout)),
             np.dtype(dataset["dtype"]).newbyteorder("<"),
         )  # fmt: skip
 
@@ -68,7 +69,7 @@ class OnDisk:
         return math.prod(self.chunk) * self.dtype.itemsize
 
 
-def codecs(spec: dict[str, Any]) -> list[Any]:
+def codecs(spec: Specification) -> list[Any]:
     """Return the codecs that a chunk's bytes go through, as zarr-python's own objects."""
     itemsize = np.dtype(spec["dataset"]["dtype"]).itemsize
     made: list[Any] = []
@@ -89,7 +90,7 @@ def codecs(spec: dict[str, Any]) -> list[Any]:
 
 
 def create_array(
-    path: str, spec: dict[str, Any], fill_value: Any = 0, attributes: Mapping[str, Any] | None = None
+    path: str, spec: Specification, fill_value: Any = 0, attributes: Mapping[str, Any] | None = None
 ) -> Any:
     """Create the directory `path` with an empty array as `spec` describes it; returns the zarr.Array."""
     disk = OnDisk.of(spec)

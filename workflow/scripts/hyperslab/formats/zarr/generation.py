@@ -22,6 +22,7 @@ from hyperslab.formats.zarr.description import SHUFFLES, OnDisk
 from hyperslab.formats.zarr.inspection import NOTHING, file_of
 from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.layouts.zarr_codecs import options_in_force
+from hyperslab.specifications import Specification
 
 # writev(2) takes as many pieces at once.
 PIECES = 1024
@@ -33,7 +34,7 @@ Piece = Any
 Encoder = Callable[[Piece], Piece]
 
 
-def fill(path: str, spec: dict[str, Any], values: Values) -> None:
+def fill(path: str, spec: Specification, values: Values) -> None:
     """Write every chunk of an empty store; one that holds only zeros is stored where the layout says so."""
     disk, encode = OnDisk.of(spec), _encoder(spec)
     keep_empty = spec["layout"]["settings"]["write_empty_chunks"]
@@ -59,7 +60,7 @@ def fill(path: str, spec: dict[str, Any], values: Values) -> None:
             waiting.popleft().result()
 
 
-def _encoder(spec: dict[str, Any]) -> Encoder:
+def _encoder(spec: Specification) -> Encoder:
     """What the codecs of a layout, one after the other, make of the bytes of a chunk."""
     steps = [_step(options_in_force(codec), spec) for codec in spec["layout"]["codecs"]]
 
@@ -71,7 +72,7 @@ def _encoder(spec: dict[str, Any]) -> Encoder:
     return encode
 
 
-def _step(codec: dict[str, Any], spec: dict[str, Any]) -> Encoder:
+def _step(codec: dict[str, Any], spec: Specification) -> Encoder:
     """What one codec makes of bytes, by the library that zarr-python takes."""
     match codec["name"]:
         case "gzip":

@@ -16,6 +16,7 @@ from hyperslab.formats.zarr.description import OnDisk, open_array
 from hyperslab.formats.zarr.prediction import Stored
 from hyperslab.layouts import zarr_store
 from hyperslab.layouts.chunks import chunk_count, chunks_per_axis, padding_bytes
+from hyperslab.specifications import Specification
 
 METADATA = "zarr.json"
 # What the index of a shard has for a chunk that is not stored.
@@ -27,7 +28,7 @@ def file_of(path: str, place: tuple[int, ...]) -> str:
     return os.path.join(path, "c", *map(str, place))
 
 
-def stored(path: str, spec: dict[str, Any]) -> Stored:
+def stored(path: str, spec: Specification) -> Stored:
     """Return the bytes of every chunk and file, from the files' own sizes and the shards' indexes."""
     disk = OnDisk.of(spec)
     files = np.zeros(disk.units, np.int64)
@@ -69,7 +70,7 @@ def _buffer_bytes(path: str) -> int:
         return file.__sizeof__() - type(file).__basicsize__
 
 
-def report(path: str, spec: dict[str, Any]) -> dict[str, Any]:
+def report(path: str, spec: Specification) -> dict[str, Any]:
     """Return sizes in bytes, counts of chunks and files, and the settings in force, from another opening."""
     disk, layout = OnDisk.of(spec), spec["layout"]
     held = stored(path, spec)
@@ -83,7 +84,7 @@ def report(path: str, spec: dict[str, Any]) -> dict[str, Any]:
     # Padding is compressed along with the data, so that it has no size of its own behind a codec; and chunks
     # that are not stored leave no sum to take it from.
     plain = not layout["codecs"] and bool(held.sizes.all())
-    padding = padding_bytes(shape, layout["chunks"], itemsize)
+    padding = padding_bytes(shape, zarr_store.chunk_extents(layout), itemsize)
     return {
         "file_bytes": size,
         "stored_bytes": chunks,
@@ -95,7 +96,7 @@ def report(path: str, spec: dict[str, Any]) -> dict[str, Any]:
         "metadata_bytes": metadata,
         "remainder_bytes": size - chunks - index,
         "chunks": int(np.count_nonzero(held.sizes)),
-        "chunks_predicted": chunk_count(shape, layout["chunks"]),
+        "chunks_predicted": chunk_count(shape, zarr_store.chunk_extents(layout)),
         "files": files,
         "folders": folders,
         "files_predicted": zarr_store.file_count(layout, spec["dataset"]["axes"], shape),
@@ -113,7 +114,7 @@ def _counted(path: str) -> tuple[int, int]:
     return files, folders
 
 
-def _settings(path: str, spec: dict[str, Any]) -> dict[str, Any]:
+def _settings(path: str, spec: Specification) -> dict[str, Any]:
     """What zarr.json says, and what zarr.config says."""
     written = json.loads(Path(path, METADATA).read_text(encoding="utf-8"))
     settings.put(spec["layout"]["settings"])

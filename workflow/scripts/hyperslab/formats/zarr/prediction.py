@@ -14,6 +14,7 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.zarr.description import OnDisk
 from hyperslab.layouts.chunks import chunks_per_axis, touched_per_axis
 from hyperslab.layouts.zarr_store import shard_index_bytes
+from hyperslab.specifications import Specification
 
 Integers = npt.NDArray[np.int64]
 
@@ -66,7 +67,7 @@ def touched(box: Box, disk: OnDisk) -> Touched:
     )  # fmt: skip
 
 
-def predict(box: Box, spec: dict[str, Any], stored: Stored) -> dict[str, float]:
+def predict(box: Box, spec: Specification, stored: Stored) -> dict[str, float]:
     """Return chunks touched, their stored bytes, and what the kernel is asked for: bytes and read calls.
 
     The last two hold for one selection on a newly opened array: what zarr-python and zarrs read of zarr.json

@@ -1,0 +1,83 @@
+"""Specifications as typed dictionaries: what decides the bytes of a test file, and what is measured of it."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, Required, TypedDict
+
+
+class DatasetSpecification(TypedDict):
+    """The array that is stored."""
+
+    # Names of the axes, and elements along each.
+    axes: list[str]
+    shape: list[int]
+    # A name of NumPy's, such as "uint16".
+    dtype: str
+    # What fills it where it has no donor.
+    fill: NotRequired[str]
+    # The file whose values fill it: path, variable and which part.
+    donor: NotRequired[dict[str, Any]]
+
+
+class LayoutSpecification(TypedDict, total=False):
+    """How the array is stored; what a format does not know, its layouts do not have.
+
+    Keys of formats that are registered from elsewhere are theirs alone; their Layout reads them.
+    """
+
+    format: Required[str]
+    # Names of the axes as they lie on disk, slowest first.
+    order: Required[list[str]]
+    label: str | None
+    # In elements, in array terms; None where the array is contiguous.
+    chunks: list[int] | None
+    # Settings of the format's library.
+    settings: dict[str, Any]
+    # HDF5: filters with their options, "compact" where it is, and the release that writes and reads it.
+    filters: list[dict[str, Any]]
+    storage: str
+    release: str
+    # Zarr: elements of a shard, and codecs with their options.
+    shards: list[int]
+    codecs: list[dict[str, Any]]
+
+
+class CaseSpecification(TypedDict, total=False):
+    """What is timed; which keys there are beside the first three depends on the kind."""
+
+    name: Required[str]
+    kind: Required[str]
+    states: Required[list[str]]
+    # Elements per axis of a selection or of the planes of a reduction.
+    extent: list[int]
+    # Selections: step and block of strides, and the type in memory.
+    pattern: dict[str, Any]
+    memory_dtype: str
+    # Writes: the strategy and, where that is "box", its block by axis.
+    strategy: str
+    block: dict[str, Any] | None
+    # Workers: the family of cases that differ in their number, what they are, and how many.
+    family: str
+    by: str
+    workers: int
+    # Reductions: the axis of the planes, and that along which workers share.
+    planes: str
+    split: str
+    # Parallel access: datasets, bytes and transfers, in the terms of its benchmark.
+    parallel: dict[str, Any]
+
+
+class Specification(TypedDict):
+    """A test file (dataset and layout), and of a cell all the rest."""
+
+    dataset: DatasetSpecification
+    layout: LayoutSpecification
+    case: NotRequired[CaseSpecification]
+    # Number of repeats by state.
+    repeats: NotRequired[dict[str, int]]
+    seed: NotRequired[int]
+    # "r0" … for main rounds, "c0" … for confirming ones.
+    round: NotRequired[str]
+    protocol: NotRequired[int]
+    # "other-node" where another node has to read than wrote.
+    reader: NotRequired[str]
