@@ -51,7 +51,7 @@ def test_an_interrupted_remeasure_leaves_the_old_record_and_true_tables(clone: C
     interrupted(clone, *REMEASURE)
     assert snapshot(clone.directory / "results") == before
     clone.build(REPORT)
-    assert len(snapshot(clone.directory / "results")) == len(before)
+    assert before.keys() <= snapshot(clone.directory / "results").keys()
     assert in_tables(clone)
     assert not clone.planned(REPORT)
 
