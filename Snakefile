@@ -13,8 +13,6 @@ min_version("9.17")
 
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
-# `python -IS {RUN_FORKED:q} hyperslab.…` in a rule is `python -m hyperslab.…`, started in a few milliseconds.
-RUN_FORKED = SCRIPTS / "run_forked.py"
 
 from hyperslab.planning.cell_jobs import ALL_CORES
 from hyperslab.planning.one_line import in_one_line

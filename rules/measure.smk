@@ -34,8 +34,8 @@ for site in PLAN.inventory.direct:
             artifact=lambda wildcards, output, site=site["name"]: PLAN.cells.place(wildcards, site),
         shell:
             # The shell becomes the measuring process: it would print the command of one that a signal ends.
-            "{{ [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate"
+            '{{ [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS "$RUN_FORKED" hyperslab.generate'
             " --specification {params.written:q} --artifact {params.artifact:q} --donor {input.donor:q};"
-            " exec python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
+            ' exec python -IS "$RUN_FORKED" hyperslab.measure --specification {params.spec:q}'
             " --artifact {params.artifact:q} --site {params.site:q} --record {output:q} --donor {input.donor:q};"
             " }} > {log:q} 2>&1"

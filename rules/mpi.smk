@@ -58,9 +58,9 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
         shell:
             # These processes are no ranks; where their h5py knows MPI (conda), MPI must not start in them.
             "{{ export MPI4PY_RC_INITIALIZE=0;"
-            " [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS {RUN_FORKED:q} hyperslab.generate"
+            ' [ -z {params.written:q} ] || ${{HYPERSLAB_WRITER:-}} python -IS "$RUN_FORKED" hyperslab.generate'
             " --specification {params.written:q} --artifact {params.artifact:q} --donor {input.donor:q};"
-            " exec python -IS {RUN_FORKED:q} hyperslab.measure --specification {params.spec:q}"
+            ' exec python -IS "$RUN_FORKED" hyperslab.measure --specification {params.spec:q}'
             " --artifact {params.artifact:q} --site {params.site:q} --record {output:q} --donor {input.donor:q}"
             " --launcher '{resources.mpi} -n {resources.tasks}';"
             " }} > {log:q} 2>&1"

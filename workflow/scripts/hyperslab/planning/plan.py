@@ -116,6 +116,8 @@ class Plan:
             "executing": self.request.invocation.executing,
         }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
+        # `python -IS $RUN_FORKED …` in a rule is `python -m …`, started in a few milliseconds.
+        exported["RUN_FORKED"] = str(scripts / "run_forked.py")
         exported[other_file_systems.VARIABLE] = json.dumps(
             requirements.roots_by_file_system(self.inventory.sites)
         )
