@@ -75,6 +75,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("cases.slices.sites", [], "cases.slices.sites: List should have at least 1 item"),
     ("sites", [], "sites: expected a list of names of sites, or 'all'"),
     ("layouts.auto.format", {"hdf5": 1}, "layouts.auto.format: should be 'hdf5' or 'zarr', not {'hdf5': 1}"),
+    (
+        "layouts.auto",
+        {"chunks": ["all", "all", "all"], "settings": {"libver": "latest", "fill_time": "never"}},
+        "layouts.auto.settings.fill_time: never loses the values of a dataset of one chunk from libver",
+    ),
     # names and texts
     ("layouts", {LONG: None}, f"layouts.{LONG}: should have at most 100 characters, not 'aaa"),
     ("cases", {LONG: {"write": "whole"}}, f"cases.{LONG}: should have at most 100 characters"),

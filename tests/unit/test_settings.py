@@ -315,3 +315,13 @@ def test_requests_are_predicted_only_where_arithmetic_knows_them(tmp_path: Path)
         known = not math.isnan(FORMAT.predict(box, spec, {})["requested"])
         plain = settings.BASIC | settings.HARMLESS
         assert known == (name in plain and name != "libver"), name
+
+
+def test_hdf5_still_loses_a_dataset_of_one_chunk(tmp_path: Path) -> None:
+    """Why the schema refuses it; where this no longer fails, neither need it (layouts/hdf5_schema.py)."""
+    values = np.arange(64, dtype="u2").reshape(8, 8)
+    with h5py.File(tmp_path / "a.h5", "w", libver=("v110", "latest"), rdcc_nbytes=0) as file:
+        file.create_dataset("a", shape=(8, 8), dtype="u2", chunks=(8, 8), fill_time="never")[...] = values
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"].id.get_storage_size() == 0
+        assert not (file["a"][...] == values).all()

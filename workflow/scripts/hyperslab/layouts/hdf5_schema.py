@@ -247,6 +247,11 @@ class Filter(Strict):
 CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
 # A chunk's size is kept in 32 bits.
 CHUNK_BYTES = 2**32
+# Seen with HDF5 2.0: nothing of such a dataset is stored, and no call fails.
+LOSS = (
+    "never loses the values of a dataset of one chunk from libver v110 on; take another chunk shape, "
+    "`alloc_time: early` or libver v108"
+)
 
 
 def _known_release(name: str) -> str:
@@ -293,6 +298,8 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
     if given.release and chosen_settings.libver in RELEASES[given.release].unknown_libvers:
         message = f"HDF5 {given.release} does not know {chosen_settings.libver}"
         raise place.at("settings", "libver").mistake(message)
+    if not filters and chunks == array.shape and _loses_one_chunk(chosen_settings):
+        raise place.at("settings", "fill_time").mistake(LOSS)
     optional = {"storage": given.storage, "release": given.release}
     return {
         "format": given.format,
@@ -304,6 +311,12 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
         "label": given.label,
         **{key: value for key, value in optional.items() if value is not None},
     }
+
+
+def _loses_one_chunk(settings: Settings) -> bool:
+    """Tell whether HDF5 forgets to allocate a dataset of one chunk that its cache does not hold."""
+    new = settings.libver not in ("earliest", "v108", "default")
+    return new and settings.fill_time == "never" and settings.alloc_time in (None, "incremental")
 
 
 def _resolved_chunks(given: Hdf5Model, array: Array, order: list[str], place: Place) -> list[int] | None:
