@@ -25,7 +25,7 @@ PART = ".part"
 # More files than these are handed to the device by their file system at once, not one by one.
 FEW_FILES = 16
 # To make a directory, while other processes tidy up around it.
-ATTEMPTS = 10
+ATTEMPTS = 100
 
 
 class Artifact:
@@ -106,7 +106,7 @@ def make_directory(directory: Path) -> None:
     """Make an artifact's directory, if it is not there."""
     for _ in range(ATTEMPTS):
         # Another cell's process may in this moment remove what was empty above it.
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, FileExistsError):
             directory.mkdir(parents=True, exist_ok=True)
             return
     directory.mkdir(parents=True, exist_ok=True)
