@@ -24,7 +24,7 @@ TOLD = ("says", "kind", "judged", "unit", "exact", "published", "over")
 
 
 def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Site -> of what kind it is, from the content of context.json."""
+    """Return site -> of what kind it is, from the content of context.json."""
     facts: dict[str, dict[str, Any]] = {}
     for entry in context:
         file_system = entry["file_system"]
@@ -38,7 +38,7 @@ def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def unfit(kind: Mapping[str, Any], site: str, facts: Facts) -> str | None:
-    """Why a site is none of the kind that a claim asks for; None where it is one."""
+    """Return why a site is none of the kind that a claim asks for; None where it is one."""
     known = facts.get(site, {})
     if not any(fnmatch.fnmatchcase(site, pattern) for pattern in kind.get("sites", ["*"])):
         return f"needs {words(kind)}"
@@ -56,7 +56,7 @@ def unfit(kind: Mapping[str, Any], site: str, facts: Facts) -> str | None:
 
 
 def words(kind: Mapping[str, Any]) -> str:
-    """A kind of site in words."""
+    """Return a kind of site in words."""
     if kind.get("words"):
         return str(kind["words"])
     parts = []
@@ -74,7 +74,7 @@ def words(kind: Mapping[str, Any]) -> str:
 def evaluate(
     study: str, claims: Sequence[Mapping[str, Any]], measurements: pd.DataFrame, facts: Facts
 ) -> dict[str, Any]:
-    """What claims.json holds: each claim with a verdict for each site (or pair of sites).
+    """Return what claims.json holds: each claim with a verdict for each site (or pair of sites).
 
     `claims` are `resolve_claims` of the study, `measurements` its repeats (stale rows included, and
     left out here), `facts` is `site_facts` of its context.
@@ -89,7 +89,7 @@ def evaluate(
 
 
 def _cores(rows: pd.DataFrame, site: str) -> dict[str, Any]:
-    """The physical cores that workers at a site had, where that was recorded."""
+    """Return the physical cores that workers at a site had, where that was recorded."""
     if "physical_cores" not in rows:
         return {}
     known = rows.loc[rows["site"] == site, "physical_cores"].dropna()
@@ -99,7 +99,7 @@ def _cores(rows: pd.DataFrame, site: str) -> dict[str, Any]:
 def _claim(
     claim: Mapping[str, Any], valid: pd.DataFrame, sites: Sequence[str], facts: Facts
 ) -> dict[str, Any]:
-    """One claim with its verdicts."""
+    """Return one claim with its verdicts."""
     told = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     if "untestable" in claim:
         return {**told, "verdicts": [_untested([], claim["untestable"])]}
@@ -122,7 +122,7 @@ def _claim(
 def _across(
     claim: Mapping[str, Any], valid: pd.DataFrame, sites: Sequence[str], facts: Facts
 ) -> list[dict[str, Any]]:
-    """A verdict for each pair of sites of the two kinds."""
+    """Return a verdict for each pair of sites of the two kinds."""
     kinds = claim["across"]
     fitting = {side: [s for s in sites if unfit(kinds[side], s, facts) is None] for side in ("a", "b")}
     absent = [words(kinds[side]) for side in ("a", "b") if not fitting[side]]
@@ -139,7 +139,9 @@ def _untested(sites: Sequence[str], reason: str) -> dict[str, Any]:
 
 
 def _judged(claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, str]) -> dict[str, Any]:
-    """The verdict of one site or pair; intervals are adjusted over all that is judged there (Bonferroni)."""
+    """Return the verdict of one site or pair; intervals are adjusted over all that is judged there
+    (Bonferroni).
+    """
     lookup = Lookup(valid, sites)
     timed = sum(
         len(comparison["instances"])
@@ -161,7 +163,7 @@ def _judged(claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, s
 
 
 def _compared(lookup: Lookup, comparison: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """One comparison with the result of each of its instances."""
+    """Return one comparison with the result of each of its instances."""
     bound = Bound(**comparison["bound"])
     results = [_result(lookup, comparison, instance, bound, alpha) for instance in comparison["instances"]]
     told = {key: comparison[key] for key in TOLD if key in comparison}
@@ -171,7 +173,7 @@ def _compared(lookup: Lookup, comparison: Mapping[str, Any], alpha: float) -> di
 def _result(
     lookup: Lookup, comparison: Mapping[str, Any], instance: Mapping[str, Any], bound: Bound, alpha: float
 ) -> dict[str, Any]:
-    """Estimate, interval and verdict of one atomic comparison."""
+    """Return the estimate, interval and verdict of one atomic comparison."""
     task = Task(lookup, comparison, instance, alpha)
     told = {"says": instance["says"]}
     try:

@@ -95,7 +95,7 @@ class Family:
         return max(square, residual), freedom
 
     def share(self, weights: Mapping[str, float], these_rounds: bool) -> Share:
-        """The part of a weighted sum that lies in this family.
+        """Return the part of a weighted sum that lies in this family.
 
         With `these_rounds` the rounds are taken as they were: the error is that against the family's
         average, which is what a ranking within the family needs.
@@ -128,7 +128,7 @@ Weights = Mapping[Family, Mapping[str, float]]
 
 
 def _half(parts: Sequence[Part], alpha: float) -> float:
-    """Half the width of a t interval for a sum of independent errors.
+    """Return half the width of a t interval for a sum of independent errors.
 
     Cochran and Cox's approximation, the mean of the parts' own t values weighted by their variances
     (Experimental Designs, 2nd edition, section 4.14), is on the safe side (Mickey and Brown, Annals of
@@ -144,7 +144,8 @@ def _half(parts: Sequence[Part], alpha: float) -> float:
 
 
 def combine(sums: Sequence[Weights], alpha: float, these_rounds: bool = False) -> list[Interval]:
-    """Weighted sums of log values, with t intervals that hold together with probability 1 - alpha at least.
+    """Return the weighted sums of log values, with t intervals that hold together with probability 1 - alpha
+    at least.
 
     Several sums share alpha (Bonferroni): half of it goes to the errors of families' averages, of which there
     are as many as there are different ones, the other half to the layouts' own. No interval where a layout
@@ -172,12 +173,14 @@ def combine(sums: Sequence[Weights], alpha: float, these_rounds: bool = False) -
 
 
 def _averages(found: Mapping[Family, Share]) -> frozenset[tuple[int, float]]:
-    """Which families' averages a sum contains, and how often."""
+    """Return which families' averages a sum contains, and how often."""
     return frozenset((id(family), share.total) for family, share in found.items() if share.total)
 
 
 def spread_over_rounds(weights: Weights) -> Interval:
-    """Weighted sum of the logs of counts: its mean over rounds, and its least and greatest value."""
+    """Return the weighted sum of the logs of counts: its mean over rounds,
+    and its least and greatest value.
+    """
     total: pd.Series | None = None
     for family, own in weights.items():
         with np.errstate(invalid="ignore"):

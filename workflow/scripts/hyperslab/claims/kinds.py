@@ -56,19 +56,19 @@ class Task:
         return bool(self.comparison["exact"])
 
     def over(self, first: Cells, second: Cells) -> Sum:
-        """Log of the geometric mean of `first`, of side a, over that of `second`, of side b."""
+        """Return the log of the geometric mean of `first`, of side a, over that of `second`, of side b."""
         return [
             *(("a", 1 / len(first), cell["terms"]) for cell in first),
             *(("b", -1 / len(second), cell["terms"]) for cell in second),
         ]
 
     def logs(self, asked: Sequence[Sum]) -> list[Interval]:
-        """The intervals of sums, which hold together."""
+        """Return the intervals of sums, which hold together."""
         return self.lookup.log_sums(asked, self.alpha, self.exact)
 
 
 def _natural(found: Interval) -> Estimate:
-    """A log interval as a ratio (or a time, or a count)."""
+    """Return a log interval as a ratio (or a time, or a count)."""
     if math.isnan(found.value):
         raise Untestable("nothing to divide by: both counts are zero")
     low, high = (None if end is None else _exp(end) for end in (found.low, found.high))
@@ -76,7 +76,7 @@ def _natural(found: Interval) -> Estimate:
 
 
 def _exp(log: float) -> float:
-    """The number with this logarithm; a whole one exactly, so that a count of 16 is at least 16."""
+    """Return the number with this logarithm; a whole one exactly, so that a count of 16 is at least 16."""
     if log > LARGEST_LOG:
         return math.inf
     found = math.exp(log)
@@ -84,17 +84,17 @@ def _exp(log: float) -> float:
 
 
 def value(task: Task) -> Estimate:
-    """The geometric mean of side a."""
+    """Return the geometric mean of side a."""
     return _natural(*task.logs([task.over(task.a, ())]))
 
 
 def ratio(task: Task) -> Estimate:
-    """The geometric mean of side a over that of side b."""
+    """Return the geometric mean of side a over that of side b."""
     return _natural(*task.logs([task.over(task.a, task.b)]))
 
 
 def fastest(task: Task) -> Estimate:
-    """The least of side a over the least of side b.
+    """Return the least of side a over the least of side b.
 
     With simultaneous intervals for all pairs, min over a of max over b of their ends encloses the truth.
     """
@@ -108,7 +108,7 @@ def fastest(task: Task) -> Estimate:
 
 
 def slope(task: Task) -> Estimate:
-    """The exponent k in value ~ variable^k, by least squares on logs, given all other variables."""
+    """Return the exponent k in value ~ variable^k, by least squares on logs, given all other variables."""
     over = task.comparison["over"]
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for cell in task.a:
@@ -128,14 +128,16 @@ def slope(task: Task) -> Estimate:
 
 
 def _pairs(task: Task) -> Iterable[tuple[Mapping[str, Any], Interval]]:
-    """Each cell of side a with its interval: over its counterpart, or by itself."""
+    """Return each cell of side a with its interval: over its counterpart, or by itself."""
     counterparts = [[other] for other in task.b] or [[] for _ in task.a]
     sums = [task.over([cell], other) for cell, other in zip(task.a, counterparts, strict=True)]
     return zip(task.a, task.logs(sums), strict=True)
 
 
 def _inside(found: Interval, bound: Bound) -> tuple[bool, bool, bool]:
-    """Whether a number lies inside a bound: by its value, surely, and possibly (its interval overlaps)."""
+    """Return whether a number lies inside a bound: by its value, surely,
+    and possibly (its interval overlaps).
+    """
     low, high = bound.ends
     estimate = _natural(found)
     by_value = low <= estimate.value <= high
@@ -149,7 +151,9 @@ def _inside(found: Interval, bound: Bound) -> tuple[bool, bool, bool]:
 
 
 def count(task: Task) -> Estimate:
-    """How many layouts of side a meet `counting` (over side b where there is one): surely, to possibly."""
+    """Return how many layouts of side a meet `counting` (over side b where there is one): surely,
+    to possibly.
+    """
     bound = Bound(**task.comparison["counting"])
     met = [_inside(found, bound) for _, found in _pairs(task)]
     number, surely, possibly = (float(sum(column)) for column in zip(*met, strict=True))
@@ -157,7 +161,9 @@ def count(task: Task) -> Estimate:
 
 
 def crossover(task: Task) -> Estimate:
-    """The least value of the variable from which on side a stays below side b; infinite where it never is."""
+    """Return the least value of the variable from which on side a stays below side b;
+    infinite where it never is.
+    """
     over, below = task.comparison["over"], Bound(below=1)
     met = sorted((cell["values"][over], *_inside(found, below)) for cell, found in _pairs(task))
 
@@ -173,7 +179,7 @@ def crossover(task: Task) -> Estimate:
 
 
 def optimum(task: Task) -> Estimate:
-    """The value of the variable at which side a is least, and the range of those not told from it."""
+    """Return the value of the variable at which side a is least, and the range of those not told from it."""
     over = task.comparison["over"]
     cells = {cell["values"][over]: cell["terms"] for cell in task.a}
     if len(cells) < len(task.a):

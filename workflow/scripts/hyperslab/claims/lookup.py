@@ -25,7 +25,9 @@ class Untestable(Exception):
 
 
 def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
-    """Layouts x rounds of a quantity, from repeats of one site, case and state; NaN where not recorded."""
+    """Return layouts x rounds of a quantity, from repeats of one site, case and state;
+    NaN where not recorded.
+    """
     chosen = rows[rows["repeat"] == 0] if quantity.take == "first" else rows
     total = chosen[list(quantity.columns)].sum(axis=1, skipna=False)
     grouped = total.groupby([chosen["layout"], chosen["round"]], sort=True)
@@ -43,7 +45,7 @@ class Lookup:
         self._family = cache(self._make_family)
 
     def site(self, side: Side = "a") -> str:
-        """The site that a side lies on."""
+        """Return the site that a side lies on."""
         return self._sites[side]
 
     def _make_family(self, site: str, case: str, state: str, quantity: str) -> Family:
@@ -64,7 +66,7 @@ class Lookup:
         return Family(values)
 
     def family(self, side: Side, term: Term) -> Family:
-        """The family of a term; raises Untestable where it, or the term's layout, was not measured."""
+        """Return the family of a term; raises Untestable where it, or the term's layout, was not measured."""
         _, case, layout, state, quantity = term
         site = self._sites[side]
         family = self._family(site, case, state, quantity)
@@ -73,7 +75,7 @@ class Lookup:
         return family
 
     def _weights(self, asked: Sum) -> dict[Family, dict[str, float]]:
-        """The terms of several cells, each with a factor, by family and layout."""
+        """Return the terms of several cells, each with a factor, by family and layout."""
         found: dict[Family, dict[str, float]] = {}
         for side, factor, terms in asked:
             for term in terms:
@@ -89,7 +91,9 @@ class Lookup:
     def log_sums(
         self, asked: Sequence[Sum], alpha: float, exact: bool, these_rounds: bool = False
     ) -> list[Interval]:
-        """Weighted sums of the logs of cells: with joint t intervals, or for counts with their range."""
+        """Return the weighted sums of the logs of cells: with joint t intervals,
+        or for counts with their range.
+        """
         weights = [self._weights(one) for one in asked]
         if exact:
             return [spread_over_rounds(own) if own else Interval(0.0, 0.0, 0.0) for own in weights]

@@ -24,7 +24,7 @@ Ends = tuple[float, float, float]
 
 
 def _sum(criterion: Criterion, layout: str) -> Sum:
-    """What a criterion looks at, of one layout."""
+    """Return what a criterion looks at, of one layout."""
     quantity = QUANTITY.get(criterion.statistic)
     if quantity is None:
         raise Untestable(f"no intervals for {criterion.statistic}")
@@ -32,7 +32,7 @@ def _sum(criterion: Criterion, layout: str) -> Sum:
 
 
 def _fits(lookup: Lookup, criteria: Sequence[Criterion], layout: str) -> bool:
-    """Whether a layout meets all bounds on the file, whose size is the same in every round."""
+    """Return whether a layout meets all bounds on the file, whose size is the same in every round."""
     cases = [c.case for c in criteria if c.timed]
     for criterion in (c for c in criteria if not c.timed):
         term = [1.0, criterion.case or cases[0], layout, "", criterion.statistic]
@@ -45,7 +45,9 @@ def _fits(lookup: Lookup, criteria: Sequence[Criterion], layout: str) -> bool:
 def _needed(
     lookup: Lookup, criteria: Sequence[Criterion], layouts: Iterable[str], alpha: float, these_rounds: bool
 ) -> dict[str, Ends]:
-    """For each layout that meets the file bounds the log factor by which all time bounds would be met."""
+    """Return for each layout that meets the file bounds the log factor by which all time bounds would be
+    met.
+    """
     times = [c for c in criteria if c.timed]
     if not times:
         raise Untestable("no criterion bounds a time")
@@ -64,7 +66,7 @@ def _needed(
 def full_marks(
     lookup: Lookup, score: Mapping[str, Any], layouts: Sequence[str], pool: Sequence[str], alpha: float
 ) -> Marks:
-    """How many of `layouts` meet every criterion with the bounds as given."""
+    """Return how many of `layouts` meet every criterion with the bounds as given."""
     criteria = read_criteria(score["criteria"])
     needed = list(_needed(lookup, criteria, layouts, alpha, False).values())
     return (
@@ -77,7 +79,9 @@ def full_marks(
 def matched_marks(
     lookup: Lookup, score: Mapping[str, Any], layouts: Sequence[str], pool: Sequence[str], alpha: float
 ) -> Marks:
-    """How many of `layouts` are among the `target` of the pool that meet all bounds first, read cold."""
+    """Return how many of `layouts` are among the `target` of the pool that meet all bounds first,
+    read cold.
+    """
     criteria = [
         c if c.state == "write" else replace(c, state="cold") for c in read_criteria(score["criteria"])
     ]

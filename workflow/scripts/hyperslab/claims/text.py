@@ -13,7 +13,7 @@ INFINITE = "infinite"
 
 
 def number(value: float, unit: str) -> str:
-    """A number in a unit of comparisons: "853 ms", "12,845,056 bytes", "0.62", "38"."""
+    """Return a number in a unit of comparisons: "853 ms", "12,845,056 bytes", "0.62", "38"."""
     if math.isinf(value):
         return NEVER if unit == "position" else INFINITE
     if unit == "s":
@@ -27,7 +27,9 @@ def number(value: float, unit: str) -> str:
 
 
 def measured(estimate: Estimate, unit: str) -> str:
-    """A number with the ends of its interval: "0.62 (0.55 to 0.70)"; without one where they are equal."""
+    """Return a number with the ends of its interval: "0.62 (0.55 to 0.70)";
+    without one where they are equal.
+    """
     low, high = estimate.low, estimate.high
     text = number(estimate.value, unit)
     if low is None or high is None:
@@ -37,7 +39,7 @@ def measured(estimate: Estimate, unit: str) -> str:
 
 
 def bound(limits: Bound, unit: str) -> str:
-    """A bound as one reads it: "above 100 ms", "similar to 1 within x/÷ 1.25"."""
+    """Return a bound as one reads it: "above 100 ms", "similar to 1 within x/÷ 1.25"."""
     parts = []
     for name in BOUNDS:
         value = getattr(limits, name)
@@ -52,5 +54,5 @@ def bound(limits: Bound, unit: str) -> str:
 
 
 def number_of_bound(value: float, unit: str) -> str:
-    """A bound's number as it was written: 0.95, not 0.950."""
+    """Return a bound's number as it was written: 0.95, not 0.950."""
     return fmt.seconds(value) if unit == "s" else f"{value:,.10g}"

@@ -19,7 +19,7 @@ VERDICTS: tuple[Verdict, ...] = ("fails", "cannot be tested", "cannot tell", "ho
 
 
 def verdict_of(estimate: Estimate, bound: Bound) -> Verdict:
-    """The verdict on one comparison."""
+    """Return the verdict on one comparison."""
     low, high = estimate.low, estimate.high
     if low is None or high is None or math.isnan(estimate.value):
         return "cannot tell"
@@ -30,6 +30,6 @@ def verdict_of(estimate: Estimate, bound: Bound) -> Verdict:
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a claim: it holds only if all comparisons hold, and fails if any fails."""
+    """Return the verdict on a claim: it holds only if all comparisons hold, and fails if any fails."""
     found = set(verdicts)
     return next((verdict for verdict in VERDICTS if verdict in found), "cannot be tested")

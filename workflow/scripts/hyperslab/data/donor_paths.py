@@ -22,7 +22,9 @@ class NotThere(ValueError):
 
 
 def located(donor: Mapping[str, Any]) -> tuple[Path, str | None]:
-    """File and dataset of a donor as a study gives it; raises NotThere for a variable that is not set."""
+    """Return the file and dataset of a donor as a study gives it;
+    raises NotThere for a variable that is not set.
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -41,7 +43,7 @@ def located(donor: Mapping[str, Any]) -> tuple[Path, str | None]:
 
 
 def identity(donor: Mapping[str, Any]) -> str | None:
-    """Which donor a path with variables stands for here, without the directory it lies in.
+    """Return which donor a path with variables stands for here, without the directory it lies in.
 
     None for a path without variables, which says it itself, and where a variable is not set.
     """

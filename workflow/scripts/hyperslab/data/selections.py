@@ -20,22 +20,24 @@ class Box:
     extent: tuple[int, ...]
 
     def slices(self) -> tuple[slice, ...]:
-        """The box as an index for numpy or h5py."""
+        """Return the box as an index for numpy or h5py."""
         return tuple(
             slice(start, start + width) for start, width in zip(self.origin, self.extent, strict=True)
         )
 
     def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What is selected of the `block` that the box covers: all of it."""
+        """Return what is selected of the `block` that the box covers: all of it."""
         return block
 
     def permuted(self, order: Sequence[int]) -> Box:
-        """The same box with its axes in `order`."""
+        """Return the same box with its axes in `order`."""
         return Box(tuple(self.origin[axis] for axis in order), tuple(self.extent[axis] for axis in order))
 
 
 def generator(*parts: object) -> np.random.Generator:
-    """A random generator that depends on `parts` alone, on every machine and in every Python process."""
+    """Return a random generator that depends on `parts` alone,
+    on every machine and in every Python process.
+    """
     digest = hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "little"))
 
@@ -43,7 +45,7 @@ def generator(*parts: object) -> np.random.Generator:
 def random_boxes(
     shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator
 ) -> list[Box]:
-    """`count` boxes of `extent`; starts are uniform in 0 … dimension - extent, both ends included."""
+    """Return `count` boxes of `extent`; starts are uniform in 0 … dimension - extent, both ends included."""
     highest = np.asarray(shape) - np.asarray(extent)
     origins = rng.integers(0, highest, size=(count, len(shape)), endpoint=True)
     return [Box(tuple(int(start) for start in origin), tuple(extent)) for origin in origins]
@@ -62,7 +64,7 @@ class Pattern(Box):
     checkerboard: bool = False
 
     def permuted(self, order: Sequence[int]) -> Pattern:
-        """The same pattern with its axes in `order`."""
+        """Return the same pattern with its axes in `order`."""
 
         def turned(values: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(values[axis] for axis in order)
@@ -79,14 +81,14 @@ class Pattern(Box):
         return (2 * math.prod(counts),) if self.checkerboard else counts
 
     def parts(self) -> list[Pattern]:
-        """The patterns without a checkerboard that make up this one."""
+        """Return the patterns without a checkerboard that make up this one."""
         shift = [block if step > 1 else 0 for step, block in zip(self.step, self.block, strict=True)]
         shifted = tuple(start + by for start, by in zip(self.origin, shift, strict=True))
         origins = [self.origin, shifted] if self.checkerboard else [self.origin]
         return [Pattern(origin, self.extent, self.step, self.block) for origin in origins]
 
     def indices(self) -> list[npt.NDArray[np.int64]]:
-        """Selected indices along each axis, ascending, of a pattern without a checkerboard."""
+        """Return selected indices along each axis, ascending, of a pattern without a checkerboard."""
         return [
             (start + np.arange(0, extent, step)[:, None] + np.arange(block)).reshape(-1)
             for start, extent, step, block in zip(
@@ -95,7 +97,7 @@ class Pattern(Box):
         ]
 
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which elements of the box are selected."""
+        """Return which elements of the box are selected."""
         chosen = np.zeros(self.extent, bool)
         for part in self.parts():
             inside = (found - start for found, start in zip(part.indices(), self.origin, strict=True))
@@ -103,13 +105,13 @@ class Pattern(Box):
         return chosen
 
     def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What this pattern selects of the `block` that its box covers."""
+        """Return what this pattern selects of the `block` that its box covers."""
         return block[self.mask()].reshape(self.shape)
 
 
 def endless_boxes(
     shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator
 ) -> Iterator[Box]:
-    """The `count` boxes of `random_boxes`, then further ones, drawn when they are asked for."""
+    """Yield the `count` boxes of `random_boxes`, then further ones, drawn when they are asked for."""
     while True:
         yield from random_boxes(shape, extent, count, rng)

@@ -24,7 +24,7 @@ CACHE_LINES = 512
 def tiles(
     shape: Sequence[int], chunk: Sequence[int], itemsize: int, limit: int = TILE_BYTES
 ) -> Iterator[Box]:
-    """Boxes of whole chunks (cut at the array's edge) that cover `shape` in row-major chunk order.
+    """Yield the boxes of whole chunks (cut at the array's edge) that cover `shape` in row-major chunk order.
 
     Each is a run of consecutive chunks: several along one axis, all along later ones, one along earlier ones.
     """
@@ -42,18 +42,20 @@ def tiles(
 
 
 def in_array_order(tile: Box, order: Sequence[int]) -> Box:
-    """A box given in disk order, in array terms; `order` lists the array's axes as they lie on disk."""
+    """Return a box given in disk order, in array terms;
+    `order` lists the array's axes as they lie on disk.
+    """
     return tile.permuted([order.index(axis) for axis in range(len(order))])
 
 
 def read_tile(values: Values, tile: Box, order: Sequence[int]) -> npt.NDArray[Any]:
-    """The values of a box given in disk order."""
+    """Return the values of a box given in disk order."""
     box = in_array_order(tile, order)
     return values.block(box.origin, box.extent).transpose(order)
 
 
 def row_major(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view with turned axes as an array of its own in row-major order.
+    """Return a view with turned axes as an array of its own in row-major order.
 
     numpy's copy jumps from line to line of the source along the whole array, and finds none of them in the
     cache again. Where the source runs along another axis than the last, the copy goes by so few lines at once
@@ -72,7 +74,7 @@ def row_major(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray[Any]:
-    """The elements of `block` chunk after chunk, edge chunks padded with zeros; one-dimensional."""
+    """Return the elements of `block` chunk after chunk, edge chunks padded with zeros; one-dimensional."""
     counts = chunks_per_axis(block.shape, chunk)
     whole = tuple(count * size for count, size in zip(counts, chunk, strict=True))
     if whole != block.shape:
@@ -85,7 +87,7 @@ def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray
 
 
 def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
-    """Zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
+    """Return zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
     order = sorted(range(block.ndim), key=lambda axis: -block.strides[axis])
     zeros = np.zeros([shape[axis] for axis in order], block.dtype)
     return zeros.transpose([order.index(axis) for axis in range(block.ndim)])

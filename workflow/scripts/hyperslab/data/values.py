@@ -20,11 +20,13 @@ class Values(Protocol):
     dtype: np.dtype[Any]
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """The values of the box at `origin` with `extent` elements, in row-major order."""
+        """Return the values of the box at `origin` with `extent` elements, in row-major order."""
 
 
 def _mixed(index: npt.NDArray[np.uint64], bits: int, salt: int) -> npt.NDArray[np.uint64]:
-    """A one-to-one mix of integers of `bits` bits, after splitmix64's finaliser (Steele, Lea, Flood 2014)."""
+    """Return a one-to-one mix of integers of `bits` bits,
+    after splitmix64's finaliser (Steele, Lea, Flood 2014).
+    """
     mask, half = np.uint64(2**bits - 1), np.uint64(bits // 2)
     z = (index + np.uint64(salt * 0x9E3779B97F4A7C15 % 2**bits)) & mask
     for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
@@ -49,7 +51,9 @@ class MixedIndices:
     def _words(
         self, index: npt.NDArray[np.uint64], salt: int, odd: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Factor (odd if asked for: it then loses nothing) and addend of each index; no two pairs agree."""
+        """Return the factor (odd if asked for: it then loses nothing) and addend of each index;
+        no two pairs agree.
+        """
         bits = 8 * self._word.itemsize
         width = min(64, 2 * bits - odd)
         mixed = _mixed(index, width, salt)
@@ -59,7 +63,7 @@ class MixedIndices:
         return factor.astype(self._word), mixed.astype(self._word)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """Values of the box; same shape as `extent`."""
+        """Return the values of the box; same shape as `extent`."""
         last = np.arange(origin[-1], origin[-1] + extent[-1], dtype=np.uint64)
         leading = np.zeros(tuple(extent[:-1]) or (1,), dtype=np.uint64)
         for axis in range(len(extent) - 1):
@@ -88,7 +92,7 @@ class ConstantPerSpectrum:
         self.dtype = np.dtype(dtype)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """Values of the box; same shape as `extent`."""
+        """Return the values of the box; same shape as `extent`."""
         grid = np.ix_(*(np.arange(o, o + e) for o, e in zip(origin[:-1], extent[:-1], strict=True)))
         spectrum = np.ravel_multi_index(np.broadcast_arrays(*grid), self.shape[:-1]) if grid else np.int64(0)
         return np.broadcast_to(np.asarray(spectrum, dtype=self.dtype)[..., np.newaxis], extent).copy()
@@ -113,7 +117,7 @@ class Counts:
         self._quantile = np.floor(-self.MEAN * np.log1p(-share)).astype(self.dtype)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """Values of the box; same shape as `extent`."""
+        """Return the values of the box; same shape as `extent`."""
         found: npt.NDArray[Any] = self._quantile[self._uniform.block(origin, extent)]
         return found
 
@@ -130,7 +134,7 @@ class RandomBelow256:
         self.dtype = np.dtype(dtype)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """Values of the box; same shape as `extent`."""
+        """Return the values of the box; same shape as `extent`."""
         strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(extent))]
         starts = np.zeros((1,), np.uint64)
         for start, width, stride in zip(origin[:-1], extent[:-1], strides[:-1], strict=True):
@@ -147,7 +151,8 @@ class RandomBelow256:
 
 
 def donor_runs(start: int, stop: int, size: int, held: int, window: int) -> Iterator[tuple[int, int, int]]:
-    """(array index, donor index, length) of the runs that fill array indices start … stop-1 along one axis.
+    """Yield (array index, donor index, length) of the runs that fill array indices start … stop-1 along one
+    axis.
 
     The document's rule: an axis of `size` elements is filled window by window with the donor's values at the
     same indices; a window that runs past the donor's `held` elements takes the donor's last window of equal
@@ -177,7 +182,7 @@ class Donor:
         return Donor, (self.shape, self._path, self._window)
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
-        """Values of the box; same shape as `extent`."""
+        """Return the values of the box; same shape as `extent`."""
         out = np.empty(tuple(extent), self.dtype)
         axes = zip(origin, extent, self.shape, self._array.shape, self._window, strict=True)
         runs = [list(donor_runs(o, o + e, size, held, window)) for o, e, size, held, window in axes]
@@ -196,7 +201,7 @@ FILLS: dict[str, Callable[[Sequence[int], str], Values]] = {
 
 
 def open_values(dataset: Mapping[str, Any], donor_path: str | None = None) -> Values:
-    """The values that a dataset specification names; `donor_path` is the prepared donor (.npy)."""
+    """Return the values that a dataset specification names; `donor_path` is the prepared donor (.npy)."""
     if dataset.get("donor"):
         if donor_path is None:
             raise ValueError("the dataset has a donor, but no prepared donor file was given")

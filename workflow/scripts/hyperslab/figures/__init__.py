@@ -33,7 +33,7 @@ class FigureData:
 
 
 def draw(name: str, site: str, data: FigureData) -> Figure:
-    """Figure `name` (one of `names`) of one site; one that says so where nothing was measured.
+    """Draw the figure `name` (one of `names`) of one site; one that says so where nothing was measured.
 
     Raises ValueError for a name that the study does not have and for an unknown setting of the style.
     """

@@ -28,22 +28,22 @@ class Part:
 
 
 def row_height(view: View, rows: int) -> float:
-    """Inches a row."""
+    """Return how many inches a row takes."""
     return float(view.style["row_many"] if rows > MANY else view.style["row"])
 
 
 def sheet_height(view: View, rows: int) -> float:
-    """Inches of a figure with so many rows, its axis and its title."""
+    """Return the inches of a figure with so many rows, its axis and its title."""
     return 0.65 + row_height(view, rows) * (rows + 1)
 
 
 def error_note(errors: pd.Series) -> str:
-    """What ± means beside a row; empty where no layout has an error."""
+    """Return what ± means beside a row; empty where no layout has an error."""
     return "±: largest error of a lossy layout; others are exact" if errors.notna().any() else ""
 
 
 def layout_rows(axes: Axes, view: View, layouts: Sequence[str]) -> None:
-    """One row a layout from the top, named; the names with a role are bold."""
+    """Give each layout a row from the top, named; the names with a role are bold."""
     axes.set_yticks(range(len(layouts)), [view.label(name) for name in layouts])
     axes.set_ylim(len(layouts) - 0.4, -0.6)
     axes.grid(False, axis="y")
@@ -54,7 +54,7 @@ def layout_rows(axes: Axes, view: View, layouts: Sequence[str]) -> None:
 
 
 def part_groups(axes: Axes, view: View, layouts: Sequence[str]) -> None:
-    """A thin line between the values of a grid's first variable, where there are many rows."""
+    """Draw a thin line between the values of a grid's first variable, where there are many rows."""
     if len(layouts) <= MANY:
         return
     first = {
@@ -68,7 +68,7 @@ def part_groups(axes: Axes, view: View, layouts: Sequence[str]) -> None:
 
 
 def readable_limit(view: View, whole: pd.Series, usual: pd.Series) -> float:
-    """The end of an axis that suits most bars.
+    """Return the end of an axis that suits most bars.
 
     It holds the whole of half of them (of three quarters where they are few), and what is `usual` of three
     quarters. Where no bar is much longer than that, it holds them all.
@@ -81,7 +81,7 @@ def readable_limit(view: View, whole: pd.Series, usual: pd.Series) -> float:
 
 
 def stack(axes: Axes, view: View, parts: Sequence[Part], limit: float, texts: Mapping[str, str]) -> None:
-    """Stacked bars by layout up to `limit`; one beyond it is pale and carries its text of `texts`."""
+    """Stack bars by layout up to `limit`; one beyond it is pale and carries its text of `texts`."""
     layouts = list(parts[0].end.index)
     ends = pd.concat([part.end for part in parts], axis=1).max(axis=1)
     beyond = [bool(value > limit) for value in ends]
@@ -100,7 +100,7 @@ def stack(axes: Axes, view: View, parts: Sequence[Part], limit: float, texts: Ma
 
 
 def _inside(axes: Axes, limit: float, row: int, text: str) -> Text:
-    """Words at the right end of a row, on the bar."""
+    """Return the words at the right end of a row, on the bar."""
     return axes.annotate(
         text, (limit, row), xytext=(-3, 0), textcoords="offset points", ha="right", va="center_baseline",
         fontsize="small", zorder=6,
@@ -109,7 +109,7 @@ def _inside(axes: Axes, limit: float, row: int, text: str) -> Text:
 
 
 def beside(axes: Axes, view: View, head: str, texts: Sequence[str]) -> None:
-    """A column of words right of the rows, under its head."""
+    """Write a column of words right of the rows, under its head."""
     place: dict[str, Any] = {
         "transform": axes.get_yaxis_transform(),
         "va": "center_baseline",
@@ -121,5 +121,5 @@ def beside(axes: Axes, view: View, head: str, texts: Sequence[str]) -> None:
 
 
 def legend_of(parts: Sequence[Part]) -> list[Patch]:
-    """Opaque patches for a legend, whatever the bars are."""
+    """Return opaque patches for a legend, whatever the bars are."""
     return [Patch(color=part.colour, label=part.name, linewidth=0) for part in parts]

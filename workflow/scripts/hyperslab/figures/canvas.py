@@ -17,7 +17,9 @@ from hyperslab.figures.view import View, look
 
 
 def render(make: Callable[[View, str], Figure], site: str, data: FigureData, case: str) -> Figure:
-    """The figure that `make` draws, laid out once, so that every file format shows the same arrangement."""
+    """Return the figure that `make` draws, laid out once,
+    so that every file format shows the same arrangement.
+    """
     view = look(site, data)
     rc: Any = settings(view.style)
     with mpl.rc_context(rc):

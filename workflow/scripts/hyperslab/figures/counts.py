@@ -26,7 +26,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
 
 def points_of(view: View) -> pd.DataFrame:
-    """One row a layout and read case: both, `time_s` (the pooled median) and the median of each count."""
+    """Return one row a layout and read case: both,
+    `time_s` (the pooled median) and the median of each count.
+    """
     tables = []
     for name, described in view.study["cases"].items():
         rows = view.repeats(name, view.cold)
@@ -41,7 +43,7 @@ def points_of(view: View) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """Four panels with one time axis; colour and marker tell the cases apart."""
+    """Draw four panels with one time axis; colour and marker tell the cases apart."""
     title = f"Time against four counts, {STATES[view.cold]} medians"
     table = points_of(view)
     if table.empty:
@@ -70,7 +72,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame, count: str, cases: list[str]) -> None:
-    """One count; points at zero have no place on a logarithmic axis and are counted instead."""
+    """Draw one count; points at zero have no place on a logarithmic axis and are counted instead."""
     known = table[table[count] > 0]
     axes.set_ylabel("")
     if known.empty:

@@ -22,7 +22,9 @@ from hyperslab.text import seconds, significant
 
 
 def table_of(medians: pd.Series, grid: Mapping[str, Any]) -> pd.DataFrame:
-    """Values of the first variable (rows) x of the second (columns), or one row of the only one: seconds."""
+    """Return the values of the first variable (rows) x of the second (columns),
+    or one row of the only one: seconds.
+    """
     values = [_place(extents) for extents in grid["layouts"].values()]
     rows, columns = (list(dict.fromkeys(place)) for place in zip(*values, strict=True))
     table = pd.DataFrame(np.nan, index=rows, columns=columns)
@@ -32,12 +34,12 @@ def table_of(medians: pd.Series, grid: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _place(extents: list[int]) -> tuple[int | str, int]:
-    """Row and column of a layout in the table of its grid."""
+    """Return the row and column of a layout in the table of its grid."""
     return (extents[0] if len(extents) > 1 else "", extents[-1])
 
 
 def draw(view: View, case: str) -> Figure:
-    """Cold on the left, warm on the right; one row of panels a grid."""
+    """Draw cold on the left, warm on the right; one row of panels a grid."""
     title = f"{view.title(case)}: median time over the grid"
     wanted = [state for state in view.study["cases"][case]["states"] if state != "session"]
     states = [view.cold if state == "cold" else str(state) for state in wanted]
@@ -69,19 +71,19 @@ def draw(view: View, case: str) -> Figure:
 
 
 def _unit(table: pd.DataFrame) -> tuple[str, float]:
-    """The unit that suits the middle of a table."""
+    """Return the unit that suits the middle of a table."""
     return unit_for(float(table.stack().median()) if table.notna().any(axis=None) else 1.0)
 
 
 def _references(view: View, medians: pd.Series) -> str:
-    """The medians of the layouts outside the grid that others are compared with."""
+    """Return the medians of the layouts outside the grid that others are compared with."""
     named = {"contiguous": view.contiguous, "automatic": view.automatic}
     texts = [f"{word} {seconds(medians[name])}" for word, name in named.items() if name in medians]
     return f"\n{', '.join(texts)}" if texts else ""
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame, grid: Mapping[str, Any], medians: pd.Series) -> None:
-    """One heat map with its colour bar, the recommended cell framed."""
+    """Draw one heat map with its colour bar, the recommended cell framed."""
     _, size = _unit(table)
     known = table.stack()
     known = known[known > 0]
@@ -117,13 +119,13 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, grid: Mapping[str, Any],
 
 
 def _missing(axes: Axes, view: View, table: pd.DataFrame) -> None:
-    """A dash in each cell that has not been measured; the heat map leaves those out."""
+    """Write a dash in each cell that has not been measured; the heat map leaves those out."""
     for row, column in np.argwhere(table.isna().to_numpy()):
         axes.text(column + 0.5, row + 0.5, "–", ha="center", va="center", color=view.style["muted"])
 
 
 def _colour_bar(bar: Axes, view: View, low: float, high: float, medians: pd.Series) -> None:
-    """Numbers with units, and a line at the contiguous layout where it lies within the colours."""
+    """Write numbers with units, and draw a line at the contiguous layout where it lies within the colours."""
     digits = (1.0, 2.0, 5.0) if high / low < 200 else (1.0, 3.0) if high / low < 2000 else (1.0,)
     bar.yaxis.set_major_locator(LogLocator(subs=digits))
     bar.yaxis.set_minor_locator(NullLocator())

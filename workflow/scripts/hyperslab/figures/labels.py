@@ -63,7 +63,7 @@ def place(
 
 
 def _candidates(point: Pixels, width: float, height: float, scale: float) -> Pixels:
-    """Boxes (left, bottom, right, top) around a point, near ones first: one a radius and angle."""
+    """Return the boxes (left, bottom, right, top) around a point, near ones first: one a radius and angle."""
     radius, angle = (part.ravel() for part in np.meshgrid(RADII, np.radians(ANGLES), indexing="ij"))
     along, up = np.cos(angle), np.sin(angle)
     beside = np.select([along > 0.1, along < -0.1], [0, -width], -width / 2)
@@ -75,7 +75,7 @@ def _candidates(point: Pixels, width: float, height: float, scale: float) -> Pix
 def _cost(
     boxes: Pixels, point: Pixels, taken: Pixels, kept_free: Pixels, crossable: Pixels, frame: Pixels
 ) -> Pixels:
-    """What each box would cover, in square pixels, and a little for its distance.
+    """Return what each box would cover, in square pixels, and a little for its distance.
 
     Names count tenfold, and so does what the line from the box to its point crosses of the `crossable`; what
     lies outside the axes counts fivefold.
@@ -91,7 +91,7 @@ def _cost(
 
 
 def _shared(boxes: Pixels, others: Pixels) -> Pixels:
-    """Square pixels that each box shares with all the others."""
+    """Return the square pixels that each box shares with all the others."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     shared: Pixels = np.prod(np.clip(high - low, 0, None), axis=2).sum(axis=1)
@@ -99,12 +99,12 @@ def _shared(boxes: Pixels, others: Pixels) -> Pixels:
 
 
 def _squares(middles: Pixels, radius: float) -> Pixels:
-    """Boxes around places."""
+    """Return the boxes around places."""
     return np.hstack([middles - radius, middles + radius])
 
 
 def _along(line: Sequence[Pixels], step: float) -> Pixels:
-    """Places along a joined line, about `step` pixels apart."""
+    """Return the places along a joined line, about `step` pixels apart."""
     places = [np.empty((0, 2))]
     for start, end in zip(line, line[1:], strict=False):
         count = max(2, int(np.hypot(*(end - start)) / step))

@@ -20,7 +20,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
 
 def objects_of(view: View) -> pd.DataFrame:
-    """One row a layout, state and number of objects: `objects` and `time_s`, of a write each object's share.
+    """Return one row a layout, state and number of objects: `objects` and `time_s`,
+    of a write each object's share.
 
     A write's share is the durable time of the whole file over its objects (medians over all repeats).
     """
@@ -38,7 +39,7 @@ def objects_of(view: View) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """One panel a state, one line a layout."""
+    """Draw one panel a state, one line a layout."""
     title = "One small dataset in a file of many"
     table = objects_of(view)
     if table.empty:
@@ -62,7 +63,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str]], state: str) -> None:
-    """The lines of one state."""
+    """Draw the lines of one state."""
     words = "writing one of them" if state == "write" else f"reading the latest, {STATES[state]}"
     axes.set_title(words, fontweight="bold")
     for name, (tint, marker) in looks.items():

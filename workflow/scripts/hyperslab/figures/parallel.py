@@ -24,7 +24,9 @@ OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "r
 
 
 def rates(view: View, family: str, state: str) -> pd.DataFrame:
-    """One row a case and layout: `api`, `workers`, `layout`, and `rate`, `low`, `high` in MB/s (10^6)."""
+    """Return one row a case and layout: `api`, `workers`, `layout`, and `rate`, `low`,
+    `high` in MB/s (10^6).
+    """
     found = []
     for name in _members(view, family):
         case = view.study["cases"][name]
@@ -42,7 +44,7 @@ def _members(view: View, family: str) -> list[str]:
 
 
 def draw(view: View, case: str) -> Figure:
-    """The rates of one family of cases."""
+    """Draw the rates of one family of cases."""
     cases = _members(view, case)
     rows = view.measurements[view.measurements["case"].isin(cases)]
     title = f"{view.title(cases[0]).rsplit(', ', 2)[0]}: rates"
@@ -88,7 +90,7 @@ def _whiskers(view: View) -> Line2D:
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame, looks: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """One group of bars a number of ranks; those beyond the physical cores are pale."""
+    """Draw a group of bars for each number of ranks; those beyond the physical cores are pale."""
     cores = view.measurements["physical_cores"].median()
     numbers = sorted(table["workers"].unique())
     present = [key for key in looks if ((table["api"] == key[0]) & (table["layout"] == key[1])).any()]

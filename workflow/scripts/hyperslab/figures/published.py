@@ -20,20 +20,20 @@ COLUMNS = ["total_s", "write_s", "file_bytes"]
 
 
 def measured(view: View, case: str) -> pd.DataFrame:
-    """Layouts x `COLUMNS`: medians over all repeats of a write case."""
+    """Return layouts x `COLUMNS`: medians over all repeats of a write case."""
     rows = view.repeats(case, "write")
     table: pd.DataFrame = rows.groupby("layout", observed=True)[COLUMNS].median()
     return table.loc[view.order(table.index)]
 
 
 def printed(published: Mapping[str, Mapping[str, Any]], layouts: list[str]) -> pd.DataFrame:
-    """The same of the source, NaN where it has no number."""
+    """Return the same of the source, NaN where it has no number."""
     rows = {name: [published.get(name, {}).get(column, math.nan) for column in COLUMNS] for name in layouts}
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).astype(float)
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """One row a layout, what was measured on the left and what was published on the right."""
+    """Draw one row a layout, what was measured on the left and what was published on the right."""
     title = f"Measured and published: {view.title(case)}"
     here = measured(view, case)
     if here.empty:
@@ -54,7 +54,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame, title: str) -> list[Part]:
-    """The bars of one side: write calls, then the rest of the total."""
+    """Return the bars of one side: write calls, then the rest of the total."""
     axes.set_title(title, fontweight="bold")
     # A total without its write time is one bar of the rest.
     write = table["write_s"].fillna(0).clip(upper=table["total_s"].fillna(0))

@@ -20,7 +20,7 @@ DASHES: dict[str, Any] = {"cold": (0, (5, 3)), "warm": (0, (1, 2))}
 
 
 def lines(view: View, case: str) -> pd.DataFrame:
-    """Selections (rows) x layouts: seconds, the geometric mean over the rounds."""
+    """Return the selections (rows) x layouts: seconds, the geometric mean over the rounds."""
     rows = view.repeats(case, "session")
     logs = rows.assign(log=np.log(rows["time_s"]))
     means = logs.pivot_table(index="repeat", columns="layout", values="log", observed=True)
@@ -29,7 +29,7 @@ def lines(view: View, case: str) -> pd.DataFrame:
 
 
 def shown(view: View, layouts: list[str]) -> list[str]:
-    """The layouts with a panel: all where they are few, else those with a role and the runner-up."""
+    """Return the layouts with a panel: all where they are few, else those with a role and the runner-up."""
     if len(layouts) <= FEW:
         return layouts
     wanted = [view.pick, view.choice.get("runner_up"), view.contiguous, view.automatic]
@@ -37,7 +37,7 @@ def shown(view: View, layouts: list[str]) -> list[str]:
 
 
 def draw(view: View, case: str) -> Figure:
-    """One panel a layout that is shown, the others grey behind it; thin lines are the rounds."""
+    """Draw one panel a layout that is shown, the others grey behind it; thin lines are the rounds."""
     title = f"{view.title(case)}: the session in order"
     rows = view.repeats(case, "session")
     if rows.empty:
@@ -63,7 +63,7 @@ def draw(view: View, case: str) -> Figure:
 
 
 def _panel(axes: Axes, view: View, case: str, layout: str, table: pd.DataFrame, rows: pd.DataFrame) -> None:
-    """The ramp of one layout before those of the others."""
+    """Draw the ramp of one layout before those of the others."""
     style = view.style
     colour = view.role_colour(layout) if view.role(layout) else view.palette[4]
     for other in table.columns.drop(layout):
@@ -81,7 +81,7 @@ def _panel(axes: Axes, view: View, case: str, layout: str, table: pd.DataFrame, 
 
 
 def _legend(view: View, case: str, others: bool) -> list[Line2D]:
-    """What the lines are."""
+    """Return what the lines are."""
     ink = view.style["ink"]
     handles = [
         Line2D([], [], color=ink, linewidth=1.8, label="geometric mean of the rounds"),

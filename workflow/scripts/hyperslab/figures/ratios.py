@@ -14,7 +14,9 @@ COLUMNS = ["ratio_raw", "ratio_padded", "error_max"]
 
 
 def ratios(view: View) -> pd.DataFrame:
-    """Layouts x `COLUMNS`, of the files with the whole array: median ratios, and the largest error of any."""
+    """Return layouts x `COLUMNS`, of the files with the whole array: median ratios,
+    and the largest error of any.
+    """
     rows = view.of_whole_arrays()
     rows = rows[rows["ratio_raw"].notna()]
     table: pd.DataFrame = rows.groupby("layout", observed=True).agg(
@@ -24,7 +26,7 @@ def ratios(view: View) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """One bar and one mark a layout."""
+    """Draw one bar and one mark a layout."""
     title = "Compression ratio by layout"
     table = ratios(view)
     if table.empty:
@@ -49,6 +51,6 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _text(row: pd.Series) -> str:
-    """Both ratios, and the error of a lossy layout."""
+    """Return both ratios, and the error of a lossy layout."""
     found = f"{significant(row['ratio_raw'])}×  {significant(row['ratio_padded'])}×"
     return found if pd.isna(row["error_max"]) else f"{found}  ± {significant(row['error_max'])}"

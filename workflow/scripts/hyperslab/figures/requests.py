@@ -21,20 +21,22 @@ OPENING = 0.1
 
 
 def counted(view: View, case: str, state: str) -> pd.DataFrame:
-    """Layouts x `time_s` (pooled median) and the medians of `COUNTS`, of one case and state."""
+    """Return layouts x `time_s` (pooled median) and the medians of `COUNTS`, of one case and state."""
     table = view.repeats(case, state).groupby("layout", observed=True)[COUNTS].median()
     table = table.assign(time_s=view.pooled(case, state)["pooled_median_s"])
     return table.loc[view.order(table.index)]
 
 
 def states_of(view: View, case: str) -> list[str]:
-    """The states of a case that were measured: writes first, and what a file that stays open shows last."""
+    """Return the states of a case that were measured: writes first,
+    and what a file that stays open shows last.
+    """
     present = set(view.summary["state"][view.summary["case"] == case])
     return [state for state in ("write", view.cold, "warm", "session") if state in present]
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """One panel a case and state, one row a layout."""
+    """Draw one panel a case and state, one row a layout."""
     title = "Settings: times, and requests that reached the kernel"
     panels = [(name, state) for name in view.study["cases"] for state in states_of(view, name)]
     if not panels:
@@ -51,7 +53,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame) -> None:
-    """The bars of one case and state, and what each layout asked for."""
+    """Draw the bars of one case and state, and what each layout asked for."""
     time = table["time_s"]
     limit = readable_limit(view, time, time)
     parts = [Part("time", view.palette[0], 0 * time, time)]
@@ -64,7 +66,7 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame) -> None:
 
 
 def _text(row: pd.Series) -> str:
-    """What one layout took and asked for."""
+    """Return what one layout took and asked for."""
     kinds = {"read": ("requested_reads", "requested_bytes"), "write": ("requested_writes", "written_bytes")}
     asked = [
         f"{count(round(row[calls]), word)} {megabytes(row[size])}"

@@ -17,12 +17,12 @@ Units = tuple[tuple[str, float], ...]
 
 
 def unit_for(value: float, units: Units = TIMES) -> tuple[str, float]:
-    """The largest unit of which `value` (in base units) holds at least one, and its size."""
+    """Return the largest unit of which `value` (in base units) holds at least one, and its size."""
     return next(((name, size) for name, size in units if value >= size), units[-1])
 
 
 def tick(value: float, units: Units = TIMES) -> str:
-    """A round number for an axis: 50 ms, 2 s, 10 MB, 30,000; a zero without a unit."""
+    """Return a round number for an axis: 50 ms, 2 s, 10 MB, 30,000; a zero without a unit."""
     if value == 0:
         return "0"
     name, size = unit_for(value * (1 + 1e-9), units)
@@ -30,7 +30,9 @@ def tick(value: float, units: Units = TIMES) -> str:
 
 
 def linear(axis: Axis, limit: float, word: str, units: Units = TIMES) -> None:
-    """A linear axis from 0 whose label, `word` with a unit that suits `limit`, says what its numbers are."""
+    """Make an axis linear from 0; its label, `word` with a unit that suits `limit`,
+    says what its numbers are.
+    """
     name, size = unit_for(limit, units)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:,.6g}"))
     axis.set_label_text(f"{word} [{name}]")
@@ -39,7 +41,7 @@ def linear(axis: Axis, limit: float, word: str, units: Units = TIMES) -> None:
 def logarithmic(
     axis: Axis, values: Iterable[float], word: str, units: Units = TIMES, inches: float = 4.0
 ) -> None:
-    """A logarithmic axis around the positive `values`, with a unit on every number.
+    """Make an axis logarithmic around the positive `values`, with a unit on every number.
 
     `inches`, about its length, says how many numbers fit.
     """

@@ -25,7 +25,7 @@ STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_a
 
 
 def words(view: View, criterion: Criterion) -> str:
-    """A criterion's title, or what it bounds, with its bound."""
+    """Return a criterion's title, or what it bounds, with its bound."""
     if not criterion.timed:
         return criterion.title or f"file < {megabytes(criterion.below)}"
     # A median needs no word: it is what a time means here.
@@ -34,14 +34,14 @@ def words(view: View, criterion: Criterion) -> str:
 
 
 def absolute(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
-    """Layouts x criteria (labels): whether each is met as published."""
+    """Return layouts x criteria (labels): whether each is met as published."""
     rows = [entry for entry in view.data.score.get("absolute", []) if entry["site"] == view.site]
     table = pd.DataFrame(rows, columns=["layout", *(entry.label for entry in criteria)]).set_index("layout")
     return table.loc[view.order(table.index)].astype(bool)
 
 
 def matched(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
-    """Layouts of the grid x criteria (labels): whether each is met with the site's factor.
+    """Return the layouts of the grid x criteria (labels): whether each is met with the site's factor.
 
     The rules are those of `hyperslab.results.scoring.matched_score`, whose result gives factor, state and
     layouts.
@@ -61,7 +61,7 @@ def matched(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """The absolute score on the left, the matched one on the right, one block a criterion."""
+    """Draw the absolute score on the left, the matched one on the right, one block a criterion."""
     title = "Score: criteria met by layout"
     criteria = read_criteria(view.data.score.get("criteria", []))
     table = absolute(view, criteria)
@@ -100,23 +100,23 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _matched_entry(view: View) -> Mapping[str, Any]:
-    """The matched score of this site; empty where there is none."""
+    """Return the matched score of this site; empty where there is none."""
     return next((entry for entry in view.data.score.get("matched", []) if entry["site"] == view.site), {})
 
 
 def _diamond(view: View) -> dict[str, Any]:
-    """The mark of a published layout."""
+    """Return the mark of a published layout."""
     return {"marker": "D", "markersize": 5, "color": view.style["ink"]}
 
 
 def _heading(view: View, entry: Mapping[str, Any]) -> str:
-    """λ and what binds."""
+    """Return λ and what binds."""
     binding = f"{entry['binding_case']}, met last by {entry['binding_layout']}"
     return f"matched ({entry['state']}): λ = {entry['factor']:.4g}\nbinding: {binding}"
 
 
 def _overlap(entry: Mapping[str, Any], published: Sequence[str]) -> str:
-    """How many published layouts have full marks when matched."""
+    """Return how many published layouts have full marks when matched."""
     if not published or entry.get("factor") is None:
         return ""
     both = len(entry.get("published") or [])
@@ -124,14 +124,14 @@ def _overlap(entry: Mapping[str, Any], published: Sequence[str]) -> str:
 
 
 def _outside(entry: Mapping[str, Any], layouts: Sequence[str]) -> bool:
-    """Whether some layout has no matched score though others have."""
+    """Return whether some layout has no matched score though others have."""
     return entry.get("factor") is not None and bool(set(layouts).difference(entry.get("scores") or {}))
 
 
 def _panel(
     axes: Axes, view: View, met: pd.DataFrame, layouts: Sequence[str], published: Sequence[str], heading: str
 ) -> None:
-    """One block a criterion that is met, side by side, opaque for full marks."""
+    """Draw a block for each criterion that is met, side by side, opaque for full marks."""
     total = len(met.columns)
     scores = met.sum(axis=1)
     row = {name: position for position, name in enumerate(layouts)}

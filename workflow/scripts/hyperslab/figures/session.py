@@ -20,21 +20,21 @@ COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
 
 
 def state_of(view: View, case: str) -> str:
-    """The session, or the first state of a case that names no session."""
+    """Return the session, or the first state of a case that names no session."""
     states = view.study["cases"][case]["states"]
     first = "session" if "session" in states else states[0]
     return view.cold if first == "cold" else str(first)
 
 
 def statistics(view: View, case: str, state: str) -> pd.DataFrame:
-    """Layouts x `COLUMNS` in seconds: the median over the rounds of each statistic of one round."""
+    """Return layouts x `COLUMNS` in seconds: the median over the rounds of each statistic of one round."""
     rows = view.rounds(case, state)
     table: pd.DataFrame = rows.groupby("layout", observed=True)[COLUMNS].median()
     return table.loc[view.order(table.index)]
 
 
 def parts_of(view: View, table: pd.DataFrame) -> list[Part]:
-    """The stack: to the minimum, on to the median, the mean and the maximum.
+    """Return the stack: to the minimum, on to the median, the mean and the maximum.
 
     A mean below the median has no part of its own (it lies inside the median's).
     """
@@ -49,7 +49,7 @@ def parts_of(view: View, table: pd.DataFrame) -> list[Part]:
 
 
 def draw(view: View, case: str) -> Figure:
-    """The stacked bars of one case, with the first access as a mark of its own."""
+    """Draw the stacked bars of one case, with the first access as a mark of its own."""
     state = state_of(view, case)
     title = f"{view.title(case)}: {STATES[state]}, minimum to maximum by layout"
     table = statistics(view, case, state)
@@ -71,13 +71,15 @@ def draw(view: View, case: str) -> Figure:
 
 
 def _text(row: pd.Series, limit: float) -> str:
-    """What is written on a bar beyond the axis."""
+    """Return what is written on a bar beyond the axis."""
     first = f", first {seconds(row['first_access_s'])}" if row["first_access_s"] > limit else ""
     return f"max {seconds(row['max_s'])}{first}"
 
 
 def _marks(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Line2D]:
-    """A diamond at each first access, a white tick at each mean below its median; returns their legend."""
+    """Draw a diamond at each first access, a white tick at each mean below its median;
+    returns their legend.
+    """
     diamond: dict[str, Any] = {
         "marker": "D", "markersize": 4.2, "markerfacecolor": "white", "markeredgecolor": view.style["ink"],
     }  # fmt: skip
@@ -98,7 +100,7 @@ def _marks(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Li
 
 
 def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float) -> list[str]:
-    """How the numbers were pooled, and what is special here."""
+    """Return how the numbers were pooled, and what is special here."""
     rows = view.rounds(case, state)
     rounds, repeats = rows["round"].nunique(), rows["n"].max()
     pooled = f"each statistic of a round's {repeats} selections; of these the median over {rounds} rounds"

@@ -19,7 +19,7 @@ MARGIN, TITLE, LINE = 0.06, 0.30, 0.215
 
 
 def start(view: View, body: float) -> Figure:
-    """An empty figure of the page's width; `body` inches without title, legend and small print."""
+    """Return an empty figure of the page's width; `body` inches without title, legend and small print."""
     return Figure(figsize=(view.style["width"], body), layout="constrained")
 
 
@@ -80,19 +80,19 @@ def lay_out(figure: Figure) -> None:
 
 
 def absent(view: View, title: str, reason: str = "Not measured here.") -> Figure:
-    """A figure that says why there is none."""
+    """Return a figure that says why there is none."""
     figure = start(view, 0.4)
     figure.text(MARGIN / view.style["width"], 0.3, reason, color=view.style["muted"])
     return finish(figure, view, title, view.measurements.iloc[:0])
 
 
 def _letters(view: View) -> int:
-    """How many letters of small print fit into a line (a letter is about half as wide as its size)."""
+    """Return how many letters of small print fit into a line (a letter is about half as wide as its size)."""
     return int(view.style["width"] * 72 / (0.53 * (view.style["font_size"] - 1)))
 
 
 def _legend_columns(view: View, labels: Sequence[str]) -> int:
-    """Columns of the fewest rows that fit the page; Matplotlib fills a legend column by column."""
+    """Return the columns of the fewest rows that fit the page; Matplotlib fills a legend column by column."""
     letter = view.style["font_size"] / 72
     lengths = np.array([len(label) for label in labels])
     for rows in range(1, len(labels)):
@@ -104,7 +104,7 @@ def _legend_columns(view: View, labels: Sequence[str]) -> int:
 
 
 def _small_print(view: View, rows: pd.DataFrame, notes: Sequence[str], star: bool) -> list[str]:
-    """The lines below a figure."""
+    """Return the lines below a figure."""
     texts = [f"★ recommended at {view.site}"] if star and view.pick in set(rows["layout"]) else []
     texts += [note for note in notes if note]
     cells = rows.drop_duplicates(CELL)

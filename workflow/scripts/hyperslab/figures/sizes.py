@@ -23,7 +23,8 @@ COLUMNS = ["file_bytes", "files", *(f"{part}_bytes" for part in PARTS), *COMPUTE
 
 
 def files(view: View) -> pd.DataFrame:
-    """Layouts x `COLUMNS` in bytes, of the files that hold the whole array; those of read cases go first.
+    """Return layouts x `COLUMNS` in bytes, of the files that hold the whole array;
+    those of read cases go first.
 
     The index of a file that a write case made is not computed (NaN): it depends on the order in which the
     strategy inserts chunks.
@@ -45,7 +46,7 @@ def _written(rows: pd.DataFrame) -> pd.Series:
 
 
 def disagreements(view: View) -> dict[str, list[str]]:
-    """Layout -> what its files report otherwise than computed, in words; of every case and round.
+    """Return layout -> what its files report otherwise than computed, in words; of every case and round.
 
     The index of a file that a write case made is not compared, see `files`.
     """
@@ -61,7 +62,7 @@ def disagreements(view: View) -> dict[str, list[str]]:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """Stacked sizes with the baseline on the left, the index by itself on the right."""
+    """Draw stacked sizes with the baseline on the left, the index by itself on the right."""
     title = "File size by layout"
     table = files(view)
     if table.empty:
@@ -92,7 +93,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _parts(view: View, table: pd.DataFrame) -> list[Part]:
-    """The four parts, one behind the other."""
+    """Return the four parts, one behind the other."""
     palette = view.palette
     tints = (palette[9], palette[1], palette[2], view.style["muted"])
     parts, start_at = [], 0 * table["file_bytes"]
@@ -104,7 +105,7 @@ def _parts(view: View, table: pd.DataFrame) -> list[Part]:
 
 
 def _lines(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Line2D]:
-    """The contiguous file as baseline and the bound of the recommendation; their legend."""
+    """Return the contiguous file as baseline and the bound of the recommendation; their legend."""
     lines = []
     if view.contiguous in table.index:
         baseline = float(table.loc[view.contiguous, "file_bytes"])
@@ -131,7 +132,7 @@ def _size(view: View, table: pd.DataFrame, layout: str) -> str:
 
 
 def _index(axes: Axes, view: View, table: pd.DataFrame, wrong: dict[str, list[str]]) -> list[Line2D]:
-    """A dot at the index that the file reports in a ring at the computed one; red where they differ."""
+    """Draw a dot at the index that the file reports in a ring at the computed one; red where they differ."""
     rows = pd.Series(range(len(table)), index=table.index)
     measured, computed = table["index_bytes"], table["index_predicted_bytes"]
     odd = [name for name in wrong if name in table.index]
@@ -161,7 +162,7 @@ def _index(axes: Axes, view: View, table: pd.DataFrame, wrong: dict[str, list[st
 
 
 def _note(axes: Axes, row: int, text: str, on_right: bool, **look: Any) -> None:
-    """Words at an end of a row."""
+    """Write words at an end of a row."""
     axes.annotate(
         text, (int(on_right), row), xycoords=("axes fraction", "data"), xytext=(-5 if on_right else 5, 0),
         textcoords="offset points", ha="right" if on_right else "left", va="center_baseline", **look,

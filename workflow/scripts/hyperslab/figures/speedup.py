@@ -29,7 +29,7 @@ MARKS = {PROCESSES: "o", RANKS: "s"}
 
 
 def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
-    """Number of workers (index) -> `mean` and `sd` in seconds over all repeats of all rounds."""
+    """Return the number of workers (index) -> `mean` and `sd` in seconds over all repeats of all rounds."""
     found = {}
     for workers, case in sorted(cases.items()):
         rows = view.repeats(case, state)
@@ -40,13 +40,13 @@ def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.Data
 
 
 def gains(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
-    """Speed-up by number of workers with its interval (see `hyperslab.results.scaling`)."""
+    """Return the speed-up by number of workers with its interval (see `hyperslab.results.scaling`)."""
     rows = view.summary[(view.summary["layout"] == layout) & (view.summary["state"] == state)]
     return speedups(rows, cases)
 
 
 def draw(view: View, case: str) -> Figure:
-    """Above mean time, below speed-up; one column a state, one line a layout and kind of workers."""
+    """Draw mean time above and speed-up below; one column a state, one line a layout and kind of workers."""
     teams = families(view.study["cases"], FIGURE)[case]
     every = [name for counts in teams.values() for name in counts.values()]
     rows = view.measurements[view.measurements["case"].isin(every)]
@@ -82,7 +82,7 @@ def draw(view: View, case: str) -> Figure:
 
 
 def _title(view: View, family: str, cases: Sequence[str]) -> str:
-    """The title that the family's cases have in common."""
+    """Return the title that the family's cases have in common."""
     return view.title(cases[0]).rpartition(", ")[0] or family
 
 
@@ -92,7 +92,7 @@ def _look(view: View, by: str, number: int) -> dict[str, Any]:
 
 
 def _points(axes: Axes, x: Any, y: Any, error: Any, look: dict[str, Any], cores: int) -> None:
-    """A line with error bars; what lies above the physical cores is hollow."""
+    """Draw a line with error bars; what lies above the physical cores is hollow."""
     axes.plot(x, y, **{**look, "marker": ""}, linewidth=1.4, zorder=3)
     bare = {**look, "linestyle": ""}
     axes.errorbar(x, y, yerr=error, **{**bare, "marker": ""}, elinewidth=1, capsize=3, zorder=3)
@@ -102,7 +102,7 @@ def _points(axes: Axes, x: Any, y: Any, error: Any, look: dict[str, Any], cores:
 
 
 def _time(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> float:
-    """Mean and deviation; returns the highest point drawn."""
+    """Draw mean and deviation; returns the highest point drawn."""
     if table.empty:
         return 0.0
     _points(axes, table.index.to_numpy(), table["mean"].to_numpy(), table["sd"].to_numpy(), look, cores)
@@ -120,7 +120,7 @@ def _gain(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> 
 
 
 def _ideal(axes: Axes, view: View, most: int, cores: int) -> None:
-    """The line of n-fold speed, up to the physical cores."""
+    """Draw the line of n-fold speed, up to the physical cores."""
     last = min(most, cores)
     axes.plot(
         [1, last], [1, last], color=view.style["ink"], linewidth=1, linestyle=":", label="ideal", zorder=2
@@ -128,7 +128,7 @@ def _ideal(axes: Axes, view: View, most: int, cores: int) -> None:
 
 
 def _workers(axes: Axes, view: View, numbers: Sequence[int], cores: int) -> None:
-    """A tick at each number of workers, and what lies above the physical cores shaded."""
+    """Put a tick at each number of workers, and shade what lies above the physical cores."""
     axes.xaxis.set_major_locator(FixedLocator(list(numbers)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

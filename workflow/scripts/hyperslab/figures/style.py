@@ -18,12 +18,12 @@ def resolved(style: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def colours(style: Mapping[str, Any]) -> list[str]:
-    """Ten hexadecimal colours of the palette."""
+    """Return ten hexadecimal colours of the palette."""
     return [str(colour) for colour in sns.color_palette(style["palette"], 10).as_hex()]
 
 
 def settings(style: Mapping[str, Any]) -> dict[str, Any]:
-    """Matplotlib's settings while a figure is drawn."""
+    """Return Matplotlib's settings while a figure is drawn."""
     size, ink = style["font_size"], style["ink"]
     return {
         **sns.axes_style("whitegrid"),

@@ -27,14 +27,16 @@ PLAIN_SIZE = 5.5
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
-    """Layouts measured in both cases x (the two cases: pooled medians in seconds; `front`: bool)."""
+    """Return the layouts measured in both cases x (the two cases: pooled medians in seconds; `front`:
+    bool).
+    """
     table = pd.DataFrame({case: view.pooled(case, state)["pooled_median_s"] for case in cases}).dropna()
     table["front"] = pareto(table, cases) if len(table) else pd.Series(dtype=bool)
     return table.loc[view.order(table.index)]
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """Times on the left, sizes of files on the right; the times are cold ones where there are any."""
+    """Draw times on the left, sizes of files on the right; the times are cold ones where there are any."""
     cases = [name for name in view.study["tradeoff"] if name in view.study["cases"]][:2]
     title = f"{view.title(cases[0])} against {view.title(cases[1])}"
     tables = {state: points_of(view, cases, state) for state in (view.cold, "warm", "session")}
@@ -62,13 +64,13 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _named(view: View, table: pd.DataFrame) -> list[str]:
-    """The layouts that are named: all where they are few, else those with a role or on the front."""
+    """Return the layouts that are named: all where they are few, else those with a role or on the front."""
     few = len(table) <= NAMED_ALL
     return [str(name) for name in table.index if few or view.role(name) or table.loc[name, "front"]]
 
 
 def _look(view: View, layout: str, front: bool) -> tuple[str, str, float]:
-    """Colour, marker and its size of a layout."""
+    """Return colour, marker and its size of a layout."""
     if role := view.role(layout):
         number, marker, size, _ = ROLES[role]
         return view.palette[number], marker, size
@@ -76,7 +78,9 @@ def _look(view: View, layout: str, front: bool) -> tuple[str, str, float]:
 
 
 def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataFrame) -> None:
-    """All points with their intervals, the front joined from the fastest in one case to that in the other."""
+    """Draw all points with their intervals, the front joined from the fastest in one case to that in the
+    other.
+    """
     first, second = cases
     front = table[table["front"]].sort_values([first, second])
     axes.plot(
@@ -100,7 +104,7 @@ def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataF
 
 
 def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> None:
-    """A bar a layout, in the colours of the points."""
+    """Draw a bar for each layout, in the colours of the points."""
     sizes = view.pooled(case, state)["file_bytes"].reindex(named)
     for row, (name, size) in enumerate(sizes.items()):
         colour, _, _ = _look(view, str(name), False)
@@ -121,7 +125,7 @@ def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> N
 
 
 def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
-    """What lines and points are."""
+    """Return what lines and points are."""
     ink, muted = view.style["ink"], view.style["muted"]
     handles = [Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="no other beats it")]
     if any(not front and not view.role(name) for name, front in table["front"].items()):

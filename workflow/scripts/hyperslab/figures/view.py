@@ -61,52 +61,54 @@ class View:
         return "library-cold" if "library-cold" in set(self.summary["state"]) else "cold"
 
     def title(self, case: str) -> str:
-        """The title of a case."""
+        """Return the title of a case."""
         return str(self.study["cases"][case].get("title") or case)
 
     def order(self, layouts: Iterable[str]) -> list[str]:
-        """`layouts` as the study orders them; those that it does not know follow, sorted."""
+        """Return `layouts` as the study orders them; those that it does not know follow, sorted."""
         found, known = set(layouts), self.study["layouts"]
         return [name for name in known if name in found] + sorted(found.difference(known))
 
     def rounds(self, case: str, state: str) -> pd.DataFrame:
-        """The rows of the summary of one case and state."""
+        """Return the rows of the summary of one case and state."""
         return self.summary[(self.summary["case"] == case) & (self.summary["state"] == state)]
 
     def pooled(self, case: str, state: str) -> pd.DataFrame:
-        """The columns that a cell has over its rounds, by layout in the study's order."""
+        """Return the columns that a cell has over its rounds, by layout in the study's order."""
         rows = self.rounds(case, state).drop_duplicates("layout").set_index("layout")
         return rows.loc[self.order(rows.index)]
 
     def repeats(self, case: str, state: str) -> pd.DataFrame:
-        """The repeats of one case and state."""
+        """Return the repeats of one case and state."""
         rows = self.measurements
         return rows[(rows["case"] == case) & (rows["state"] == state)]
 
     def of_whole_arrays(self) -> pd.DataFrame:
-        """The repeats whose test file holds the whole array."""
+        """Return the repeats whose test file holds the whole array."""
         whole = {name for name, case in self.study["cases"].items() if case["shape"] == self.study["shape"]}
         return self.measurements[self.measurements["case"].isin(whole)]
 
     def over_rounds(self, rows: pd.DataFrame) -> str:
-        """How medians are pooled over the rounds in `rows`."""
+        """Return how medians are pooled over the rounds in `rows`."""
         rounds = rows["round"].nunique()
         word = "means" if by_mean(self.summary[self.summary["case"].isin(rows["case"])]) else "medians"
         return f"geometric mean of the {word} of {rounds} rounds" if rounds > 1 else f"{word} of one round"
 
     def role(self, layout: str) -> str | None:
-        """ "pick", "contiguous" or "automatic", the first that fits."""
+        """Return "pick", "contiguous" or "automatic", the first that fits."""
         named = {"pick": self.pick, "contiguous": self.contiguous, "automatic": self.automatic}
         return next((role for role, name in named.items() if name == layout), None)
 
     def role_colour(self, layout: str) -> str:
-        """The colour of a layout that has a role, everywhere the same; else that of plain text."""
+        """Return the colour of a layout that has a role, everywhere the same; else that of plain text."""
         role = self.role(layout)
         table = {"pick": self.palette[0], "contiguous": self.palette[3], "automatic": self.palette[2]}
         return table[role] if role else str(self.style["ink"])
 
     def label(self, layout: str) -> str:
-        """A layout's name with its role: a star for the recommended one, words where the name has none."""
+        """Return a layout's name with its role: a star for the recommended one,
+        words where the name has none.
+        """
         text = layout
         for role, name in (("contiguous", self.contiguous), ("automatic", self.automatic)):
             if name == layout and not role.startswith(layout.lower()):
@@ -115,7 +117,7 @@ class View:
 
 
 def look(site: str, data: FigureData) -> View:
-    """The view of one site; names are text, though CSV takes layouts called 1 and 2 for numbers."""
+    """Return the view of one site; names are text, though CSV takes layouts called 1 and 2 for numbers."""
     chosen: Any = data.recommendation.get("sites", [])
     choice: Mapping[str, Any] = next((entry for entry in chosen if entry["site"] == site), {})
     # A table made before a column was added has none of it.
@@ -131,6 +133,6 @@ def look(site: str, data: FigureData) -> View:
 
 
 def _main(table: pd.DataFrame, site: str) -> pd.DataFrame:
-    """The main rounds of a site."""
+    """Return the main rounds of a site."""
     named = table.astype(dict.fromkeys(("site", "layout", "case", "state", "phase"), "str"))
     return named[(named["site"] == site) & (named["phase"] == "main")]

@@ -24,7 +24,7 @@ SPLIT = {
 
 
 def durable(view: View, case: str) -> pd.DataFrame:
-    """Layouts x (`time_s` and the parts of `SPLIT`) in seconds.
+    """Return layouts x (`time_s` and the parts of `SPLIT`) in seconds.
 
     `time_s` is the pooled median of create to fsync; its parts are their shares of the summed times, because
     medians of parts do not add up to the median of the whole. Also `reference_s`, the median.
@@ -41,7 +41,7 @@ def durable(view: View, case: str) -> pd.DataFrame:
 
 
 def draw(view: View, case: str = "") -> Figure:
-    """One panel a write case; panels that write equally much share their axis."""
+    """Draw one panel a write case; panels that write equally much share their axis."""
     title = "Durable time of a write by strategy and layout"
     cases = [name for name, described in view.study["cases"].items() if kind_of(described).writes_array]
     tables = {name: durable(view, name) for name in cases if len(view.rounds(name, "write"))}
@@ -72,13 +72,13 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _lengths(tables: list[pd.DataFrame]) -> tuple[pd.Series, pd.Series]:
-    """What an axis has to hold: every bar, and every bar with every reference."""
+    """Return what an axis has to hold: every bar, and every bar with every reference."""
     whole = pd.concat([table["time_s"] for table in tables])
     return pd.concat([whole, *(table["reference_s"] for table in tables)]), whole
 
 
 def _panel(axes: Axes, view: View, table: pd.DataFrame, limit: float, reference: pd.Series) -> list[Part]:
-    """The bars of one strategy and the line of the plain write."""
+    """Return the bars of one strategy and the line of the plain write."""
     palette = view.palette
     tints = (palette[9], palette[8], palette[4], palette[0])
     parts, start_at = [], 0 * table["time_s"]

@@ -19,7 +19,7 @@ READS_NOTHING = "this study reads no selections, so it recommends no layout; the
 
 
 def overview(data: Data) -> tuple[Table, str]:
-    """One row a site, for reading at a glance, and where its speed-ups come from.
+    """Return one row a site, for reading at a glance, and where its speed-ups come from.
 
     Where nothing is read, and nothing recommended, the fastest layout of each case instead.
     """
@@ -40,7 +40,7 @@ def overview(data: Data) -> tuple[Table, str]:
 
 
 def _overview_row(data: Data, site: str) -> list[Any]:
-    """The answer for one site in one line."""
+    """Return the answer for one site in one line."""
     choice = data.choice(site)
     pick = choice.get("pick")
     if pick is None:
@@ -59,7 +59,7 @@ def _overview_row(data: Data, site: str) -> list[Any]:
 
 
 def _overview_note(data: Data) -> str:
-    """What the speed-ups of the overview are, and from which rounds."""
+    """Return what the speed-ups of the overview are, and from which rounds."""
     picks = {site: data.choice(site).get("pick") for site in data.sites}
     picked = {site: pick for site, pick in picks.items() if pick is not None}
     if not picked:
@@ -73,7 +73,7 @@ def _overview_note(data: Data) -> str:
 
 
 def _tied_text(choice: Mapping[str, Any], most: int | None = None) -> str:
-    """The layouts that cannot be told from the fastest, the pick itself left out."""
+    """Return the layouts that cannot be told from the fastest, the pick itself left out."""
     others = [name for name in choice.get("tied", []) if name != choice["pick"]]
     if not choice.get("tied"):
         return "unknown"
@@ -81,12 +81,12 @@ def _tied_text(choice: Mapping[str, Any], most: int | None = None) -> str:
 
 
 def _entry(choice: Mapping[str, Any], layout: str) -> Mapping[str, Any]:
-    """The entry of a layout in the ranking; empty where it is not ranked."""
+    """Return the entry of a layout in the ranking; empty where it is not ranked."""
     return next((entry for entry in choice.get("ranking", []) if entry["layout"] == layout), {})
 
 
 def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
-    """File size of the pick and its ratio to the raw array."""
+    """Return the file size of the pick and its ratio to the raw array."""
     size = _entry(choice, choice["pick"]).get("file_bytes")
     return Cell(
         fmt.megabytes(size),
@@ -101,14 +101,14 @@ def layout_text(study: Meta, layout: str) -> str:
 
 
 def _weights(weights: Mapping[str, float]) -> str:
-    """The cases that count, each with its share unless all have the same."""
+    """Return the cases that count, each with its share unless all have the same."""
     if len({round(value, 9) for value in weights.values()}) == 1:
         return fmt.listing(weights) + (", with equal weights" if len(weights) > 1 else "")
     return fmt.listing(f"{name} {fmt.percent(value, 0)}" for name, value in weights.items())
 
 
 def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
-    """The answer for one site in full."""
+    """Return the answer for one site in full."""
     choice = data.choice(site)
     pick = choice.get("pick")
     if pick is None:
@@ -131,7 +131,7 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
 
 
 def _lead(data: Data, site: str, phase: str) -> str:
-    """The answer in one breath: how fast over the cases that count, against what; how large."""
+    """Return the answer in one breath: how fast over the cases that count, against what; how large."""
     found, choice = overall(data, site, phase), data.choice(site)
     parts = [against(found, name, words) for words, name in compared(data, site) if name in found.index]
     size = _size_cell(data, choice)
@@ -145,7 +145,7 @@ def _lead(data: Data, site: str, phase: str) -> str:
 
 
 def _facts(data: Data, site: str) -> list[Fact]:
-    """Why the pick was picked, what else would do, and its size and score."""
+    """Return why the pick was picked, what else would do, and its size and score."""
     choice = data.choice(site)
     pick, size = choice["pick"], _size_cell(data, choice)
     mine = _entry(choice, pick).get("objective")
@@ -167,7 +167,7 @@ def _facts(data: Data, site: str) -> list[Fact]:
 
 
 def _score_text(data: Data, site: str, pick: str) -> str:
-    """Criteria met as published and matched; empty in a study without criteria."""
+    """Return the criteria met as published and matched; empty in a study without criteria."""
     if not data.score.get("criteria"):
         return ""
     return "; ".join(
@@ -176,7 +176,7 @@ def _score_text(data: Data, site: str, pick: str) -> str:
 
 
 def _why(choice: Mapping[str, Any]) -> str:
-    """Why this layout and no other."""
+    """Return why this layout and no other."""
     pick, best, tied = choice["pick"], choice.get("best"), choice.get("tied", [])
     fitting = sum(bool(row["fits"]) for row in choice.get("ranking", []))
     bound = choice.get("size_bound_bytes")
@@ -193,7 +193,7 @@ def _why(choice: Mapping[str, Any]) -> str:
 
 
 def _runner_up(choice: Mapping[str, Any]) -> str:
-    """The runner-up and how its weighted time compares with the fastest layout's."""
+    """Return the runner-up and how its weighted time compares with the fastest layout's."""
     name = choice.get("runner_up")
     if name is None:
         return "none within the size bound"
@@ -208,7 +208,7 @@ def _runner_up(choice: Mapping[str, Any]) -> str:
 
 
 def _ranking(choice: Mapping[str, Any]) -> Table | None:
-    """Every layout in the order of its weighted time."""
+    """Return every layout in the order of its weighted time."""
     rows: list[list[Any]] = []
     for entry in choice.get("ranking", []):
         told = "no" if entry["tied"] else "yes" if entry["low"] is not None else fmt.ABSENT

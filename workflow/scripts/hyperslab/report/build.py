@@ -42,7 +42,7 @@ BESIDE = {"sizes": ("ratios",)}
 
 
 def build_page(given: Inputs) -> Page:
-    """The page of one study.
+    """Return the page of one study.
 
     What is missing is said on the page: no site, figure or cell has to have results.
     """
@@ -78,7 +78,7 @@ def build_page(given: Inputs) -> Page:
 
 
 def _place(sites: Sequence[SiteSection], pictures: Sequence[Picture]) -> Place:
-    """Where on the page a figure of a site is: the block that shows it, or the opening."""
+    """Return where on the page a figure of a site is: the block that shows it, or the opening."""
     anchors = {
         (section.site, figure.name): f"#{block.anchor}"
         for section in sites
@@ -90,7 +90,7 @@ def _place(sites: Sequence[SiteSection], pictures: Sequence[Picture]) -> Place:
 
 
 def _facts(data: Data) -> list[Fact]:
-    """What the study is about, in a few lines."""
+    """Return what the study is about, in a few lines."""
     study = data.study
     extents = ", ".join(f"{axis} {size:,}" for axis, size in zip(study["axes"], study["shape"], strict=True))
     layouts, cases = fmt.count(len(study["layouts"]), "layout"), fmt.count(len(study["cases"]), "case")
@@ -106,7 +106,7 @@ def _facts(data: Data) -> list[Fact]:
 
 
 def _site(data: Data, site: str, anchor: str, drawn: dict[str, Figure]) -> SiteSection:
-    """The figures of a site, each group followed by its numbers."""
+    """Return the figures of a site, each group followed by its numbers."""
     pick = data.choice(site).get("pick")
     blocks: list[tuple[str, Sequence[Figure], Sequence[Table | None], Sequence[Fact]]] = []
     for case, described in data.study["cases"].items():
@@ -129,12 +129,12 @@ def _site(data: Data, site: str, anchor: str, drawn: dict[str, Figure]) -> SiteS
 
 
 def _take(drawn: dict[str, Figure], names: Sequence[str]) -> list[Figure]:
-    """The figures of these names, removed from those still to be placed."""
+    """Return the figures of these names, removed from those still to be placed."""
     return [drawn.pop(name) for name in names if name in drawn]
 
 
 def _block(
     anchor: str, title: str, figures: Sequence[Figure], tables: Sequence[Table | None], facts: Sequence[Fact]
 ) -> Block:
-    """One block without the tables that there are no numbers for."""
+    """Return one block without the tables that there are no numbers for."""
     return Block(title, anchor, figures, [found for found in tables if found is not None], facts)

@@ -22,14 +22,14 @@ PAUSE_S = 900.0
 
 
 def checks(data: Data) -> list[Check]:
-    """All checks: the doubtful ones, what only needs to be known, then those that found nothing."""
+    """Return all checks: the doubtful ones, what only needs to be known, then those that found nothing."""
     found = [make(data) for make in CHECKS]
     order = ("bad", "unknown", "good")
     return sorted(found, key=lambda check: order.index(check.tone))
 
 
 def _cells(rows: pd.DataFrame) -> list[PlannedCell]:
-    """The distinct cells of `rows`, as the plan names them."""
+    """Return the distinct cells of `rows`, as the plan names them."""
     cells = rows[CELL].drop_duplicates()
     return [
         (site, layout, case, f"{LETTER[phase]}{number}")
@@ -38,7 +38,7 @@ def _cells(rows: pd.DataFrame) -> list[PlannedCell]:
 
 
 def _list(title: str, cells: Iterable[PlannedCell]) -> Table:
-    """Cells as a folded table, one row a site, layout and case, with its rounds."""
+    """Return the cells as a folded table, one row a site, layout and case, with its rounds."""
     rounds: dict[tuple[str, str, str], list[str]] = {}
     for site, layout, case, round_ in cells:
         rounds.setdefault((site, layout, case), []).append(round_)
@@ -48,7 +48,7 @@ def _list(title: str, cells: Iterable[PlannedCell]) -> Table:
 
 
 def _per_site(cells: Sequence[PlannedCell]) -> str:
-    """Cells counted by site: "disk 3, memory 1"."""
+    """Return the cells counted by site: "disk 3, memory 1"."""
     sites = [cell[0] for cell in cells]
     return ", ".join(f"{site} {sites.count(site):,}" for site in dict.fromkeys(sites))
 
@@ -104,7 +104,7 @@ def _few_rounds(data: Data) -> Check:
 
 
 def _flagged(column: str, name: str, none: str, some: str) -> Callable[[Data], Check]:
-    """A check of a flag that each cell carries."""
+    """Return a check of a flag that each cell carries."""
 
     def check(data: Data) -> Check:
         flagged = _cells(data.fresh[data.fresh[column].astype(bool)])
@@ -136,7 +136,7 @@ def _skipped(data: Data) -> Check:
 
 
 def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
-    """(site, state) -> the cells with a result that lacks this state of their case."""
+    """Return (site, state) -> the cells with a result that lacks this state of their case."""
     absent: dict[tuple[str, str], list[PlannedCell]] = {}
     seen: dict[PlannedCell, set[str]] = {}
     for *cell, state in data.fresh[[*CELL, "state"]].drop_duplicates().itertuples(index=False):
@@ -173,7 +173,7 @@ def _mixtures(data: Data) -> Check:
 
 
 def _differing(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Key -> its values, where entries differ in it."""
+    """Return key -> its values, where entries differ in it."""
     values: dict[str, list[str]] = {}
     for entry in entries:
         for key, value in entry.items():
@@ -200,7 +200,7 @@ def _not_controlled(data: Data) -> Check:
 
 
 def _beyond(known: Sequence[Mapping[str, Any]]) -> str:
-    """Who else may hold the data of such a file system in memory."""
+    """Return who else may hold the data of such a file system in memory."""
     places = {"network": "servers", "fuse": "the FUSE program and what lies below it"}
     found = [place for key, place in places.items() if any(entry.get(key) for entry in known)]
     return " or ".join(found) or "a host or server"

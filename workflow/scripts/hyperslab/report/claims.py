@@ -110,12 +110,14 @@ class ClaimsPage:
 
 
 def in_order(claim: str) -> list[tuple[int, str]]:
-    """A key that sorts 000.2 before 000.10, and an explanation behind what it explains."""
+    """Return a key that sorts 000.2 before 000.10, and an explanation behind what it explains."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", claim)]
 
 
 def rows(found: Iterable[Mapping[str, Any]], place: Place) -> list[Row]:
-    """The rows of the claims in what claims.json of one or several studies hold, in order of their names."""
+    """Return the rows of the claims in what claims.json of one or several studies hold,
+    in order of their names.
+    """
     claims = [(str(content["study"]), claim) for content in found for claim in content["claims"]]
     claims.sort(key=lambda pair: in_order(pair[1]["id"]))
     concluded = conclusions(claim for _, claim in claims)
@@ -151,7 +153,9 @@ def _row(study: str, claim: Mapping[str, Any], place: Place, conclusion: str) ->
 
 
 def _common(entries: Sequence[Entry]) -> Badge:
-    """The verdict that all sites agree on; those where nothing can be tested do not count beside others."""
+    """Return the verdict that all sites agree on;
+    those where nothing can be tested do not count beside others.
+    """
     distinct = list(dict.fromkeys(entry.badge for entry in entries if entry.badge not in NONE))
     if not distinct:
         return entries[0].badge
@@ -169,7 +173,7 @@ def _entry(study: str, claim: Mapping[str, Any], verdict: Mapping[str, Any], pla
 
 
 def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
-    """Why there is no plain verdict, or what it rests on, in one line."""
+    """Return why there is no plain verdict, or what it rests on, in one line."""
     if reason := verdict.get("reason"):
         return str(reason)
     judged = [part for line in lines if line.judged for part in (line.parts or [line])]
@@ -183,12 +187,12 @@ def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
 
 
 def _some(number: int, of: int, noun: str, one: str, many: str) -> str:
-    """ "1 of 7 comparisons fails", "2 of 2 intervals reach"; `one` and `many` are the verb's forms."""
+    """Return "1 of 7 comparisons fails", "2 of 2 intervals reach"; `one` and `many` are the verb's forms."""
     return f"{number} of {fmt.count(of, noun)} {one if number == 1 else many}"
 
 
 def _line(comparison: Mapping[str, Any]) -> Line:
-    """A comparison: its number with interval, or those of its instances from least to greatest."""
+    """Return a comparison: its number with interval, or those of its instances from least to greatest."""
     results = comparison["results"]
     parts = [
         Line(
@@ -213,7 +217,7 @@ def _worst(verdicts: Iterable[str]) -> str:
 
 
 def _range(comparison: Mapping[str, Any]) -> str:
-    """ "0.93 to 1.08, 6 of 7 hold"."""
+    """Return "0.93 to 1.08, 6 of 7 hold"."""
     results = comparison["results"]
     values = [result["value"] for result in results if result.get("value") is not None]
     held = sum(result["verdict"] == "holds" for result in results)
@@ -225,7 +229,7 @@ def _range(comparison: Mapping[str, Any]) -> str:
 
 
 def conclusions(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Claim -> what the data say of its explanations, for those that were tested anywhere."""
+    """Return claim -> what the data say of its explanations, for those that were tested anywhere."""
     tested: dict[str, list[Mapping[str, Any]]] = {}
     for claim in claims:
         if claim.get("explains"):
@@ -234,7 +238,7 @@ def conclusions(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _conclusion(explanations: Sequence[Mapping[str, Any]]) -> str:
-    """Which of the explanations the data support, site by site."""
+    """Return which of the explanations the data support, site by site."""
     words = {claim["id"]: claim["explanation"] for claim in explanations}
     sites: dict[str, dict[str, str]] = {}
     for claim in explanations:
@@ -256,7 +260,9 @@ def _conclusion(explanations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def groups(found: Sequence[Row], sources: Mapping[str, str]) -> list[Group]:
-    """Rows by the source that their anchors have in `sources`, with the number of claims of each verdict."""
+    """Return the rows by the source that their anchors have in `sources`,
+    with the number of claims of each verdict.
+    """
     by_source: dict[str, list[Row]] = {}
     for row in found:
         by_source.setdefault(sources[row.anchor], []).append(row)
@@ -267,6 +273,6 @@ def groups(found: Sequence[Row], sources: Mapping[str, str]) -> list[Group]:
 
 
 def _counts(found: Sequence[Row]) -> list[tuple[Badge, int]]:
-    """How many claims have which verdict; explanations are not counted."""
+    """Return how many claims have which verdict; explanations are not counted."""
     counted = Counter(row.badge for row in found if not row.explanation)
     return [(badge, counted[badge]) for badge in (*BADGES.values(), DIFFERS) if counted[badge]]

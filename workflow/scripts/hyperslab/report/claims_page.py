@@ -14,14 +14,14 @@ from hyperslab.studies.claims.schema import NO_STUDY
 
 
 def anchor(study: str, site: str, figure: str) -> str:
-    """The place of a figure on the page."""
+    """Return the place of a figure on the page."""
     return f"figure-{study}-{site}-{figure}"
 
 
 def build(
     judged: Sequence[Mapping[str, Any]], pending: Sequence[Mapping[str, Any]], files: Iterable[str]
 ) -> ClaimsPage:
-    """The page from the content of every claims.json, the claims without results, and figure files.
+    """Return the page from the content of every claims.json, the claims without results, and figure files.
 
     A figure's path ends in STUDY/figures/SITE/NAME.svg; it is embedded once, where a claim shows it.
     """
@@ -46,6 +46,6 @@ def build(
 
 
 def _where(content: Mapping[str, Any]) -> str:
-    """A study and where it was measured: "openmsi-baseline at disk (ext4) and memory (tmpfs)"."""
+    """Return a study and where it was measured: "openmsi-baseline at disk (ext4) and memory (tmpfs)"."""
     sites = [f"{site} ({facts.get('file_system', 'unknown')})" for site, facts in content["sites"].items()]
     return f"{content['study']} at {fmt.listing(sites)}"

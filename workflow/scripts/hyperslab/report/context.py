@@ -113,7 +113,9 @@ GROUPS = (
 
 
 def context_tables(data: Data) -> list[Table]:
-    """One table a group of properties, and one for the run itself; a property that varies shows how often."""
+    """Return one table a group of properties, and one for the run itself;
+    a property that varies shows how often.
+    """
     tables = []
     for title, group, properties in GROUPS:
         rows = []
@@ -133,7 +135,7 @@ def context_tables(data: Data) -> list[Table]:
 
 
 def _value(context: Sequence[Mapping[str, Any]], site: str, group: str, key: str, show: Show) -> Cell:
-    """A property at a site; where it varies, each value with the cells that have it."""
+    """Return a property at a site; where it varies, each value with the cells that have it."""
     counts: dict[str, int] = {}
     for entry in context:
         if entry["site"] == site:
@@ -147,7 +149,7 @@ def _value(context: Sequence[Mapping[str, Any]], site: str, group: str, key: str
 
 
 def _run_table(data: Data) -> Table:
-    """Cells and repeats, the time the run took, and what of it was timed."""
+    """Return the cells and repeats, the time the run took, and what of it was timed."""
     shown: list[list[Any]] = [
         [name] for name in ("Cells", "Repeats", "First cell began", "Last cell ended", "From first to last",
                             "Timed in all", "Test files made in", "Largest memory of a job")
@@ -169,7 +171,7 @@ def _run_table(data: Data) -> Table:
 
 
 def _noise_table(data: Data) -> Table:
-    """Median and spread of the probes, and how many cells they flag."""
+    """Return the median and spread of the probes, and how many cells they flag."""
     rows: list[list[Any]] = [
         [name] for name in ("Fixed computation, median (lowest to highest)",
                             "Direct 4 KiB read, median (lowest to highest)", "Noisy cells",

@@ -64,16 +64,18 @@ class Data:
     sites: Sequence[str]
 
     def main(self, site: str) -> pd.DataFrame:
-        """The repeats of a site's choosing rounds that are not stale."""
+        """Return the repeats of a site's choosing rounds that are not stale."""
         return self.fresh[(self.fresh["site"] == site) & (self.fresh["phase"] == "main")]
 
     def choice(self, site: str) -> Mapping[str, Any]:
-        """The recommendation of a site; empty where there is none."""
+        """Return the recommendation of a site; empty where there is none."""
         found = (entry for entry in self.recommendation.get("sites", []) if entry["site"] == site)
         return next(found, {})
 
     def references(self) -> list[tuple[str, str | None]]:
-        """What the pick is compared with: words for it, and the layout's name (None: not in the study)."""
+        """Return what the pick is compared with: words for it,
+        and the layout's name (None: not in the study).
+        """
         automatic = self.recommendation.get("automatic")
         filters = self.study["layouts"].get(automatic, {}).get("filters")
         words = "h5py's automatic chunks" + (f" with {filters}" if filters else "")
@@ -81,7 +83,7 @@ class Data:
 
 
 def gather(given: Inputs) -> Data:
-    """The tables as `Data`; sites in the order in which plan, figures and results name them."""
+    """Return the tables as `Data`; sites in the order in which plan, figures and results name them."""
     confirmation = given.confirmation
     # A table made before a column was added has none of it.
     rows = _with_names(given.measurements.reindex(columns=list(MEASUREMENTS)))
@@ -115,17 +117,17 @@ def gather(given: Inputs) -> Data:
 
 
 def _with_names(table: pd.DataFrame) -> pd.DataFrame:
-    """A copy whose names are text: a table read from CSV takes layouts called 1 and 2 for numbers."""
+    """Return a copy whose names are text: a table read from CSV takes layouts called 1 and 2 for numbers."""
     present = {name: "str" for name in NAMES if name in table}
     return table.astype(present).reset_index(drop=True)
 
 
 def medians(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """The median of each column for each group, NaN where nothing was recorded."""
+    """Return the median of each column for each group, NaN where nothing was recorded."""
     return rows.groupby(list(by), sort=False, observed=True)[list(columns)].median()
 
 
 def cold_state(rows: pd.DataFrame) -> str | None:
-    """What "cold" is called in `rows`; None where nothing was read cold."""
+    """Return what "cold" is called in `rows`; None where nothing was read cold."""
     states = set(rows["state"])
     return next((state for state in ("cold", "library-cold") if state in states), None)

@@ -23,12 +23,12 @@ Contests = dict[str, dict[str, str]]
 
 
 def reads(data: Data) -> bool:
-    """Whether any case of the study reads selections, so that there is something to recommend."""
+    """Return whether any case of the study reads selections, so that there is something to recommend."""
     return any(kind_of(case).reads_selections for case in data.study["cases"].values())
 
 
 def fastest_table(data: Data) -> Table:
-    """One row a site and case, one column a state.
+    """Return one row a site and case, one column a state.
 
     Layouts compete with each other; in parallel cases interfaces do, too, in reductions numbers of workers.
     """
@@ -56,7 +56,7 @@ def _contests(study: Mapping[str, Any]) -> Contests:
 def _ranked(
     data: Data, site: str, cases: Mapping[str, str], state: str
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """What competes in one state and its summary, the fastest first."""
+    """Return what competes in one state and its summary, the fastest first."""
     rows = data.summary[data.summary["site"] == site]
     several = len(data.study["layouts"]) > 1
     found = [
@@ -68,7 +68,7 @@ def _ranked(
 
 
 def _cell(ranked: list[tuple[str, Mapping[str, Any]]]) -> Cell:
-    """The fastest with time and interval, and the slowest with its time."""
+    """Return the fastest with time and interval, and the slowest with its time."""
     if not ranked:
         return Cell(fmt.ABSENT)
     (fastest, best), (slowest, worst) = ranked[0], ranked[-1]

@@ -137,7 +137,7 @@ class Page:
 
 
 def cell(value: Any) -> Cell:
-    """A cell of whatever is given; None is an empty one."""
+    """Return a cell of whatever is given; None is an empty one."""
     return value if isinstance(value, Cell) else Cell("" if value is None else str(value))
 
 
@@ -149,7 +149,9 @@ def table(
     folded: bool = False,
     pick: str | None = None,
 ) -> Table:
-    """A table of cells; "#" before a column's name: it holds numbers; the row of layout `pick` is marked."""
+    """Return a table of cells; "#" before a column's name: it holds numbers;
+    the row of layout `pick` is marked.
+    """
     head = [Column(name.removeprefix("#"), name.startswith("#")) for name in columns]
     body = [[cell(value) for value in row] for row in rows]
     if pick is not None:
@@ -161,7 +163,7 @@ def table(
 
 
 def embed(name: str, caption: str, path: Path) -> Figure:
-    """A figure from an SVG (or PNG) file; one that is missing is said to be, not left out."""
+    """Return a figure from an SVG (or PNG) file; one that is missing is said to be, not left out."""
     kind = {".svg": "image/svg+xml", ".png": "image/png"}.get(path.suffix.lower())
     if kind is None:
         return Figure(name, caption, None, f"{path.name} is neither SVG nor PNG")

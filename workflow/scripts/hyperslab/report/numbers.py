@@ -31,13 +31,15 @@ SIZE_KEYS = {"array": "Array", "made": "Written"}
 
 
 def pooled(rows: pd.DataFrame, state: str) -> pd.DataFrame:
-    """Layout -> pooled median and interval in one state; `rows` are the summary of one site and case."""
+    """Return layout -> pooled median and interval in one state;
+    `rows` are the summary of one site and case.
+    """
     here = rows[rows["state"] == state].drop_duplicates("layout")
     return here.set_index("layout")[["pooled_median_s", "pooled_low_s", "pooled_high_s", "rounds"]]
 
 
 def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
-    """A pooled median with its interval."""
+    """Return a pooled median with its interval."""
     if layout not in found.index:
         return Cell(fmt.ABSENT)
     entry = found.loc[layout]
@@ -46,7 +48,7 @@ def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
 
 
 def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | None:
-    """Cold and warm medians, and the session's statistics, of every layout."""
+    """Return cold and warm medians, and the session's statistics, of every layout."""
     rows = data.summary[(data.summary["site"] == site) & (data.summary["case"] == case)]
     if rows.empty:
         return None
@@ -74,7 +76,7 @@ def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
 
 
 def size_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """What every file consists of, and whether arithmetic agrees with what the files report.
+    """Return what every file consists of, and whether arithmetic agrees with what the files report.
 
     One row a layout, array shape and way of writing: a write case inserts chunks in an order of its own.
     """
@@ -118,7 +120,9 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
-    """The cells of one layout; `files` has one row a file, `raw` are the bytes of the array's elements."""
+    """Return the cells of one layout; `files` has one row a file,
+    `raw` are the bytes of the array's elements.
+    """
     names = ["chunks", "file_bytes", "data_bytes", "padding_bytes", "index_bytes", "index_predicted_bytes"]
     middle = files[[*names, "remainder_bytes"]].median()
     wrong = disagreeing(files)
@@ -139,7 +143,7 @@ def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
 
 
 def _filter_cells(files: pd.DataFrame) -> list[Any]:
-    """What filters did to the files of one layout: both ratios, chunks left alone, and the error."""
+    """Return what filters did to the files of one layout: both ratios, chunks left alone, and the error."""
     if not files["filters"].iloc[0]:
         return [fmt.ABSENT] * 3 + ["exact"]
     ratios = [f"{fmt.significant(files[name].median())} x" for name in ("ratio_raw", "ratio_padded")]
@@ -147,7 +151,7 @@ def _filter_cells(files: pd.DataFrame) -> list[Any]:
 
 
 def _error_cell(files: pd.DataFrame) -> Cell:
-    """The largest error in any of the files of one layout; "exact" where every byte was right."""
+    """Return the largest error in any of the files of one layout; "exact" where every byte was right."""
     largest, root, changed = (files[name].max() for name in ("error_max", "error_rms", "changed_share"))
     if files["error_max"].isna().all():
         return Cell("exact", "", "good")
@@ -158,7 +162,8 @@ def _error_cell(files: pd.DataFrame) -> Cell:
 
 
 def disagreeing(files: pd.DataFrame) -> list[str]:
-    """Which of chunks, padding and index differ from arithmetic in some file (`files`: one row a file).
+    """Return which of chunks, padding and index differ from arithmetic in some file (`files`: one row a
+    file).
 
     Empty predictions do not count, nor does the index of a file that a write case made: a version-1 B-tree
     depends on the order of insertion, which there is the strategy's and the chunk cache's.
@@ -176,13 +181,13 @@ def _in_own_order(rows: pd.DataFrame) -> pd.Series:
 
 
 def different(files: pd.DataFrame, measured: str, predicted: str) -> pd.Series:
-    """Which rows have a prediction that counts and another measured value; see `disagreeing`."""
+    """Return which rows have a prediction that counts and another measured value; see `disagreeing`."""
     wrong = files[predicted].notna() & (files[measured] != files[predicted])
     return wrong & ~_in_own_order(files) if measured == "index_bytes" else wrong
 
 
 def write_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Durable write times, their parts, and the plain write of the same bytes beside them."""
+    """Return durable write times, their parts, and the plain write of the same bytes beside them."""
     rows = data.main(site)
     rows = rows[_in_own_order(rows)]
     if rows.empty:
@@ -218,7 +223,7 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Times of the two cases of the trade-off, cold and warm, with the Pareto front."""
+    """Return the times of the two cases of the trade-off, cold and warm, with the Pareto front."""
     cases = [case for case in data.study["tradeoff"] if case in data.study["cases"]]
     here = data.summary[data.summary["site"] == site]
     state = cold_state(here)
@@ -258,7 +263,7 @@ def requested_otherwise(rows: pd.DataFrame) -> pd.Series:
 
 
 def count_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """The four counts of a selection beside its time, cold."""
+    """Return the four counts of a selection beside its time, cold."""
     rows = data.main(site)
     rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
     state = cold_state(rows) or next(iter(rows["state"]), None)

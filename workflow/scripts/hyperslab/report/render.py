@@ -12,7 +12,7 @@ from hyperslab.report.model import Page
 
 
 def render(page: Page | ClaimsPage, template: Path = templates.REPORT) -> str:
-    """The HTML of a page, with the template and the style sheet beside it."""
+    """Return the HTML of a page, with the template and the style sheet beside it."""
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         autoescape=True,

@@ -18,17 +18,17 @@ STATISTICS = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "
 
 
 def _absolute(data: Data, site: str) -> dict[str, Mapping[str, Any]]:
-    """Layout -> its absolute score at a site."""
+    """Return layout -> its absolute score at a site."""
     return {str(row["layout"]): row for row in data.score.get("absolute", []) if row["site"] == site}
 
 
 def _matched(data: Data, site: str) -> Mapping[str, Any]:
-    """The matched score of a site; empty where there is none."""
+    """Return the matched score of a site; empty where there is none."""
     return next((entry for entry in data.score.get("matched", []) if entry["site"] == site), {})
 
 
 def absolute_text(data: Data, site: str, layout: str) -> str:
-    """Criteria met as published: "3 of 4", with what was not measured."""
+    """Return the criteria met as published: "3 of 4", with what was not measured."""
     total = len(data.score.get("criteria", []))
     found = _absolute(data, site).get(layout)
     if not total:
@@ -40,7 +40,9 @@ def absolute_text(data: Data, site: str, layout: str) -> str:
 
 
 def matched_text(data: Data, site: str, layout: str) -> str:
-    """Criteria met when matched in selectivity: "matched 4 of 4 (λ 1.19)"; empty without criteria."""
+    """Return the criteria met when matched in selectivity: "matched 4 of 4 (λ 1.19)";
+    empty without criteria.
+    """
     total = len(data.score.get("criteria", []))
     entry = _matched(data, site)
     if not total or not entry:
@@ -54,14 +56,16 @@ def matched_text(data: Data, site: str, layout: str) -> str:
 
 
 def _bound(criterion: Criterion, value: float | None) -> str:
-    """A value in a criterion's unit: a time, or bytes as MiB where its title says so and MB elsewhere."""
+    """Return a value in a criterion's unit: a time,
+    or bytes as MiB where its title says so and MB elsewhere.
+    """
     if criterion.timed:
         return fmt.seconds(value)
     return fmt.megabytes(value, binary="MiB" in (criterion.title or ""))
 
 
 def matched_facts(data: Data, site: str) -> list[Fact]:
-    """λ, what binds, who has full marks and how they overlap with the published ones."""
+    """Return λ, what binds, who has full marks and how they overlap with the published ones."""
     entry = _matched(data, site)
     if not entry:
         return []
@@ -81,7 +85,7 @@ def matched_facts(data: Data, site: str) -> list[Fact]:
 
 
 def score_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Each layout's value of each criterion, whether it is met, and both scores."""
+    """Return each layout's value of each criterion, whether it is met, and both scores."""
     rows = _absolute(data, site)
     if not rows:
         return None
@@ -115,7 +119,7 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def _name(data: Data, criterion: Criterion) -> str:
-    """A criterion's title, or what it bounds in words."""
+    """Return a criterion's title, or what it bounds in words."""
     if criterion.title:
         return criterion.title
     statistic = STATISTICS.get(criterion.statistic, criterion.statistic)
@@ -124,7 +128,7 @@ def _name(data: Data, criterion: Criterion) -> str:
 
 
 def _bounds(matched: Mapping[str, Any], criteria: list[Criterion]) -> list[list[Any]]:
-    """The first rows of the score table: every bound, as published and as matched."""
+    """Return the first rows of the score table: every bound, as published and as matched."""
     rows: list[list[Any]] = [
         [Cell("Bound, as published", "", "muted"), *(f"< {_bound(c, c.below)}" for c in criteria), "", ""]
     ]
@@ -143,7 +147,7 @@ def _bounds(matched: Mapping[str, Any], criteria: list[Criterion]) -> list[list[
 
 
 def _values(rows: pd.DataFrame, criterion: Criterion, criteria: list[Criterion]) -> pd.Series:
-    """Layout -> the value held against a criterion; empty where nothing was measured."""
+    """Return layout -> the value held against a criterion; empty where nothing was measured."""
     return criterion_values(rows, criterion, criteria) if len(rows) else pd.Series(dtype=float)
 
 

@@ -17,7 +17,7 @@ PUBLISHED = {"total_s": fmt.seconds, "write_s": fmt.seconds, "call_mean_s": fmt.
 
 
 def published_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """The source's table with the measured numbers: medians over all repeats."""
+    """Return the source's table with the measured numbers: medians over all repeats."""
     rows = data.main(site)
     body = []
     for case, published in data.study.get("published", {}).items():
@@ -41,7 +41,7 @@ def published_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def objects_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Times and requests of one small dataset, by the number of them in the file."""
+    """Return the times and requests of one small dataset, by the number of them in the file."""
     rows = data.main(site)
     rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.many_arrays))]
     if rows.empty:
@@ -68,7 +68,7 @@ def objects_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def requests_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Calls and bytes that reached the kernel, by layout, case and state."""
+    """Return the calls and bytes that reached the kernel, by layout, case and state."""
     rows = data.main(site)
     if rows.empty or not data.study.get("settings_vary"):
         return None
@@ -91,7 +91,7 @@ def requests_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as texts, with the parts of those that have several under names of their own."""
+    """Return the settings as texts, with the parts of those that have several under names of their own."""
     found = {}
     for name, value in settings.items():
         parts = value if isinstance(value, dict) else {"": value}
@@ -102,7 +102,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def settings_table(data: Data) -> Table | None:
-    """The settings in which layouts differ, each as its files say it."""
+    """Return the settings in which layouts differ, each as its files say it."""
     by_layout: dict[str, dict[str, str]] = {}
     for entry in data.context:
         versions = entry.get("versions") or {}

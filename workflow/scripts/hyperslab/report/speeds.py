@@ -18,19 +18,23 @@ from hyperslab.studies.summary import case_title, in_order
 
 
 def speed_phase(data: Data, site: str, pick: str) -> str:
-    """The rounds that speed-ups come from: "confirm" where the pick was measured again, else "main"."""
+    """Return the rounds that speed-ups come from: "confirm" where the pick was measured again,
+    else "main".
+    """
     again = data.confirmed
     return "confirm" if ((again["site"] == site) & (again["layout"] == pick)).any() else "main"
 
 
 def phase_rows(data: Data, site: str, phase: str) -> pd.DataFrame:
-    """The summary of one site in one phase."""
+    """Return the summary of one site in one phase."""
     source = data.confirmed if phase == "confirm" else data.summary
     return source[source["site"] == site]
 
 
 def compared(data: Data, site: str) -> list[tuple[str, str]]:
-    """What the pick of a site is compared with, as words and name: the usual layouts, else the runner-up."""
+    """Return what the pick of a site is compared with, as words and name: the usual layouts,
+    else the runner-up.
+    """
     choice = data.choice(site)
     usual = [(words, name) for words, name in data.references() if name is not None]
     if any(name != choice["pick"] for _, name in usual):
@@ -40,7 +44,8 @@ def compared(data: Data, site: str) -> list[tuple[str, str]]:
 
 
 def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
-    """Weighted time of each reference over that of the pick, indexed by layout; see `blocks.contrasts`.
+    """Return the weighted time of each reference over that of the pick, indexed by layout;
+    see `blocks.contrasts`.
 
     The weighted sum of log medians of a round carries the rounds' error as one time does. Empty where a
     weighted case is missing or the pick is the only one measured.
@@ -65,7 +70,9 @@ def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
 def _by_case(
     rows: pd.DataFrame, site: str, case: str, state: str, phase: str, pick: str, others: Sequence[str]
 ) -> pd.DataFrame:
-    """Time of each other layout over that of the pick, indexed by layout; empty where not measured."""
+    """Return the time of each other layout over that of the pick, indexed by layout;
+    empty where not measured.
+    """
     measured = set(rows["layout"])
     names = [name for name in dict.fromkeys(others) if name in measured and name != pick]
     if pick not in measured or not names:
@@ -74,7 +81,7 @@ def _by_case(
 
 
 def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "not measured") -> Cell:
-    """How much faster the pick is than layout `name`, as a cell."""
+    """Return how much faster the pick is than layout `name`, as a cell."""
     if name is None:
         return Cell(fmt.ABSENT, "not in this study", "muted")
     if name == pick:
@@ -86,7 +93,7 @@ def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "
 
 
 def against(found: pd.DataFrame, name: str, words: str) -> str:
-    """The same in words: "it is 12.3x faster than contiguous (95 % 10.1 to 14.9)"."""
+    """Return the same in words: "it is 12.3x faster than contiguous (95 % 10.1 to 14.9)"."""
     entry = found.loc[name]
     verdict, note, _ = fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"]))
     said = (
@@ -98,7 +105,9 @@ def against(found: pd.DataFrame, name: str, words: str) -> str:
 
 
 def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
-    """How much faster the pick is than each reference, one row a case and state; what counts comes first."""
+    """Return how much faster the pick is than each reference, one row a case and state;
+    what counts comes first.
+    """
     rows, main = phase_rows(data, site, phase), phase_rows(data, site, "main")
     pairs = pd.concat([rows, main])[["case", "state"]]
     known = set(pairs.itertuples(index=False, name=None))

@@ -16,7 +16,9 @@ RESULT = ["site", "layout", "case", "state", "phase"]
 
 
 def throttled(data: Data) -> Check:
-    """Which sites are throttled, whether every mean rests on enough I/O, and which medians are of bursts."""
+    """Return which sites are throttled, whether every mean rests on enough I/O,
+    and which medians are of bursts.
+    """
     limits: dict[str, set[str]] = {}
     for entry in data.context:
         found = entry.get("throttle")
@@ -47,12 +49,12 @@ def throttled(data: Data) -> Check:
 
 
 def _limits(site: str, texts: set[str]) -> str:
-    """A site with its limit, or with all that it had meanwhile."""
+    """Return a site with its limit, or with all that it had meanwhile."""
     return f"{site}: {' or '.join(text or 'no limit' for text in sorted(texts))}."
 
 
 def _table(held: pd.DataFrame) -> Table:
-    """One row a result that a limit held back, with medians over its rounds."""
+    """Return one row a result that a limit held back, with medians over its rounds."""
     grouped = held.groupby(RESULT, sort=False, observed=True)
     found = grouped[["n", "typical_s", "mean_s", "median_s"]].median()
     least, artefact = grouped["throttled_s"].min(), grouped["throttle_artefact"].any()

@@ -22,7 +22,7 @@ BEYOND = "beyond the physical cores: not claimed"
 
 
 def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Mean time and speed-up of every reduction by layout, state and number of workers."""
+    """Return the mean time and speed-up of every reduction by layout, state and number of workers."""
     rows, summary = data.main(site), data.summary[data.summary["site"] == site]
     body = []
     for family, teams in families(data.study["cases"], SPEEDUP).items():
@@ -46,7 +46,7 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def _common(data: Data, counts: Mapping[int, str], family: str) -> str:
-    """What the titles of a family's cases begin with."""
+    """Return what the titles of a family's cases begin with."""
     title = str(data.study["cases"][next(iter(counts.values()))].get("title") or family)
     return title.rpartition(", ")[0] or title
 
@@ -54,7 +54,7 @@ def _common(data: Data, counts: Mapping[int, str], family: str) -> str:
 def _speedups(
     leading: list[Any], by: str, counts: Mapping[int, str], rows: pd.DataFrame, summary: pd.DataFrame
 ) -> list[list[Any]]:
-    """One row a number of workers."""
+    """Return one row a number of workers."""
     gains = speedups(summary, counts).set_index("case")
     fewest, body = min(counts), []
     for workers, case in sorted(counts.items()):
@@ -81,7 +81,9 @@ def _speedups(
 
 
 def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Bytes per second of every parallel case: durable writes, write calls alone, cold and warm reads."""
+    """Return the bytes per second of every parallel case: durable writes, write calls alone,
+    cold and warm reads.
+    """
     cases = shown_by(data.study["cases"], RATES)
     rows, summary = data.main(site), data.summary[data.summary["site"] == site]
     rows = rows[rows["case"].isin(cases)]
@@ -117,7 +119,7 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 
 def _access(case: Mapping[str, Any]) -> str:
-    """How a parallel case reaches its bytes, in words."""
+    """Return how a parallel case reaches its bytes, in words."""
     asked = case["parallel"]
     blocks = f"interleaved blocks of {_size(asked['block'])}" if asked["interleaved"] else "contiguous"
     hints = ", ".join(f"{name} {value}" for name, value in asked["hints"].items())
@@ -131,7 +133,7 @@ def _access(case: Mapping[str, Any]) -> str:
 
 
 def _size(value: int) -> str:
-    """A size in binary units."""
+    """Return a size in binary units."""
     for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
         if value % scale == 0:
             return f"{value // scale} {unit}"
@@ -139,12 +141,12 @@ def _size(value: int) -> str:
 
 
 def _per_second(volume: float, seconds: float) -> str:
-    """A rate in MB (10^6) per second."""
+    """Return a rate in MB (10^6) per second."""
     return f"{fmt.significant(volume / seconds / 1e6)} MB/s" if seconds > 0 else fmt.ABSENT
 
 
 def _rate(summary: pd.DataFrame, case: str, state: str, volume: float) -> Cell:
-    """The rate of a cell over its rounds, with its interval."""
+    """Return the rate of a cell over its rounds, with its interval."""
     found = summary[(summary["case"] == case) & (summary["state"] == state)]
     if found.empty:
         return Cell(fmt.ABSENT)
@@ -154,7 +156,7 @@ def _rate(summary: pd.DataFrame, case: str, state: str, volume: float) -> Cell:
 
 
 def _mpiio(summary: pd.DataFrame, cases: Mapping[str, Mapping[str, Any]], name: str, state: str) -> Cell:
-    """How MPI-IO compares with a case of the same family and as many ranks."""
+    """Return how MPI-IO compares with a case of the same family and as many ranks."""
     mine = cases[name]
     if mine["parallel"]["api"] == "mpiio":
         return Cell("itself", "", "muted")

@@ -74,14 +74,17 @@ def fit_blocks(logs: pd.DataFrame) -> BlockFit:
 
 
 def weighted_factor(fit: BlockFit, weights: Floats) -> Floats:
-    """Variance of weighted sums of layout effects over the residual one; `weights` (K, L) add up to 0."""
+    """Return the variance of weighted sums of layout effects over the residual one;
+    `weights` (K, L) add up to 0.
+    """
     shift = weights @ fit.share
     factor: Floats = (weights**2 / fit.rounds).sum(axis=1) + ((shift @ fit.spread) * shift).sum(axis=1)
     return factor
 
 
 def contrasts(fit: BlockFit, first: ArrayLike, second: ArrayLike, alpha: float = ALPHA) -> pd.DataFrame:
-    """Layout `first` over layout `second` for each pair of positions in `fit.layouts`; all pairs, one family.
+    """Return the layout `first` over layout `second` for each pair of positions in `fit.layouts`;
+    all pairs, one family.
 
     Columns: `ratio`; `low`, `high`, the t interval at the level at which Holm's procedure tests the pair,
     so that it leaves 1 out exactly where `different`; `low_joint`, `high_joint`, Bonferroni's; `p`
@@ -114,14 +117,18 @@ def contrasts(fit: BlockFit, first: ArrayLike, second: ArrayLike, alpha: float =
 
 
 def _holm_order(p: ArrayLike) -> tuple[Floats, Integers, Integers]:
-    """The p values, positions of the known ones in ascending order, and the divisors m, m - 1, ..., 1."""
+    """Return the p values, positions of the known ones in ascending order, and the divisors m, m - 1,
+    ..., 1.
+    """
     values = np.asarray(p, dtype=float)
     order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
     return values, order, np.arange(len(order), 0, -1)
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Holm's adjusted p values (Scandinavian Journal of Statistics 6, 1979); NaN stays and is not counted."""
+    """Return Holm's adjusted p values (Scandinavian Journal of Statistics 6, 1979);
+    NaN stays and is not counted.
+    """
     values, order, divisors = _holm_order(p)
     adjusted = np.full(values.shape, math.nan)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * divisors))
@@ -129,7 +136,9 @@ def holm(p: ArrayLike) -> Floats:
 
 
 def holm_levels(p: ArrayLike, alpha: float = ALPHA) -> Floats:
-    """The level at which Holm tests each p: alpha / (m - rank + 1), constant from the first acceptance on."""
+    """Return the level at which Holm tests each p: alpha / (m - rank + 1),
+    constant from the first acceptance on.
+    """
     values, order, divisors = _holm_order(p)
     accepted = np.flatnonzero(holm(p)[order] > alpha)
     if len(accepted):

@@ -149,7 +149,7 @@ def _below(results: Path, path: str) -> Path:
 
 
 def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, Any]]:
-    """The rows of the record at `path`; raises PackError for anything but a record of `study`."""
+    """Return the rows of the record at `path`; raises PackError for anything but a record of `study`."""
     found = _RECORD.fullmatch(path)
     if found is None or found[1] != study:
         raise PackError(f"{file}: {path!r} is not a record of study {study}")
@@ -196,7 +196,9 @@ def _check(study: str, studies: Path) -> None:
 
 
 def _chain(study: str, studies: Path) -> dict[str, bytes]:
-    """Name -> content of a study's file and those that it extends; raises PackError where one is missing."""
+    """Return name -> content of a study's file and those that it extends;
+    raises PackError where one is missing.
+    """
     found: dict[str, bytes] = {}
     name: Any = study
     while isinstance(name, str) and name not in found:
@@ -224,7 +226,7 @@ def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:
 
 @contextmanager
 def _folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
-    """A folder with these studies for a while; a PackError that names it then names the pack."""
+    """Yield a folder with these studies for a while; a PackError that names it then names the pack."""
     with TemporaryDirectory() as folder:
         for name, text in described.items():
             (Path(folder) / f"{name}.yaml").write_bytes(text)
@@ -237,7 +239,7 @@ def _folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
 def _places(
     file: Path, described: Mapping[str, bytes], beside: Path, studies: Path
 ) -> tuple[dict[Path, bytes], list[str]]:
-    """Where the pack's studies are to be written, and what to say of it; never over another study."""
+    """Return where the pack's studies are to be written, and what to say of it; never over another study."""
     own = next(iter(described))
     here = studies / f"{own}.yaml"
     if here.exists():
@@ -258,7 +260,7 @@ def _places(
 
 
 def _same(file: Path, here: Path, described: Mapping[str, bytes]) -> bool:
-    """Whether the study `here` says what the pack's says, comments and order of keys aside."""
+    """Return whether the study `here` says what the pack's says, comments and order of keys aside."""
     with _folder_of(file, described) as folder:
         try:
             return LoadedStudy(here).study == LoadedStudy(folder / here.name).study

@@ -67,13 +67,13 @@ class Recommendation:
     left_out: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What json.dumps accepts."""
+        """Return what json.dumps accepts."""
         result: dict[str, Any] = plain(self)
         return result
 
 
 def size_bound(raw_bytes: float, relative: float) -> float:
-    """The size bound in bytes that is `relative` (such as 1.10) times the raw array of `raw_bytes`."""
+    """Return the size bound in bytes that is `relative` (such as 1.10) times the raw array of `raw_bytes`."""
     if not (raw_bytes > 0 and relative > 0):
         raise ValueError("the raw size and the relative bound must be positive")
     return raw_bytes * relative
@@ -88,7 +88,7 @@ def recommend(
     contiguous: str | None = None,
     automatic: str | None = None,
 ) -> list[Recommendation]:
-    """One recommendation a site, from the rows of `phase`.
+    """Return one recommendation a site, from the rows of `phase`.
 
     `weights` by (case, state), or by case, whose weight is then divided over `states`; in any unit; None or
     empty gives every read case the same. "cold" means "library-cold" where the file system is memory. Cases
@@ -109,7 +109,7 @@ def recommend(
 def resolve_weights(
     rows: pd.DataFrame, weights: Weights | None, states: Sequence[str] = ("cold",)
 ) -> dict[tuple[str, str], float]:
-    """(case, state) -> weight, summing to 1, as the site of `rows` names its states.
+    """Return (case, state) -> weight, summing to 1, as the site of `rows` names its states.
 
     The weight of a case named alone is divided evenly over `states` (a write has one state, "write");
     without weights every read case has the same. Raises ValueError for a weight that is negative or not
@@ -137,7 +137,7 @@ def resolve_weights(
 
 
 def round_objectives(rows: pd.DataFrame, weights: Mapping[tuple[str, str], float]) -> pd.DataFrame:
-    """Layouts x rounds of the weighted sum of log medians; NaN where a weighted cell is missing."""
+    """Return layouts x rounds of the weighted sum of log medians; NaN where a weighted cell is missing."""
     layouts, rounds = sorted(set(rows["layout"])), sorted(set(rows["round"]))
     total = pd.DataFrame(0.0, index=layouts, columns=rounds)
     for (case, state), weight in weights.items():
@@ -147,7 +147,9 @@ def round_objectives(rows: pd.DataFrame, weights: Mapping[tuple[str, str], float
 
 
 def _best_log(rows: pd.DataFrame, weights: Mapping[tuple[str, str], float]) -> float:
-    """The objective, as a weighted sum of logs, of an ideal layout that is the best one for every case."""
+    """Return the objective, as a weighted sum of logs,
+    of an ideal layout that is the best one for every case.
+    """
     total = 0.0
     for (case, state), weight in weights.items():
         fit = fit_blocks(log_medians(rows[(rows["case"] == case) & (rows["state"] == state)]))
@@ -164,7 +166,7 @@ def _recommend_site(
     bound: float | None,
     references: Sequence[str | None],
 ) -> Recommendation:
-    """The recommendation of one site; `rows` are its summary in one phase."""
+    """Return the recommendation of one site; `rows` are its summary in one phase."""
     shares = resolve_weights(rows, weights, states)
     named = {f"{case} {state}": weight for (case, state), weight in shares.items()}
 
@@ -209,12 +211,12 @@ def _recommend_site(
 
 
 def _size(entry: Ranked) -> float:
-    """File size for sorting; an unknown size is no reason to pick a layout."""
+    """Return the file size for sorting; an unknown size is no reason to pick a layout."""
     return entry.file_bytes if math.isfinite(entry.file_bytes) else math.inf
 
 
 def _comparable(logs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The layouts that can be ranked with each other, and why the others cannot be.
+    """Return the layouts that can be ranked with each other, and why the others cannot be.
 
     Where some layout has enough rounds for an interval, those with fewer are left out: next to nothing can
     be told from the best by one round. Of the layouts that share no round, the larger group is kept.
@@ -234,7 +236,9 @@ def _comparable(logs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def _pairs_with_best(fit: BlockFit, within: Sequence[int]) -> pd.DataFrame:
-    """Contrasts of each layout `within` (best first) with the best, by position, adjusted over all pairs."""
+    """Return the contrasts of each layout `within` (best first) with the best, by position,
+    adjusted over all pairs.
+    """
     positions = np.asarray(within)
     lesser, greater = np.triu_indices(len(positions), 1)
     pairs = contrasts(fit, positions[greater], positions[lesser])
@@ -245,7 +249,7 @@ def _pairs_with_best(fit: BlockFit, within: Sequence[int]) -> pd.DataFrame:
 def _ranked(
     fit: BlockFit, position: int, objective: Floats, sizes: Floats, fits: bool, pairs: pd.DataFrame
 ) -> Ranked:
-    """One entry of the ranking. The best layout itself has ratio 1 and no interval."""
+    """Return one entry of the ranking. The best layout itself has ratio 1 and no interval."""
     layout, rounds = fit.layouts[position], int(fit.rounds[position])
     entry = (layout, float(objective[position]), float(sizes[position]), rounds, fits)
     if not fits:
@@ -259,7 +263,9 @@ def _ranked(
 
 
 def pareto(points: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Which rows no other row beats: as small in all `columns` and smaller in one. Never one with a NaN."""
+    """Return which rows no other row beats: as small in all `columns` and smaller in one. Never one with a
+    NaN.
+    """
     values = points[list(columns)].to_numpy(dtype=float)
     known = np.isfinite(values).all(axis=1)
     no_worse = (values[:, None, :] <= values[None, :, :]).all(axis=2)

@@ -11,7 +11,7 @@ from hyperslab.results.block_model import contrasts, fit_blocks
 
 
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:
-    """Time of the case `reference` over that of each of `others`: how many times faster these are.
+    """Return the time of the case `reference` over that of each of `others`: how many times faster these are.
 
     `rows` are a summary of one site, layout, state and phase. Columns `case` and those of `contrasts`,
     adjusted over `others`; a case that was not measured has no row, and without `reference` there is none.
@@ -28,7 +28,7 @@ def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.Dat
 
 
 def speedups(rows: pd.DataFrame, counts: Mapping[int, str]) -> pd.DataFrame:
-    """Speed-up by number of workers: time with the fewest over time with so many.
+    """Return the speed-up by number of workers: time with the fewest over time with so many.
 
     `rows` as for `against`; `counts` number of workers -> case. Columns `workers`, `case`, `ratio` and those
     of `contrasts`, adjusted over all numbers; the first row, the reference, has ratio 1 and no interval.

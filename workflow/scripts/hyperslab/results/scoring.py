@@ -65,13 +65,15 @@ class MatchedScore:
     scores: Mapping[str, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What json.dumps accepts."""
+        """Return what json.dumps accepts."""
         result: dict[str, Any] = plain(self)
         return result
 
 
 def plain(value: Any) -> Any:
-    """`value` (dataclass, mapping, sequence, scalar) as json.dumps takes it; NaN and infinity become None."""
+    """Return `value` (dataclass, mapping, sequence, scalar) as json.dumps takes it;
+    NaN and infinity become None.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -84,7 +86,7 @@ def plain(value: Any) -> Any:
 
 
 def read_criteria(criteria: Iterable[Mapping[str, Any]]) -> list[Criterion]:
-    """Criteria from a study's data; the keys are the fields of `Criterion`.
+    """Return the criteria from a study's data; the keys are the fields of `Criterion`.
 
     A bound on the file has no state (one that is given is ignored), and without a case it holds for the files
     of the cases whose times have bounds. Raises ValueError for an unknown statistic, a time without case or
@@ -106,14 +108,16 @@ def read_criteria(criteria: Iterable[Mapping[str, Any]]) -> list[Criterion]:
 
 
 def site_state(rows: pd.DataFrame, state: str) -> str:
-    """`state` as the site of `rows` knows it: on a memory file system "cold" is called "library-cold"."""
+    """Return `state` as the site of `rows` knows it:
+    on a memory file system "cold" is called "library-cold".
+    """
     known = set(rows["state"])
     return "library-cold" if state == "cold" and "cold" not in known and "library-cold" in known else state
 
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
-    """Layout -> median over rounds of the criterion's statistic; a throttled median is one of bursts, so
-    that there the mean stands for it (see `statistics.summarise`).
+    """Return layout -> median over rounds of the criterion's statistic; a throttled median is one of bursts,
+    so that there the mean stands for it (see `statistics.summarise`).
 
     `rows` are one site and phase of a summary; `criteria`, all of the score, say whose files count: another
     case may be measured on an array of another shape.
@@ -130,7 +134,8 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
 def absolute_score(
     summary: pd.DataFrame, criteria: Iterable[Mapping[str, Any]], phase: str = "main"
 ) -> pd.DataFrame:
-    """One row a site x layout: `site`, `layout`, a bool column a criterion (label), `score` and `missing`.
+    """Return one row a site x layout: `site`, `layout`, a bool column a criterion (label),
+    `score` and `missing`.
 
     A criterion whose statistic was not measured there is not met, and counted in `missing`. The published
     score uses the session state: the statistic is then the median over rounds of the sessions' medians.
@@ -159,7 +164,8 @@ def matched_score(
     published: Sequence[str] = (),
     phase: str = "main",
 ) -> list[MatchedScore]:
-    """Per site, the one factor on all time bounds at which `target` layouts of the grid meet every criterion.
+    """Return, per site, the one factor on all time bounds at which `target` layouts of the grid meet all
+    criteria.
 
     The criteria are the absolute score's; their time bounds are held against the site's cold state whatever
     state they name (writes keep theirs), and their file bounds are not scaled. `layouts` is the grid, by
@@ -183,7 +189,7 @@ def _match_site(
     layouts: Sequence[str] | None,
     published: Sequence[str],
 ) -> MatchedScore:
-    """The matched score of one site; `rows` are its summary in one phase."""
+    """Return the matched score of one site; `rows` are its summary in one phase."""
     state = next((name for name in COLD_STATES if name in set(rows["state"])), None)
     cold = [c if c.state == "write" else dataclasses.replace(c, state=state) for c in criteria]
     times = [c for c in cold if c.timed]

@@ -25,7 +25,7 @@ THROTTLED_STATES = ("cold", "write")
 
 
 def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
-    """One row a site x layout x case x kind x phase x state x round, from one row a repeat.
+    """Return one row a site x layout x case x kind x phase x state x round, from one row a repeat.
 
     Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
     the round's own statistics (`ROUND`, quartiles by linear interpolation) those of the cell over
@@ -72,18 +72,18 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_mean(summary: pd.DataFrame) -> bool:
-    """Whether means stand for the rounds in these rows of a summary, or some of them."""
+    """Return whether means stand for the rounds in these rows of a summary, or some of them."""
     held = summary[summary["state"].isin(THROTTLED_STATES)]
     return bool((held["throttled_s"].astype(float) > 0).any())
 
 
 def typical_column(summary: pd.DataFrame) -> str:
-    """The column that stands for a round: `typical_s`, or in a summary without it the median."""
+    """Return the column that stands for a round: `typical_s`, or in a summary without it the median."""
     return "typical_s" if "typical_s" in summary else "median_s"
 
 
 def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
-    """Layouts x rounds of log `typical_s` (of `median_s`, in a summary without it).
+    """Return layouts x rounds of log `typical_s` (of `median_s`, in a summary without it).
 
     NaN where a layout lacks a round; raises ValueError for duplicates.
     """
@@ -93,7 +93,7 @@ def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
-    """The pooled columns of one family, one row a layout.
+    """Return the pooled columns of one family, one row a layout.
 
     The pooled variance of log medians about their own cell's mean, (SS_round + SS_residual) / (N - L),
     holds both what moves a whole round and what moves a single cell; as all layouts share the former, its
@@ -132,7 +132,7 @@ def compare(
     reference_layout: str,
     layouts: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Time of every other layout over that of `reference_layout`, one row a layout.
+    """Return the time of every other layout over that of `reference_layout`, one row a layout.
 
     Columns `layout`, `reference` and those of `contrasts`, which says what each promises. `layouts`
     restricts what is compared (and adjusted for); the error stays pooled over all layouts of the family.
@@ -147,7 +147,9 @@ def compare(
 def compare_pairs(
     summary: pd.DataFrame, site: str, case: str, state: str, phase: str, pairs: Sequence[tuple[str, str]]
 ) -> pd.DataFrame:
-    """`compare` for chosen pairs (layout, reference), adjusted over these: layouts and their twins, say."""
+    """Return `compare` for chosen pairs (layout, reference), adjusted over these:
+    layouts and their twins, say.
+    """
     rows = _select(summary, site, case, state, phase)
     measured = set(rows["layout"])
     for name in dict.fromkeys(name for pair in pairs for name in pair):
@@ -162,13 +164,13 @@ def compare_pairs(
 
 
 def _select(summary: pd.DataFrame, site: str, case: str, state: str, phase: str) -> pd.DataFrame:
-    """The rows of a summary that share their error."""
+    """Return the rows of a summary that share their error."""
     rows = summary[(summary["site"] == site) & (summary["case"] == case)]
     return rows[(rows["state"] == state) & (rows["phase"] == phase)]
 
 
 def noisy(probes: pd.Series) -> pd.Series:
-    """Which probe times of one site lie further from their median than max(5 MAD, 25 % of the median).
+    """Return which probe times of one site lie further from their median than max(5 MAD, 25 % of the median).
 
     MAD is the plain median absolute deviation. Too fast counts as too slow does; an unknown probe (NaN) is
     not noisy.
@@ -179,7 +181,8 @@ def noisy(probes: pd.Series) -> pd.Series:
 
 
 def bursts(measurements: pd.DataFrame) -> pd.Series:
-    """Which repeats belong to a cell and state that a limit held back, but mostly not when it mattered.
+    """Return which repeats belong to a cell and state that a limit held back,
+    but mostly not when it mattered.
 
     A limit lets short bursts pass: where the median repeat takes less than `BURST_SECONDS` at the limit
     (`throttled_s`), the median time is that of a burst, and only the mean says what the limit allows.
@@ -189,7 +192,8 @@ def bursts(measurements: pd.DataFrame) -> pd.Series:
 
 
 def overlaps(intervals: pd.DataFrame, shared: str = "boot_id") -> pd.Series:
-    """Which intervals overlap another one with the same value of `shared`: columns `start`, `end`, `shared`.
+    """Return which intervals overlap another one with the same value of `shared`: columns `start`,
+    `end`, `shared`.
 
     `start` and `end` are on one clock wherever `shared` is equal: the boot-time clock for a boot id, the wall
     clock for, say, a file system that several nodes use. Intervals are half open, so one may start at the

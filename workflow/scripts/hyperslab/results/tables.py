@@ -39,7 +39,9 @@ SETTINGS = (
 
 
 def compression(spec: Specification, stored: float | None) -> dict[str, float]:
-    """Both compression ratios of an array whose chunks (or whole) take `stored` bytes; {} where unknown."""
+    """Return both compression ratios of an array whose chunks (or whole) take `stored` bytes;
+    {} where unknown.
+    """
     if not stored or kind_of(spec["case"]).many_arrays:
         return {}
     dataset = spec["dataset"]
@@ -105,7 +107,9 @@ def record_rows(
 
 
 def _spans(repeat: Mapping[str, Any]) -> dict[str, float]:
-    """The span of a write that is a sum of its columns, also for records that are older than the column."""
+    """Return the span of a write that is a sum of its columns,
+    also for records that are older than the column.
+    """
     parts = ("create_s", "write_s", "flush_s", "close_s")
     return {"total_s": sum(repeat[part] for part in parts)} if repeat.keys() >= {*parts} else {}
 
@@ -129,7 +133,7 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def read_table(source: str | Path | BytesIO, columns: list[str] | None = None) -> pd.DataFrame:
-    """A Parquet table, all of it or some columns.
+    """Return a Parquet table, all of it or some columns.
 
     Without threads: one that still holds the source when Python ends aborts the process (arrow issue 34314).
     """
@@ -137,7 +141,7 @@ def read_table(source: str | Path | BytesIO, columns: list[str] | None = None) -
 
 
 def read_summary(path: str | Path) -> pd.DataFrame:
-    """A summary.csv as it was written: names stay text, and only an empty field is missing."""
+    """Return a summary.csv as it was written: names stay text, and only an empty field is missing."""
     header = pd.read_csv(path, nrows=0).columns
     text = [name for name in header if name in of_type("text")]
     numbers = {name: [""] for name in header if name not in text}

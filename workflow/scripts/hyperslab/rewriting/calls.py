@@ -55,7 +55,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def _library() -> ctypes.PyDLL:
-    """The library that h5py is linked to: a search in its module covers what that module needs.
+    """Return the library that h5py is linked to: a search in its module covers what that module needs.
 
     PyDLL keeps the interpreter's lock, so that no other thread enters the library meanwhile.
     """
@@ -67,7 +67,7 @@ def _library() -> ctypes.PyDLL:
 
 
 def _call(name: str, *arguments: Any) -> int:
-    """The result of a call; raises OSError where HDF5 refuses."""
+    """Return the result of a call; raises OSError where HDF5 refuses."""
     result = int(getattr(_library(), name)(*arguments))
     if result < 0:
         raise OSError(f"{name} failed")
@@ -77,7 +77,7 @@ def _call(name: str, *arguments: Any) -> int:
 def create_attribute(
     owner: Any, name: bytes, encoding: int, datatype: h5t.TypeID, space: h5s.SpaceID
 ) -> h5a.AttrID:
-    """A new attribute whose name has the given character set (h5t.CSET_ASCII or h5t.CSET_UTF8)."""
+    """Return a new attribute whose name has the given character set (h5t.CSET_ASCII or h5t.CSET_UTF8)."""
     kind = Identifier.in_dll(_library(), "H5P_CLS_ATTRIBUTE_CREATE_ID_g")
     creation = _call("H5Pcreate", kind)
     try:
@@ -90,7 +90,9 @@ def create_attribute(
 
 
 def comment_of(thing: Any) -> bytes:
-    """The comment of an object; empty without one (h5py's own call then returns what lay in memory)."""
+    """Return the comment of an object; empty without one (h5py's own call then returns what lay in
+    memory).
+    """
     size = _call("H5Oget_comment", thing.id, None, 0)
     buffer = ctypes.create_string_buffer(size + 1)
     _call("H5Oget_comment", thing.id, buffer, size + 1)
@@ -103,7 +105,7 @@ def set_comment(thing: Any, comment: bytes) -> None:
 
 
 def buffer_for(datatype: h5t.TypeID, count: int) -> Buffer:
-    """Zeroed room for `count` elements of a type as it is in memory."""
+    """Return zeroed room for `count` elements of a type as it is in memory."""
     return np.zeros(max(1, count * datatype.get_size()), np.uint8)
 
 
@@ -112,7 +114,7 @@ def _points(space: h5s.SpaceID) -> int:
 
 
 def read_attribute(attribute: h5a.AttrID, memory: h5t.TypeID) -> Buffer:
-    """All elements of an attribute; what they point to is freed with `reclaim`."""
+    """Return all elements of an attribute; what they point to is freed with `reclaim`."""
     buffer = buffer_for(memory, _points(attribute.get_space()))
     _call("H5Aread", attribute.id, memory.id, buffer.ctypes.data)
     return buffer
@@ -124,7 +126,7 @@ def write_attribute(attribute: h5a.AttrID, memory: h5t.TypeID, buffer: Buffer) -
 
 
 def read_dataset(dataset: h5d.DatasetID, memory: h5t.TypeID, here: h5s.SpaceID, there: h5s.SpaceID) -> Buffer:
-    """The elements selected by `there`, for a memory of the extent of `here`."""
+    """Return the elements selected by `there`, for a memory of the extent of `here`."""
     buffer = buffer_for(memory, _points(here))
     _call("H5Dread", dataset.id, memory.id, here.id, there.id, DEFAULT, buffer.ctypes.data)
     return buffer
@@ -143,7 +145,7 @@ def reclaim(memory: h5t.TypeID, space: h5s.SpaceID, buffer: Buffer) -> None:
 
 
 def fill_value(creation: h5p.PropDCID, memory: h5t.TypeID) -> Buffer:
-    """The fill value of a dataset, one element."""
+    """Return the fill value of a dataset, one element."""
     buffer = buffer_for(memory, 1)
     _call("H5Pget_fill_value", creation.id, memory.id, buffer.ctypes.data)
     return buffer
@@ -155,7 +157,9 @@ def set_fill_value(creation: h5p.PropDCID, memory: h5t.TypeID, value: Buffer) ->
 
 
 def merging(path: bytes | None, flags: int) -> h5p.PropCopyID:
-    """Properties of a copy whose committed datatype becomes the one at `path` of the new file, if given."""
+    """Return the properties of a copy whose committed datatype becomes the one at `path` of the new file,
+    if given.
+    """
     properties = h5p.create(h5p.OBJECT_COPY)
     properties.set_copy_object(flags | (MERGE_COMMITTED_TYPES if path else 0))
     if path:
@@ -171,12 +175,14 @@ def make_region(address: int, file: Any, path: bytes, space: h5s.SpaceID) -> Non
 
 
 def region_of(address: int, owner: Any) -> h5s.SpaceID:
-    """The selection that the region reference at `address` stands for; OSError where it leads nowhere."""
+    """Return the selection that the region reference at `address` stands for;
+    OSError where it leads nowhere.
+    """
     return h5s.SpaceID(_call("H5Rget_region", owner.id, h5r.DATASET_REGION, address))
 
 
 def referenced(address: int, owner: Any, kind: int) -> Any:
-    """What the reference at `address` in memory leads to, opened; OSError where it leads nowhere.
+    """Return what the reference at `address` in memory leads to, opened; OSError where it leads nowhere.
 
     `kind` is h5r.OBJECT or h5r.DATASET_REGION, `owner` anything open in its file.
     """

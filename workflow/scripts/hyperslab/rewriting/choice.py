@@ -32,7 +32,7 @@ SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "f
 
 
 def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) -> dict[str, Any]:
-    """What a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
+    """Return what a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
 
     Raises RewriteError, without the layout's name, for a layout that a user's file cannot get, or not in a
     file or directory whose name ends in `suffix`.
@@ -61,7 +61,7 @@ def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) 
 
 
 def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
-    """`asked` for a layout of a study: its "all" is all of the real dataset, not of a scaled array."""
+    """Return `asked` for a layout of a study: its "all" is all of the real dataset, not of a scaled array."""
     resolved, axes = study.layouts[name], study.dataset.axes
     if resolved["order"] != axes:
         stored = ", ".join(resolved["order"])
@@ -73,7 +73,7 @@ def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
 
 
 def own_dataset(study: LoadedStudy) -> tuple[str, str]:
-    """(file, dataset) that the study's donor names; raises ConfigurationError without one in HDF5."""
+    """Return (file, dataset) that the study's donor names; raises ConfigurationError without one in HDF5."""
     donor = study.dataset.donor
     if donor is None:
         message = "is missing; it names the file to rewrite, as {path: FILE, dataset: NAME}"
@@ -94,7 +94,7 @@ def own_dataset(study: LoadedStudy) -> tuple[str, str]:
 
 
 def offered(study: LoadedStudy, name: str, suffix: str = HDF5) -> dict[str, Any]:
-    """The layouts among which a rewrite to `name` chooses: name -> layout, or why it cannot be had.
+    """Return the layouts among which a rewrite to `name` chooses: name -> layout, or why it cannot be had.
 
     `suffix` ends the name of the result and says what it is: an HDF5 file, or a directory of Zarr.
 
@@ -116,7 +116,7 @@ def offered(study: LoadedStudy, name: str, suffix: str = HDF5) -> dict[str, Any]
 
 
 def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any], suffix: str) -> dict[str, str]:
-    """Why the user's dataset cannot get some of the layouts, by name; raises ConfigurationError."""
+    """Return why the user's dataset cannot get some of the layouts, by name; raises ConfigurationError."""
     if suffix == ZARR:
         from hyperslab.rewriting.zarr_copy import refused_layouts
     else:
@@ -137,23 +137,25 @@ def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any], suffix: 
 
 
 def text(study: LoadedStudy, name: str, suffix: str = HDF5) -> str:
-    """`offered` as canonical JSON, for the command line."""
+    """Return `offered` as canonical JSON, for the command line."""
     return specification.text(offered(study, name, suffix))
 
 
 def recommendation_file(study: LoadedStudy, name: str) -> list[str]:
-    """The recommendation that a rewrite to `name` waits for, or nothing."""
+    """Return the recommendation that a rewrite to `name` waits for, or nothing."""
     return [] if name in study.layouts else [f"results/{study.name}/recommendation.json"]
 
 
 def targets(arguments: Iterable[str]) -> list[tuple[str, str, str]]:
-    """(study, layout, suffix) of every rewritten file or directory among the targets of a run."""
+    """Return (study, layout, suffix) of every rewritten file or directory among the targets of a run."""
     found = (TARGET.fullmatch(argument) for argument in arguments)
     return [(one[1], one[2], one[3]) for one in found if one]
 
 
 def measures(study: LoadedStudy, arguments: Iterable[str]) -> bool:
-    """Whether a run with these targets may measure for a study: not for files in named layouts alone."""
+    """Return whether a run with these targets may measure for a study:
+    not for files in named layouts alone.
+    """
     mine = [argument for argument in arguments if argument.startswith(f"results/{study.name}/")]
     named = [found[2] in study.layouts for argument in mine if (found := TARGET.fullmatch(argument))]
     return not (mine and len(named) == len(mine) and all(named))
@@ -204,7 +206,7 @@ def picked(
 
 
 def _best(entry: Mapping[str, Any], layouts: Mapping[str, Any], file: str | Path) -> str:
-    """The pick of a site, or the first after it that can be had."""
+    """Return the pick of a site, or the first after it that can be had."""
     ranked = [one["layout"] for one in entry.get("ranking", []) if one["fits"]]
     for name in (entry["pick"], *ranked):
         if isinstance(layouts.get(name), dict):

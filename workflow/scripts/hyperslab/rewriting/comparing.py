@@ -19,7 +19,7 @@ Words = tuple[str, Progress | None]
 
 
 def same_elements(datatype: h5t.TypeID, ours: Any, theirs: Any, references: References) -> bool:
-    """Whether two buffers of elements in memory are equal; references by what they lead to."""
+    """Return whether two buffers of elements in memory are equal; references by what they lead to."""
     form = form_of(datatype)
     if isinstance(form, Plain):
         return bool(np.array_equal(ours, theirs))
@@ -35,7 +35,7 @@ def same_values(
     budget: int,
     progress: Progress | None = None,
 ) -> bool:
-    """Whether all values are equal; what is stored the same way is compared without decoding it."""
+    """Return whether all values are equal; what is stored the same way is compared without decoding it."""
     plain = isinstance(form_of(ours.get_type()), Plain)
     if plain and chunk_of(ours) and storage(ours) == storage(theirs) and _same_chunks(ours, theirs):
         return True
@@ -82,7 +82,7 @@ def _as_bytes(block: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _rows(dataset: h5d.DatasetID) -> npt.NDArray[np.int64]:
-    """Offset, filter mask and size of every stored chunk, one row each, sorted."""
+    """Return the offset, filter mask and size of every stored chunk, one row each, sorted."""
     rows: list[tuple[int, ...]] = []
     dataset.chunk_iter(lambda chunk: rows.append((*chunk.chunk_offset, chunk.filter_mask, chunk.size)))
     found = np.array(rows, np.int64).reshape(len(rows), len(dataset.shape) + 2)
@@ -90,7 +90,7 @@ def _rows(dataset: h5d.DatasetID) -> npt.NDArray[np.int64]:
 
 
 def _same_chunks(ours: h5d.DatasetID, theirs: h5d.DatasetID) -> bool:
-    """Whether both store the same chunks with the same bytes; where not, values may still be equal."""
+    """Return whether both store the same chunks with the same bytes; where not, values may still be equal."""
     first, second = _rows(ours), _rows(theirs)
     if not np.array_equal(first, second):
         return False

@@ -83,7 +83,7 @@ class Copy:
         self._references = Correspondence(self._nodes, self._source, self._new, self._there)
 
     def make(self) -> None:
-        """Everything but the target's values, then these; closes both files."""
+        """Copy everything but the target's values, then these; closes both files."""
         holder = self._copy_types()
         root = h5g.open(self._new, b"/")
         self._there[address_of(h5g.open(self._source, b"/"))] = address_of(root)
@@ -202,7 +202,7 @@ class Copy:
 
     @staticmethod
     def _beyond_hdf5(datatype: h5t.TypeID) -> bool:
-        """Whether H5Ocopy loses something of what has this type.
+        """Return whether H5Ocopy loses something of what has this type.
 
         It copies or voids what references lead to. A committed type with elements of variable length it
         never takes for the one in the new file: such types name their file.
@@ -211,14 +211,14 @@ class Copy:
         return has_references(form) or (datatype.committed() and not isinstance(form, Plain))
 
     def _type(self, datatype: h5t.TypeID) -> h5t.TypeID:
-        """The type to use in the new file: where committed, the copy of it."""
+        """Return the type to use in the new file: where committed, the copy of it."""
         path = self._types.get(committed_address(datatype) or 0)
         return h5t.open(self._new, path) if path else datatype.copy()
 
     # What is finished once every object has its place
 
     def _finish(self, node: Node) -> None:
-        """Attributes and comment of what HDF5 did not copy whole, and the values of references."""
+        """Copy attributes and comment of what HDF5 did not copy whole, and the values of references."""
         source = h5o.open(self._source, node.path)
         new = h5o.open(self._new, self._types.get(node.address, node.path))
         for name, encoding in attributes_of(source):

@@ -41,7 +41,7 @@ def differences(
     progress: Progress | None = None,
     folder: Path | None = None,
 ) -> Iterator[str]:
-    """One line for each difference between two HDF5 files; none where they hold the same.
+    """Yield one line for each difference between two HDF5 files; none where they hold the same.
 
     Compared are the user block, links (names, order, kind, target), objects and which links share one, types,
     extents, fill values, attributes and every value, bit for bit; references by what they lead to. How
@@ -100,7 +100,7 @@ class _Comparison:
         self._references = Correspondence(self._nodes, ours, theirs, self._there)
 
     def run(self) -> Iterator[str]:
-        """All differences: first those of links, then those of each pair of objects."""
+        """Yield all differences: first those of links, then those of each pair of objects."""
         self._meet(b"/", next(iter(self._nodes)), next(iter(self._others)))
         # Grows while groups are compared.
         for path, kind in self._pairs:
@@ -119,7 +119,7 @@ class _Comparison:
                 yield from self._group(path, first, second)
 
     def _meet(self, path: bytes, ours: int, theirs: int) -> tuple[str, ...]:
-        """Note that two objects stand at the same path."""
+        """Return the note that two objects stand at the same path."""
         if ours in self._there or theirs in self._met:
             if self._there.get(ours) == theirs:
                 return ()
@@ -155,7 +155,7 @@ class _Comparison:
             yield f"{shown(path)}: the character set of the name differs"
 
     def _end(self, link: Link, side: int) -> Any:
-        """Where a soft or external link of one of the two files leads."""
+        """Return where a soft or external link of one of the two files leads."""
         if isinstance(link.value, bytes):
             return link.value
         name, path = link.value
@@ -188,7 +188,7 @@ class _Comparison:
             yield f"{where}: the extent differs"
 
     def _extent(self, thing: Any) -> tuple[Any, ...]:
-        """Class, extents and largest extents of a dataset or attribute."""
+        """Return the class, extents and largest extents of a dataset or attribute."""
         space = thing.get_space()
         kind = space.get_simple_extent_type()
         if kind != h5s.SIMPLE:
@@ -261,7 +261,7 @@ class _Comparison:
 def _unmatched(
     path: bytes, ours: dict[bytes, Any], theirs: dict[bytes, Any], what: str, called: Callable[[bytes], str]
 ) -> Iterator[str]:
-    """Names that one side lacks, and another order of the same names."""
+    """Yield the names that one side lacks, and another order of the same names."""
     for name in sorted(ours.keys() - theirs.keys()):
         yield f"{called(name)} is missing"
     for name in sorted(theirs.keys() - ours.keys()):

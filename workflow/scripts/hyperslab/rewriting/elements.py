@@ -28,7 +28,7 @@ ELEMENTS_AT_ONCE = 4096
 
 
 def selected(space: h5s.SpaceID, box: Box) -> tuple[h5s.SpaceID, h5s.SpaceID]:
-    """Dataspaces of a box: in memory, and within `space`; a scalar is its own box."""
+    """Return the dataspaces of a box: in memory, and within `space`; a scalar is its own box."""
     there = space.copy()
     if not box.extent:
         return space.copy(), there
@@ -37,7 +37,7 @@ def selected(space: h5s.SpaceID, box: Box) -> tuple[h5s.SpaceID, h5s.SpaceID]:
 
 
 def read_plain(dataset: h5d.DatasetID, box: Box) -> Bytes:
-    """The elements of a box as they are stored; for types of fixed size without references."""
+    """Return the elements of a box as they are stored; for types of fixed size without references."""
     datatype = dataset.get_type()
     block = np.zeros(box.extent, f"V{datatype.get_size()}")
     here, there = selected(dataset.get_space(), box)
@@ -53,7 +53,7 @@ def write_plain(dataset: h5d.DatasetID, box: Box, block: Bytes) -> None:
 
 @contextmanager
 def read_elements(dataset: h5d.DatasetID, box: Box) -> Iterator[calls.Buffer]:
-    """The elements of a box in memory, freed at the end; for types of any kind."""
+    """Yield the elements of a box in memory, freed at the end; for types of any kind."""
     memory = dataset.get_type().copy()
     here, there = selected(dataset.get_space(), box)
     buffer = calls.read_dataset(dataset, memory, here, there)
@@ -72,7 +72,7 @@ def write_elements(dataset: h5d.DatasetID, box: Box, buffer: calls.Buffer) -> No
 
 @contextmanager
 def attribute_elements(attribute: h5a.AttrID) -> Iterator[calls.Buffer]:
-    """The elements of an attribute in memory, freed at the end."""
+    """Yield the elements of an attribute in memory, freed at the end."""
     memory, space = attribute.get_type().copy(), attribute.get_space()
     buffer = calls.read_attribute(attribute, memory)
     try:
@@ -83,7 +83,7 @@ def attribute_elements(attribute: h5a.AttrID) -> Iterator[calls.Buffer]:
 
 
 def translated(form: Form, buffer: calls.Buffer, references: References) -> calls.Buffer:
-    """The buffer itself, its references made those of the other file."""
+    """Return the buffer itself, its references made those of the other file."""
     if has_references(form):
         start: int = buffer.ctypes.data
         for place in range(start, start + buffer.nbytes // form.size * form.size, form.size):
@@ -92,10 +92,10 @@ def translated(form: Form, buffer: calls.Buffer, references: References) -> call
 
 
 def is_plain(datatype: h5t.TypeID) -> bool:
-    """Whether a type's elements are bytes that mean the same everywhere."""
+    """Return whether a type's elements are bytes that mean the same everywhere."""
     return isinstance(form_of(datatype), Plain)
 
 
 def count(space: h5s.SpaceID) -> int:
-    """Number of elements: 0 for a null dataspace, 1 for a scalar."""
+    """Return the number of elements: 0 for a null dataspace, 1 for a scalar."""
     return int(space.get_select_npoints())

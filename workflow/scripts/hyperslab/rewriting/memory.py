@@ -23,16 +23,18 @@ class References(Protocol):
     """What the references of one file mean in another."""
 
     def object(self, address: int) -> int:
-        """The address in the other file of the object at `address`; 0 for none."""
+        """Return the address in the other file of the object at `address`; 0 for none."""
 
     def region(self, place: int) -> None:
         """Make the region reference at `place` in memory one of the other file."""
 
     def same_object(self, ours: int, theirs: int) -> bool:
-        """Whether the addresses, in one file and in the other, are those of corresponding objects."""
+        """Return whether the addresses, in one file and in the other, are those of corresponding objects."""
 
     def same_region(self, ours: int, theirs: int) -> bool:
-        """Whether the region references at two places in memory select the same of corresponding datasets."""
+        """Return whether the region references at two places in memory select the same of corresponding
+        datasets.
+        """
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class UnknownReference(Exception):
 
 
 def form_of(datatype: h5t.TypeID) -> Form:
-    """The form of a type's elements in memory; raises UnknownReference for H5T_STD_REF of HDF5 1.12."""
+    """Return the form of a type's elements in memory;
+    raises UnknownReference for H5T_STD_REF of HDF5 1.12.
+    """
     memory = datatype.copy()
     size, kind = memory.get_size(), memory.get_class()
     if kind == h5t.REFERENCE:
@@ -124,7 +128,7 @@ def form_of(datatype: h5t.TypeID) -> Form:
 
 
 def contains(form: Form, wanted: tuple[type, ...]) -> bool:
-    """Whether a form is one of the `wanted` kinds, or has one inside."""
+    """Return whether a form is one of the `wanted` kinds, or has one inside."""
     if isinstance(form, wanted):
         return True
     if isinstance(form, Sequence | Repeat):
@@ -133,12 +137,12 @@ def contains(form: Form, wanted: tuple[type, ...]) -> bool:
 
 
 def has_references(form: Form) -> bool:
-    """Whether elements refer to objects of their file."""
+    """Return whether elements refer to objects of their file."""
     return contains(form, (ObjectReference, RegionReference))
 
 
 def owns_memory(form: Form) -> bool:
-    """Whether elements point to memory that must be freed."""
+    """Return whether elements point to memory that must be freed."""
     return contains(form, (Text, Sequence))
 
 
@@ -147,7 +151,7 @@ def _pointer(place: int) -> int:
 
 
 def _sequence(place: int) -> tuple[int, int]:
-    """Length and first address of the sequence at `place`."""
+    """Return the length and first address of the sequence at `place`."""
     return ctypes.c_size_t.from_address(place).value, _pointer(place + ctypes.sizeof(ctypes.c_size_t))
 
 
@@ -156,7 +160,9 @@ def _steps(base: Form, start: int, count: int) -> Iterator[int]:
 
 
 def same(form: Form, ours: int, theirs: int, references: References) -> bool:
-    """Whether the elements at two addresses are equal: bytes for bytes, references by what they mean."""
+    """Return whether the elements at two addresses are equal: bytes for bytes,
+    references by what they mean.
+    """
     return COMPARE[type(form)](form, ours, theirs, references)
 
 

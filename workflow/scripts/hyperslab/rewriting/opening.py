@@ -19,7 +19,9 @@ FILE_SETTINGS = ("libver", "meta_block_bytes", "alignment", "paging")
 
 
 def access_for_reading() -> h5p.PropFAID:
-    """File access properties that close everything with the file; filters of plug-ins are made known."""
+    """Return the file access properties that close everything with the file;
+    filters of plug-ins are made known.
+    """
     with suppress(ImportError):
         import hdf5plugin  # noqa: F401
     access = h5p.create(h5p.FILE_ACCESS)
@@ -28,7 +30,7 @@ def access_for_reading() -> h5p.PropFAID:
 
 
 def property_lists(source: h5f.FileID, settings: Mapping[str, Any], nodes: Mapping[int, Node]) -> Lists:
-    """Property lists of the new file: those of the old one, with what the layout says of files."""
+    """Return the property lists of the new file: those of the old one, with what the layout says of files."""
     access = access_for_reading()
     # The caller holds a lock of its own on the file.
     access.set_file_locking(False, True)
@@ -58,7 +60,7 @@ def keep_orders(group: h5g.GroupID, creation: Any) -> None:
 
 
 def dataset_at(file: h5f.FileID, path: str) -> h5d.DatasetID:
-    """The dataset at a path of the file; RewriteError where there is none."""
+    """Return the dataset at a path of the file; RewriteError where there is none."""
     try:
         found = h5o.open(file, path.encode())
     except KeyError:
@@ -74,7 +76,7 @@ def dataset_at(file: h5f.FileID, path: str) -> h5d.DatasetID:
 
 
 def chunks_for(dataset: h5d.DatasetID, path: str, layout: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The chunk shape of `layout` on the dataset at `path`; RewriteError where it cannot get it."""
+    """Return the chunk shape of `layout` on the dataset at `path`; RewriteError where it cannot get it."""
     try:
         return target.chunks_for(dataset, layout)
     except RewriteError as error:

@@ -88,7 +88,9 @@ def _some(names: dict[str, None]) -> str:
 
 
 def _all_of(source: Source) -> h5s.SpaceID:
-    """The elements of a source; where these are all, a file does not say how many, but HDF5 wants it said."""
+    """Return the elements of a source; where these are all, a file does not say how many,
+    but HDF5 wants it said.
+    """
     if source.there.get_select_type() != h5s.SEL_ALL:
         return source.there
     if source.here.get_select_type() != h5s.SEL_HYPERSLABS or not source.here.is_regular_hyperslab():

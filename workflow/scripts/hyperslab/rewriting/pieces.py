@@ -24,7 +24,7 @@ class Pieces:
     decoded: float
 
     def boxes(self, shape: Sequence[int]) -> Iterator[Box]:
-        """The boxes, in row-major order; none for an array without elements."""
+        """Yield the boxes, in row-major order; none for an array without elements."""
         if 0 in shape:
             return
         counts = chunks_per_axis(shape, self.extent)
@@ -38,19 +38,23 @@ class Pieces:
 
 
 def _meetings(box: int, chunk: int, extent: int) -> int:
-    """How many pairs of a box and a chunk overlap along an axis: both kinds of borders cut it into pieces."""
+    """Return how many pairs of a box and a chunk overlap along an axis:
+    both kinds of borders cut it into pieces.
+    """
     common = math.lcm(box, chunk)
     return -(-extent // box) + -(-extent // chunk) - -(-extent // common)
 
 
 def decoded(extent: Sequence[int], chunk: Sequence[int], shape: Sequence[int]) -> float:
-    """How often boxes of `extent` touch the average chunk of an array of `shape`."""
+    """Return how often boxes of `extent` touch the average chunk of an array of `shape`."""
     met = math.prod(_meetings(e, c, n) for e, c, n in zip(extent, chunk, shape, strict=True))
     return met / math.prod(chunks_per_axis(shape, chunk))
 
 
 def _candidates(unit: int, chunk: int, extent: int) -> list[int]:
-    """Multiples of `unit` worth trying along an axis: doublings, what fits the source's chunks, all of it."""
+    """Return the multiples of `unit` worth trying along an axis: doublings,
+    what fits the source's chunks, all of it.
+    """
     most = -(-extent // unit)
     steps = {1, most}
     for step in (1, math.lcm(unit, chunk) // unit):
@@ -67,7 +71,8 @@ def plan(
     itemsize: int,
     limit: int,
 ) -> Pieces:
-    """Boxes of whole `unit`s (chunks to write) of at most `limit` bytes, kind to the chunks of the source.
+    """Return the boxes of whole `unit`s (chunks to write) of at most `limit` bytes,
+    kind to the chunks of the source.
 
     `unit` and `chunk` are None for storage without chunks. A single unit may exceed the limit: it cannot be
     written in parts. Grows, from one unit, the axis that lets the boxes cut the fewest chunks of the source;

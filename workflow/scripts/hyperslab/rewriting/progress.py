@@ -13,7 +13,7 @@ LARGE_BYTES = 64 * 2**20
 
 
 def megabytes(size: float) -> str:
-    """Bytes in MB (10^6)."""
+    """Return the bytes in MB (10^6)."""
     return f"{size / 1e6:,.1f} MB"
 
 
@@ -26,7 +26,7 @@ class Progress:
         self._began = self._said = time.monotonic()
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         for stream in filter(None, (sys.stderr, self._log)):
             with suppress(BrokenPipeError):
                 print(f"hyperslab.rewrite: {text}", file=stream, flush=True)
@@ -38,7 +38,7 @@ class Progress:
         self.say(f"{what}, {megabytes(total)}")
 
     def advance(self, size: int) -> None:
-        """`size` bytes more are done."""
+        """Note that `size` bytes more are done."""
         self._done += size
         now = time.monotonic()
         if now - self._said >= SECONDS_APART:
@@ -48,7 +48,7 @@ class Progress:
             self.say(f"{self._what}: {share:.0%} ({megabytes(self._done)}, {megabytes(rate)}/s)")
 
     def done(self) -> None:
-        """What was begun is finished."""
+        """Note that what was begun is finished."""
         took = time.monotonic() - self._began
         self.say(f"{self._what}: done in {took:.1f} s")
 

@@ -31,7 +31,9 @@ class Correspondence:
         self._there = there
 
     def object(self, address: int) -> int:
-        """As memory.References; an object that is gone has none. RewriteError for one without a name."""
+        """Do as memory.References does; an object that is gone has none. RewriteError for one without a
+        name.
+        """
         if address in self._there:
             return self._there[address]
         if self._leads_somewhere(address):
@@ -39,7 +41,9 @@ class Correspondence:
         return 0
 
     def region(self, place: int) -> None:
-        """As memory.References: the same selection of the dataset that stands for the one referred to."""
+        """Do as memory.References does: select the same of the dataset that stands for the one referred
+        to.
+        """
         target = self._dataset(place, self._root)
         if target is None:
             ctypes.memset(place, 0, REGION_BYTES)
@@ -50,13 +54,17 @@ class Correspondence:
         make_region(place, self._other_root, self._nodes[target].path, space)
 
     def same_object(self, ours: int, theirs: int) -> bool:
-        """As memory.References; an object that is gone corresponds to none and to one that is gone."""
+        """Do as memory.References does; an object that is gone corresponds to none and to one that is
+        gone.
+        """
         if ours in self._there:
             return self._there[ours] == theirs
         return not (self._leads_somewhere(ours) or self._leads_somewhere(theirs, self._other_root))
 
     def same_region(self, ours: int, theirs: int) -> bool:
-        """As memory.References; a dataset that is gone corresponds to none and to one that is gone."""
+        """Do as memory.References does; a dataset that is gone corresponds to none and to one that is
+        gone.
+        """
         first, second = self._dataset(ours, self._root), self._dataset(theirs, self._other_root)
         if first is None or second is None:
             return first is second
@@ -74,7 +82,7 @@ class Correspondence:
 
     @staticmethod
     def _dataset(place: int, root: h5g.GroupID) -> int | None:
-        """The address of the dataset of a region reference; None where there is none."""
+        """Return the address of the dataset of a region reference; None where there is none."""
         if ctypes.string_at(place, REGION_BYTES) == NULL_REGION:
             return None
         try:
@@ -84,7 +92,7 @@ class Correspondence:
 
 
 def _same_selection(ours: h5s.SpaceID, theirs: h5s.SpaceID) -> bool:
-    """Whether two selections have the same elements in the same order; their encodings may differ."""
+    """Return whether two selections have the same elements in the same order; their encodings may differ."""
     kind = ours.get_select_type()
     if kind != theirs.get_select_type() or ours.shape != theirs.shape:
         return False

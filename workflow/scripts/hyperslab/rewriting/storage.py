@@ -33,7 +33,7 @@ def _filters(creation: Any) -> list[tuple[int, int, tuple[int, ...]]]:
 
 
 def chunk_of(dataset: h5d.DatasetID) -> tuple[int, ...] | None:
-    """The chunk shape of a dataset, None without chunks."""
+    """Return the chunk shape of a dataset, None without chunks."""
     creation = dataset.get_create_plist()
     return tuple(creation.get_chunk()) if creation.get_layout() == h5d.CHUNKED else None
 
@@ -65,16 +65,16 @@ class StoredChunks:
         return self._map[tuple(slice(o // c, -(-(o + e) // c)) for o, e, c in axes)]
 
     def any(self, box: Box) -> bool:
-        """Whether some chunk that the box touches is stored."""
+        """Return whether some chunk that the box touches is stored."""
         return bool(self._within(box).any())
 
     def all(self, box: Box) -> bool:
-        """Whether every chunk that the box touches is stored."""
+        """Return whether every chunk that the box touches is stored."""
         return bool(self._within(box).all())
 
 
 def storage(dataset: h5d.DatasetID) -> dict[str, Any]:
-    """What decides where and how values are stored: a layout's part of a dataset."""
+    """Return what decides where and how values are stored: a layout's part of a dataset."""
     creation = dataset.get_create_plist()
     kind = creation.get_layout()
     return {
@@ -115,7 +115,7 @@ def leads(name: bytes, place: Path | None) -> str:
 
 
 def kept_properties(dataset: h5d.DatasetID, file: Path) -> dict[str, Any]:
-    """What no layout changes, of a dataset of `file`."""
+    """Return what no layout changes, of a dataset of `file`."""
     creation = dataset.get_create_plist()
     return {
         "tracking of times": creation.get_obj_track_times(),
@@ -126,7 +126,7 @@ def kept_properties(dataset: h5d.DatasetID, file: Path) -> dict[str, Any]:
 
 
 def same_fill_value(ours: h5d.DatasetID, theirs: h5d.DatasetID, references: References) -> bool:
-    """Whether two datasets of equal type have equal fill values."""
+    """Return whether two datasets of equal type have equal fill values."""
     pair = [dataset.get_create_plist() for dataset in (ours, theirs)]
     if any(creation.fill_value_defined() != h5d.FILL_VALUE_USER_DEFINED for creation in pair):
         return True

@@ -28,7 +28,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def partial_of(path: Path) -> Path:
-    """Where a file is made before it takes its place: beside it, on the same file system."""
+    """Return where a file is made before it takes its place: beside it, on the same file system."""
     return path.with_name(path.name + SUFFIX)
 
 
@@ -133,7 +133,7 @@ def _taken(partial: Path, directory: bool) -> int:
 
 
 def _be_child(parent: int, work: Callable[[Path], None], partial: Path) -> NoReturn:
-    """The child's whole life; it ends without running what belongs to the parent."""
+    """Return the child's whole life; it ends without running what belongs to the parent."""
     status = 1
     try:
         # A terminal's Ctrl-C reaches both; the parent decides.

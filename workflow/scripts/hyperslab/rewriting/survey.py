@@ -36,33 +36,33 @@ class Node:
 
 
 def shown(path: bytes) -> str:
-    """A path or name for messages."""
+    """Return a path or name for messages."""
     return path.decode(errors="backslashreplace")
 
 
 def below(path: bytes, name: bytes) -> bytes:
-    """The path of a group's member."""
+    """Return the path of a group's member."""
     return path + name if path == b"/" else path + b"/" + name
 
 
 def address_of(thing: Any) -> int:
-    """The address of an open object or committed datatype."""
+    """Return the address of an open object or committed datatype."""
     return int(h5o.get_info(thing).addr)
 
 
 def committed_address(datatype: h5t.TypeID) -> int | None:
-    """The address of a datatype that has a place of its own in the file, else None."""
+    """Return the address of a datatype that has a place of its own in the file, else None."""
     return address_of(datatype) if datatype.committed() else None
 
 
 def _by_creation(creation: Any, get: str) -> int:
-    """The index by which to iterate: that of creation, where the group or object keeps one."""
+    """Return the index by which to iterate: that of creation, where the group or object keeps one."""
     tracked = getattr(creation, get)() & h5p.CRT_ORDER_TRACKED
     return int(h5.INDEX_CRT_ORDER if tracked else h5.INDEX_NAME)
 
 
 def links_of(group: h5g.GroupID, path: bytes = b"") -> list[Link]:
-    """The links of a group, in order of creation where it is kept, else by name."""
+    """Return the links of a group, in order of creation where it is kept, else by name."""
     found: list[tuple[bytes, Any]] = []
     links = group.links
     order = _by_creation(group.get_create_plist(), "get_link_creation_order")
@@ -85,7 +85,7 @@ def links_of(group: h5g.GroupID, path: bytes = b"") -> list[Link]:
 
 
 def attributes_of(thing: Any) -> list[tuple[bytes, int]]:
-    """(name, character set) of each attribute, in order of creation where it is kept, else by name."""
+    """Return (name, character set) of each attribute, in order of creation where it is kept, else by name."""
     found: list[tuple[bytes, int]] = []
 
     def visit(name: bytes, info: Any) -> None:
@@ -97,7 +97,7 @@ def attributes_of(thing: Any) -> list[tuple[bytes, int]]:
 
 
 def survey(file: h5f.FileID) -> dict[int, Node]:
-    """Address -> object for everything that links lead to, groups before what they hold.
+    """Return address -> object for everything that links lead to, groups before what they hold.
 
     Raises RewriteError for a link of an unknown kind.
     """

@@ -31,7 +31,7 @@ ALL_FILTERS = 0
 def resolved_chunks(
     asked: Sequence[int | str] | str | None, shape: Sequence[int], most: Sequence[int | None], itemsize: int
 ) -> tuple[int, ...] | None:
-    """The chunk shape that a layout asks for, on an array of `shape` that may grow to `most`.
+    """Return the chunk shape that a layout asks for, on an array of `shape` that may grow to `most`.
 
     `asked` has an extent or "all" for each axis, or is "auto" or None (contiguous). Raises RewriteError,
     without a file's name, where HDF5 would refuse.
@@ -56,14 +56,16 @@ def resolved_chunks(
 
 
 def extents(dataset: h5d.DatasetID) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Shape and largest shape of a dataset; None stands for unlimited."""
+    """Return the shape and largest shape of a dataset; None stands for unlimited."""
     space = dataset.get_space()
     most = (None if n == h5s.UNLIMITED else int(n) for n in space.get_simple_extent_dims(True))
     return tuple(map(int, space.get_simple_extent_dims())), tuple(most)
 
 
 def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The chunk shape of `layout` on a dataset; RewriteError, without names, where it cannot be rewritten."""
+    """Return the chunk shape of `layout` on a dataset; RewriteError, without names,
+    where it cannot be rewritten.
+    """
     creation, datatype = dataset.get_create_plist(), dataset.get_type()
     if dataset.get_space().get_simple_extent_type() == h5s.NULL:
         raise RewriteError("has no extent (a null dataspace), so that there is nothing to lay out")
@@ -136,7 +138,7 @@ def create(
 
 
 def opened(file: Any, path: bytes, budget: int) -> h5d.DatasetID:
-    """A dataset, with a chunk cache that holds two of its chunks but at most an eighth of the budget.
+    """Return a dataset, with a chunk cache that holds two of its chunks but at most an eighth of the budget.
 
     A chunk that fits is read and written whole instead of row by row.
     """
@@ -151,7 +153,7 @@ def opened(file: Any, path: bytes, budget: int) -> h5d.DatasetID:
 
 
 def pieces_for(source: h5d.DatasetID, new: h5d.DatasetID, budget: int) -> Pieces:
-    """The boxes in which to copy: whole chunks of the new dataset, half of the budget each."""
+    """Return the boxes in which to copy: whole chunks of the new dataset, half of the budget each."""
     shape, itemsize = new.shape, new.get_type().get_size()
     return plan(shape, chunk_of(new), chunk_of(source), itemsize, budget // 2)
 

@@ -178,7 +178,7 @@ def _described(
 def _blocks(
     dataset: h5py.h5d.DatasetID, pieces: Pieces, progress: Progress, doing: str
 ) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
-    """Every box of the dataset with its values in this machine's byte order, the file's bits kept."""
+    """Yield every box of the dataset with its values in this machine's byte order, the file's bits kept."""
     stored = h5py.Dataset(dataset)
     dtype = stored.dtype.newbyteorder("=")
     progress.start(doing, math.prod(stored.shape) * dtype.itemsize)
@@ -190,7 +190,9 @@ def _blocks(
 
 
 def _attributes(file: h5py.File, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Attributes as JSON has them, and the names of those of dimension scales, which are left out."""
+    """Return the attributes as JSON has them, and the names of those of dimension scales,
+    which are left out.
+    """
     kept, left_out = {}, []
     attributes = file[name].attrs
     for key in attributes:
@@ -206,7 +208,7 @@ def _attributes(file: h5py.File, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _as_json(value: Any) -> Any:
-    """A value of an attribute as JSON; TypeError or ValueError for what JSON cannot hold."""
+    """Return a value of an attribute as JSON; TypeError or ValueError for what JSON cannot hold."""
     if isinstance(value, h5py.Empty):
         return None
     if isinstance(value, np.ndarray):
