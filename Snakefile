@@ -33,7 +33,7 @@ PLAN = in_one_line(Plan, config, workflow.basedir, sys.argv[1:])
 shell.prefix(PLAN.shell_prefix(workflow, SCRIPTS))
 
 # Slots that keep timed jobs apart, results to be made again, what is left out and what dead jobs left behind.
-PLAN.course.settle(workflow)
+in_one_line(PLAN.course.settle, workflow)
 
 
 # With --sdm apptainer every rule runs in this image.

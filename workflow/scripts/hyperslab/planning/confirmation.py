@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from hyperslab.validation.errors import ConfigurationError
 
 # The Snakefile exports here which workflow and configuration a run inside it takes.
 RUN_VARIABLE = "HYPERSLAB_RUN"
@@ -15,12 +18,36 @@ RUN_VARIABLE = "HYPERSLAB_RUN"
 CONFIRMING = "confirming_cells"
 
 
+@contextmanager
+def made_of_records(file: Path) -> Iterator[None]:
+    """Raise ConfigurationError with the way out where the block cannot read what was made of records."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        why = " ".join(str(error).split())
+        message = f"cannot be read ({type(error).__name__}: {why}); delete it, and it is made again"
+        raise ConfigurationError(file, "", message) from None
+
+
 def finalists(recommendation: Path, site: str) -> list[str]:
-    """The layouts of a site that are measured again; none before there is a recommendation."""
+    """Return the layouts of a site that are measured again; none before there is a recommendation.
+
+    Raises ConfigurationError where that is damaged.
+    """
     if not recommendation.exists():
         return []
-    sites = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
-    return next((list(entry["finalists"]) for entry in sites if entry["site"] == site), [])
+    with made_of_records(recommendation):
+        sites = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
+        return next((list(entry["finalists"]) for entry in sites if entry["site"] == site), [])
+
+
+def listed_records(listed: Path, which: str) -> list[str]:
+    """Return the confirming records that were `wanted`, or the `records` of them that were there.
+
+    Raises ConfigurationError where the list is damaged.
+    """
+    with made_of_records(listed):
+        return list(map(str, json.loads(listed.read_text(encoding="utf-8"))[which]))
 
 
 def wanted_records(

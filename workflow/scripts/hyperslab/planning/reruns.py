@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.confirmation import listed_records, made_of_records
 from hyperslab.planning.inventory import Cell, Inventory
 from hyperslab.planning.planned_study import ROUND, PlannedStudy
 from hyperslab.records import previous
@@ -38,7 +38,8 @@ def named(pattern: str, study: str) -> Callable[[str], bool]:
         return lambda record: False
     from hyperslab.results.tables import read_table
 
-    rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
+    with made_of_records(table):
+        rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
     rows = rows[rows["noisy"] & (rows["phase"] == "main")].drop_duplicates()
     flagged = {f"{prefix}{r.site}/{r.layout}/{r.case}.r{r.round}.json" for r in rows.itertuples()}
     return lambda record: record in flagged
@@ -111,7 +112,7 @@ class Reruns:
             yield str(here / "measurements.parquet")
         table, listed = here / "confirmation.parquet", here / "confirmation.json"
         if table.exists() and listed.exists():
-            confirming = json.loads(listed.read_text(encoding="utf-8"))["records"]
+            confirming = listed_records(listed, "records")
             if not sources.unchanged(here / "confirmation-sources.json", confirming):
                 yield str(table)
 
@@ -121,7 +122,7 @@ class Reruns:
         listed = f"results/{study}/confirmation.json"
         if not Path(listed).exists():
             return None
-        wanted = [Path(record) for record in json.loads(Path(listed).read_text(encoding="utf-8"))["wanted"]]
+        wanted = list(map(Path, listed_records(Path(listed), "wanted")))
         reached = inventory.sites.keys() - inventory.left_out.keys()
         gone = any(record.parts[-3] in reached and not record.exists() for record in wanted)
         return listed if gone else None

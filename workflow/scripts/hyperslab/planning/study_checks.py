@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import check_reader, check_roots
-from hyperslab.records import read_record
+from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
 from hyperslab.validation.errors import ConfigurationError
@@ -117,7 +118,7 @@ def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
         raise ConfigurationError(inventory.sites_file, key, said)
     present = inventory.present(study, site)
     sample = present[:: max(1, len(present) // SAMPLE)]
-    known = places.distinct(places.recorded(read_record(record)) for record in sample)
+    known = places.distinct(_places(sample))
     if described["executor"] == "slurm" and site != inventory.batched:
         # Where jobs are submitted, the file system of the nodes may have another type and source.
         known = [place for place in known if identity and place.identity]
@@ -134,3 +135,12 @@ def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
         )
         raise ConfigurationError(inventory.sites_file, key, said)
     return found.identity
+
+
+def _places(records: Sequence[str]) -> Iterator[places.Place]:
+    """Yield where records were measured; of one that is damaged the tables will say so."""
+    for record in records:
+        with suppress(DamagedRecord):
+            read = read_record(record)
+            with parts_of(record):
+                yield places.recorded(read)

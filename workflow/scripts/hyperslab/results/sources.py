@@ -32,6 +32,8 @@ def unchanged(file: Path, records: Iterable[str]) -> bool:
     except (OSError, ValueError):
         return False
     wanted = set(records)
+    if not isinstance(known, dict):
+        return False
     return wanted == known.keys() and all(_same(Path(record), tuple(known[record])) for record in wanted)
 
 

@@ -42,7 +42,7 @@ def prepare(root: str, described: Root) -> str:
     identity = identity_of(root) or described.identity or uuid.uuid4().hex
     text = json.dumps(asdict(replace(described, identity=identity)))
     marker = directory / MARKER
-    if marker.exists() and marker.read_text(encoding="utf-8") == text:
+    if marker.exists() and marker.read_bytes() == text.encode():
         return identity
     # Whoever reads it meanwhile sees the old one or the new one, whole.
     partial = directory / f"{MARKER}.{os.getpid()}"
@@ -75,6 +75,8 @@ def _marked(root: str) -> Root:
     text = (Path(root) / MARKER).read_text(encoding="utf-8")
     known = {field.name for field in fields(Root)}
     content = json.loads(text) if text else {}
+    if not isinstance(content, dict):
+        raise ValueError(f"{Path(root) / MARKER} is damaged: it holds {type(content).__name__}")
     return Root(**{key: value for key, value in content.items() if key in known})
 
 
