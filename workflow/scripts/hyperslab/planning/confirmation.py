@@ -16,7 +16,7 @@ CONFIRMING = "confirming_cells"
 
 
 def finalists(recommendation: Path, site: str) -> list[str]:
-    """The layouts of a site that are measured again; none before there is a recommendation."""
+    """Return the layouts of a site that are measured again; none before there is a recommendation."""
     if not recommendation.exists():
         return []
     sites = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
@@ -26,7 +26,7 @@ def finalists(recommendation: Path, site: str) -> list[str]:
 def wanted_records(
     recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int
 ) -> list[str]:
-    """The records of every finalist of every site, in each case and confirming round."""
+    """Return the records of every finalist of every site, in each case and confirming round."""
     return [
         f"results/{study}/cells/{site['site']}/{layout}/{case}.c{number}.json"
         for site in recommendation["sites"]
