@@ -22,7 +22,9 @@ FAMILY = ["site", "case", "state"]
 
 
 def told_apart(measurements: pd.DataFrame) -> pd.DataFrame:
-    """One row a pair, case and state: the interval of twin over layout, and whether it leaves out 1."""
+    """Return one row a pair, case and state: the interval of twin over layout,
+    and whether it leaves out 1.
+    """
     summary = summarise(measurements)
     found = []
     for (site, case, state), rows in summary.groupby(FAMILY, observed=True):
@@ -36,14 +38,14 @@ def told_apart(measurements: pd.DataFrame) -> pd.DataFrame:
 
 
 def delayed(measurements: pd.DataFrame, delay: float) -> pd.DataFrame:
-    """The measurements with every time of a twin longer by the share `delay`."""
+    """Return the measurements with every time of a twin longer by the share `delay`."""
     twins = measurements["layout"].str.endswith(TWIN)
     times = measurements["time_s"].where(~twins, measurements["time_s"] * (1 + delay))
     return measurements.assign(time_s=times)
 
 
 def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's correlation of the layouts' order in two runs of a study, by site, case and state."""
+    """Return Spearman's correlation of the layouts' order in two runs of a study, by site, case and state."""
     both = [summarise(run).drop_duplicates([*FAMILY, "layout"]) for run in (one, other)]
     merged = both[0].merge(both[1], on=[*FAMILY, "layout"], suffixes=("", "_other"))
     rows = [
@@ -54,13 +56,13 @@ def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def fresh(file: Path) -> pd.DataFrame:
-    """The measurements of a file that are not stale."""
+    """Return the measurements of a file that are not stale."""
     measurements = read_table(file)
     return measurements[~measurements["stale"]]
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -52,7 +52,9 @@ CHILD, SERVER, PARENT = "--child", "--server", "--parent"
 
 
 def _timed(data: Any, pick: tuple[slice, ...]) -> float:
-    """Seconds of one read; what was read is freed after the stopwatch, as freeing it is not reading it."""
+    """Return the seconds of one read; what was read is freed after the stopwatch,
+    as freeing it is not reading it.
+    """
     started = time.perf_counter()
     block = data[pick]
     stopped = time.perf_counter()
@@ -61,7 +63,7 @@ def _timed(data: Any, pick: tuple[slice, ...]) -> float:
 
 
 def in_turn(boxes: Iterable[Any]) -> Iterator[Any]:
-    """The boxes, each when it is this process's turn: it says that it is ready and waits for a line."""
+    """Yield the boxes, each when it is this process's turn: it says that it is ready and waits for a line."""
     for box in boxes:
         print(READY, flush=True)
         sys.stdin.readline()
@@ -69,7 +71,9 @@ def in_turn(boxes: Iterable[Any]) -> Iterator[Any]:
 
 
 def bare(spec: Specification, path: str, state: str) -> float:
-    """Median seconds of the same selections in a plain loop, nothing of Hyperslab around the read."""
+    """Return the median seconds of the same selections in a plain loop,
+    nothing of Hyperslab around the read.
+    """
     import h5py
 
     from hyperslab.data.selections import endless_boxes, generator
@@ -108,7 +112,7 @@ def bare(spec: Specification, path: str, state: str) -> float:
 
 
 def harness(spec: Specification, path: str, state: str) -> float:
-    """Median seconds as Hyperslab's own read case measures them."""
+    """Return the median seconds as Hyperslab's own read case measures them."""
     from hyperslab import cases, formats
     from hyperslab.cases import read
     from hyperslab.cases.context import Context
@@ -147,7 +151,7 @@ def _serve(role: str, descriptor: int) -> None:
 
 
 def _answer(child: subprocess.Popen[str]) -> str:
-    """The next line of a child; raises RuntimeError where it ended without one."""
+    """Return the next line of a child; raises RuntimeError where it ended without one."""
     assert child.stdout is not None
     line = child.stdout.readline().strip()
     if not line:
@@ -162,7 +166,9 @@ def _go(child: subprocess.Popen[str]) -> None:
 
 
 def block(spec: Specification, paths: dict[str, str], state: str, first: str) -> dict[str, float]:
-    """Median seconds of both sides, each on its file of `paths`, taking turns; `first` begins every turn."""
+    """Return the median seconds of both sides, each on its file of `paths`, taking turns;
+    `first` begins every turn.
+    """
     order = sorted(paths, key=lambda which: which != first)
     children = {which: _started(which, spec, paths[which], state) for which in order}
     try:
@@ -182,7 +188,9 @@ def block(spec: Specification, paths: dict[str, str], state: str, first: str) ->
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
-    """Median of ratios with its 95 % interval, from order statistics and the binomial distribution."""
+    """Return the median of ratios with its 95 % interval,
+    from order statistics and the binomial distribution.
+    """
     from scipy import stats
 
     bounds = stats.quantile_test(ratios, q=1, p=0.5).confidence_interval(0.95)
@@ -192,7 +200,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def compared(
     cells: Iterable[Specification], files: Sequence[str], state: str, sides: Sequence[str]
 ) -> tuple[list[float], list[float]]:
-    """Ratio of the first side to the second, and the second's median seconds, of a block a cell.
+    """Return the ratio of the first side to the second, and the second's median seconds, of a block a cell.
 
     Ends when the interval is narrow.
     """
@@ -271,7 +279,7 @@ def check() -> int:
 
 
 def main() -> None:
-    """Entry point, of the check and of the processes that it starts."""
+    """Run the check, or be one of the processes that it starts."""
     match sys.argv[1:]:
         case [role, descriptor] if role in (SERVER, PARENT):
             _serve(role, int(descriptor))

@@ -30,7 +30,9 @@ FILTERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 def repack_command(
     original: Path, new: Path, dataset: str, chunk: tuple[int, ...] | None, layout: Mapping[str, Any]
 ) -> list[str]:
-    """h5repack for one dataset; `chunk` is its resolved shape. KeyError for another filter."""
+    """Return the command of h5repack for one dataset;
+    `chunk` is its resolved shape. KeyError for another filter.
+    """
     storage = "CONTI" if chunk is None else f"CHUNK={'x'.join(map(str, chunk))}"
     wanted = [FILTERS[options["name"]](options) for options in layout["filters"]] or ["NONE"]
     filters = [part for each in wanted for part in ("-f", f"{dataset}:{each}")]
@@ -38,13 +40,13 @@ def repack_command(
 
 
 def rewrite_command(original: Path, new: Path, dataset: str, layout: str) -> list[str]:
-    """Hyperslab for the same change."""
+    """Return the command of Hyperslab for the same change."""
     called = [sys.executable, "-m", "hyperslab.rewrite", str(original), str(new), "--overwrite"]
     return [*called, "--dataset", dataset, "--layout", layout]
 
 
 def seconds(command: list[str]) -> float:
-    """How long a command takes; SystemExit with what it said where it fails."""
+    """Return how long a command takes; SystemExit with what it said where it fails."""
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -53,7 +55,7 @@ def seconds(command: list[str]) -> float:
 
 
 def storage_of(path: Path, dataset: str) -> tuple[Any, ...]:
-    """Chunk shape, filters and stored bytes of a dataset."""
+    """Return the chunk shape, filters and stored bytes of a dataset."""
     import h5py
 
     from hyperslab.rewriting.storage import storage
@@ -65,7 +67,7 @@ def storage_of(path: Path, dataset: str) -> tuple[Any, ...]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     from hyperslab.rewrite import read_layout
     from hyperslab.rewriting.differences import differences
 

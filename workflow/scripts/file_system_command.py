@@ -24,7 +24,7 @@ class CommandLine:
         self._actions = self._parser.add_subparsers(dest="action", required=True)
 
     def action(self, name: str, explained: str) -> argparse.ArgumentParser:
-        """Another action; what it takes beside the directory can be added to it."""
+        """Return another action; what it takes beside the directory can be added to it."""
         return self._actions.add_parser(name, help=explained)
 
     def run(self, missing: Callable[[], str | None], perform: Callable[[argparse.Namespace], None]) -> int:

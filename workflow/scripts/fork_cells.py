@@ -52,7 +52,7 @@ def import_everything(name: str) -> None:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--format", help="be the parent of processes for this format, not the server")
     parser.add_argument("socket", type=int, help="the descriptor of the socket at which requests come")

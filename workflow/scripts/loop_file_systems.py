@@ -72,7 +72,7 @@ def run(*command: str) -> str:
 
 
 def size(text: str) -> int:
-    """Bytes of `4G`, `300M` or a plain number."""
+    """Return the bytes of `4G`, `300M` or a plain number."""
     match = re.fullmatch(r"([1-9]\d*)([KMGT]?)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 4G or 300M")
@@ -80,7 +80,7 @@ def size(text: str) -> int:
 
 
 def named_kind(text: str) -> tuple[str, str]:
-    """Name and kind of `ext4` or `portal=ext4`."""
+    """Return the name and kind of `ext4` or `portal=ext4`."""
     name, _, kind = text.rpartition("=")
     if kind not in KINDS:
         raise argparse.ArgumentTypeError(f"{kind!r} is none of {', '.join(KINDS)}")
@@ -114,7 +114,9 @@ class Loops:
         return self.directory / name
 
     def devices(self, name: str) -> list[str]:
-        """The loop devices that stand on the image of `name`, also where somebody deleted it meanwhile."""
+        """Return the loop devices that stand on the image of `name`,
+        also where somebody deleted it meanwhile.
+        """
         image = str(self.image(name))
         return [
             f"/dev/{entry.parent.parent.name}"
@@ -123,7 +125,9 @@ class Loops:
         ]
 
     def sites(self) -> str:
-        """A fragment of config/sites.yaml that names every file system here and a local site on each."""
+        """Return a fragment of config/sites.yaml that names every file system here and a local site on
+        each.
+        """
         systems, sites = [], []
         for name, entry in self.mounted.items():
             # JSON strings are YAML strings, whatever letters the path has
@@ -227,7 +231,7 @@ class Loops:
 
 
 def mount_points(devices: list[str]) -> Iterator[str]:
-    """Where `devices` are mounted, the last mount first."""
+    """Yield where `devices` are mounted, the last mount first."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     for line in reversed(lines):
         if line.partition(" - ")[2].split()[1] in devices:
@@ -248,7 +252,7 @@ def io_hierarchy() -> tuple[Path, int]:
 
 
 def missing(*kinds: str) -> str | None:
-    """Why file systems of `kinds` cannot be made on this machine, in one line; None where they can."""
+    """Return why file systems of `kinds` cannot be made on this machine, in one line; None where they can."""
     if os.geteuid() != 0:
         return "mounting needs root"
     if not Path("/dev/loop-control").exists():

@@ -46,7 +46,9 @@ class Made:
 
 
 def started_at(process: int) -> int | None:
-    """When a process started, in clock ticks since boot; None where there is none, or only its remains."""
+    """Return when a process started, in clock ticks since boot; None where there is none,
+    or only its remains.
+    """
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return None if words[0] in "ZX" else int(words[19])
@@ -71,7 +73,7 @@ class Place:
         self.data = directory / f"{name}.data"
 
     def log(self, command: str) -> Path:
-        """Where the output of a daemon goes."""
+        """Return where the output of a daemon goes."""
         return self.data / f"{Path(command).name}.output"
 
     def spawn(self, *command: str, channel: int | None = None) -> subprocess.Popen[bytes]:
@@ -90,7 +92,7 @@ class Place:
         self.save()
 
     def mounted(self) -> bool:
-        """Whether the mount point is one."""
+        """Return whether the mount point is one."""
         return mount_of(self.mount_point).point == str(self.mount_point)
 
     def mount(self, *command: str, channel: int | None = None) -> None:
@@ -107,14 +109,14 @@ class Place:
 
 
 def bindfs(place: Place) -> None:
-    """The directory `stored`, seen through FUSE."""
+    """Mount the directory `stored` through FUSE."""
     (place.data / "stored").mkdir()
     stored = str(place.data / "stored")
     place.mount("bindfs", "-f", stored)
 
 
 def sshfs(place: Place) -> None:
-    """The directory `stored` through SFTP; client and server are joined by a pair of sockets."""
+    """Mount the directory `stored` through SFTP; client and server are joined by a pair of sockets."""
     (place.data / "stored").mkdir()
     client, server = socket.socketpair()
     with client, server:
@@ -123,7 +125,7 @@ def sshfs(place: Place) -> None:
 
 
 def glusterfs(place: Place) -> None:
-    """A volume of two bricks, whose files are cut into shards."""
+    """Mount a volume of two bricks, whose files are cut into shards."""
     for name in ("state", "run", "brick0", "brick1"):
         (place.data / name).mkdir()
     if GLUSTER_ADDRESS in run("ip", "-oneline", "address", "show"):
@@ -165,7 +167,7 @@ def glusterfs(place: Place) -> None:
 
 
 def cephfs(place: Place) -> None:
-    """A Ceph of one monitor and two OSDs, mounted through ceph-fuse."""
+    """Mount a Ceph of one monitor and two OSDs through ceph-fuse."""
     data, number = place.data, str(uuid.uuid4())
     with socket.create_server(("127.0.0.1", 0)) as free:
         monitor = f"[v2:127.0.0.1:{free.getsockname()[1]}/0]"

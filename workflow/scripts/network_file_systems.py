@@ -66,11 +66,13 @@ class Network:
         (self.directory / "sites.yaml").write_text(self.sites())
 
     def place(self, name: str) -> Place:
-        """Where the file system of this name lies."""
+        """Return where the file system of this name lies."""
         return Place(self.directory, name, self.made[name], self.save)
 
     def sites(self) -> str:
-        """A fragment of config/sites.yaml that names every file system here and a local site on each."""
+        """Return a fragment of config/sites.yaml that names every file system here and a local site on
+        each.
+        """
         systems, sites = [], []
         for name in self.made:
             root = json.dumps(str(self.directory / name), ensure_ascii=False)
@@ -129,7 +131,7 @@ class Network:
 
 
 def missing(*kinds: str) -> str | None:
-    """Why file systems of `kinds` cannot be made on this machine, in one line; None where they can."""
+    """Return why file systems of `kinds` cannot be made on this machine, in one line; None where they can."""
     if os.geteuid() != 0:
         return "mounting needs root"
     if not Path("/dev/fuse").exists():

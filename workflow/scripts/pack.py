@@ -14,7 +14,7 @@ from hyperslab.results.packs import SUFFIX, PackError, pack, unpack
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

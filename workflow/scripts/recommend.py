@@ -58,7 +58,7 @@ def main(summary: str, context: str, params: Mapping[str, Any], output: str) -> 
 
 
 def _without(entry: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
-    """The recommendation of a site that also says which layouts were not considered, and why."""
+    """Return the recommendation of a site that also says which layouts were not considered, and why."""
     return {**entry, "left_out": {**(entry["left_out"] or {}), **reasons}} if reasons else entry
 
 

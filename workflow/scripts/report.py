@@ -12,7 +12,7 @@ from hyperslab.studies.figures import caption
 
 
 def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
-    """Site -> (name, caption, file) of each figure, from paths that end in SITE/NAME.svg."""
+    """Return site -> (name, caption, file) of each figure, from paths that end in SITE/NAME.svg."""
     found: dict[str, list[FigureFile]] = {}
     for file in map(Path, files):
         found.setdefault(file.parent.name, []).append((file.stem, caption(file.stem), file))
@@ -20,7 +20,7 @@ def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
 
 
 def confirming(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """(site, layout, case, round) of every confirming cell that was wanted."""
+    """Return (site, layout, case, round) of every confirming cell that was wanted."""
     parts = (Path(record).parts for record in listed.get("wanted", []))
     return [(part[-3], part[-2], part[-1].split(".")[0], part[-1].split(".")[1]) for part in parts]
 

@@ -68,7 +68,7 @@ def answer_of(server: "_socket.socket", told: bytes) -> bytes:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     module, *arguments = sys.argv[1:]
     name = os.environ.get(VARIABLE)
     server = connected(name) if name else None

@@ -12,7 +12,7 @@ from hyperslab.results.tables import read_summary
 
 
 def scores(summary: pd.DataFrame, score: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The absolute and the matched score per site; empty where the study names no criteria."""
+    """Return the absolute and the matched score per site; empty where the study names no criteria."""
     if not score:
         return {"criteria": [], "published": [], "absolute": [], "matched": []}
     criteria = score["criteria"]

@@ -17,7 +17,7 @@ from hyperslab.validation.errors import ConfigurationError
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="another file of sites")
     options = parser.parse_args()

@@ -17,7 +17,7 @@ CELL = ["site", "layout", "case", "phase", "round"]
 
 
 def with_flags(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with noisy cells, overlapping intervals and medians of bursts marked, cell by cell."""
+    """Return the table with noisy cells, overlapping intervals and medians of bursts marked, cell by cell."""
     cells = table.drop_duplicates(CELL).copy()
     flagged = pd.Series(False, index=cells.index)
     for probe in ("probe_compute_s", "probe_read_s"):
@@ -36,7 +36,7 @@ def with_flags(table: pd.DataFrame) -> pd.DataFrame:
 def build(
     records: Sequence[Path], study: str, hashes: Mapping[str, str], grid: Mapping[str, Mapping[str, int]]
 ) -> pd.DataFrame:
-    """The tidy table of `records`; `hashes` are today's specifications by layout/case.round."""
+    """Return the tidy table of `records`; `hashes` are today's specifications by layout/case.round."""
     rows: list[dict[str, Any]] = []
     for record in records:
         cell = f"{record.parent.name}/{record.stem}"
@@ -45,7 +45,7 @@ def build(
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file."""
+    """Return the content of a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -28,7 +28,7 @@ WRITER_VARIABLE = "HYPERSLAB_WRITER"
 
 
 def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]:
-    """The Snakemake that measures the batch's cells one after another on this node."""
+    """Return the Snakemake that measures the batch's cells one after another on this node."""
     config = {**run["config"], "study": study, "batched": site, "batch": batch}
     return [
         sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--executor", "local",
@@ -41,13 +41,15 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
 
 
 def described() -> str:
-    """What Slurm says of this job; the environment is a step's, and Snakemake takes variables from it."""
+    """Return what Slurm says of this job; the environment is a step's,
+    and Snakemake takes variables from it.
+    """
     asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
 
 
 def other_node() -> str:
-    """The first node of this job that is not this one; raises SystemExit where there is none."""
+    """Return the first node of this job that is not this one; raises SystemExit where there is none."""
     found = re.search(r"\bNodeList=(\S+)", described())
     listed = subprocess.run(
         ["scontrol", "show", "hostnames", found[1] if found else ""],
@@ -60,13 +62,14 @@ def other_node() -> str:
 
 
 def restarts() -> str:
-    """How often Slurm has started this job again."""
+    """Return how often Slurm has started this job again."""
     found = re.search(r"\bRestarts=(\d+)", described())
     return found[1] if found else "0"
 
 
 def _status_of(inside: list[str], environment: dict[str, str], lock: int) -> int:
-    """The exit status of the Snakemake inside; it holds the open lock too, and never outlives this process.
+    """Return the exit status of the Snakemake inside; it holds the open lock too,
+    and never outlives this process.
 
     Slurm tells all processes of a job to end, and soon kills those that it knows: a Snakemake that does not
     come to its end, once this process is gone, would hold the lock for ever.
@@ -80,7 +83,7 @@ def _status_of(inside: list[str], environment: dict[str, str], lock: int) -> int
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study", required=True, help="name of the study")
     parser.add_argument("--site", required=True, help="name of the site")

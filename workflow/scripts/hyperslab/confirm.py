@@ -45,7 +45,7 @@ def measure(study: str, run: dict[str, Any], log: Path) -> int:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recommendation", required=True, type=Path, help="recommendation.json")
     parser.add_argument("--study", required=True, help="name of the study")

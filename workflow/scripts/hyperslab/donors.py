@@ -11,7 +11,7 @@ from hyperslab.formats.donor_files import DonorError, prepare
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="the dataset's specification as JSON")
     parser.add_argument("--output", required=True, type=Path, help="the .npy to write")

@@ -256,7 +256,7 @@ def _said(study: PlannedStudy) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m hyperslab.draft", description=__doc__)
     parser.add_argument("array", metavar="FILE[::DATASET]", help="your array, such as mine.h5::/counts")
     parser.add_argument("--name", help="name of the study; otherwise that of the file")

@@ -51,7 +51,7 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     options = arguments(__doc__ or "").parse_args()
     stop_cleanly(options.artifact)
     spec = json.loads(options.specification)

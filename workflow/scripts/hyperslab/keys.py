@@ -168,7 +168,7 @@ def text() -> str:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     print(text(), end="")
 
 

@@ -83,7 +83,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
 
 
 def _note(artifact: Artifact) -> Note | None:
-    """What the writer of the data said of itself; None where the case writes its own."""
+    """Return what the writer of the data said of itself; None where the case writes its own."""
     with suppress(FileNotFoundError):
         note: Note = json.loads(artifact.note.read_text(encoding="utf-8"))
         return note
@@ -91,7 +91,7 @@ def _note(artifact: Artifact) -> Note | None:
 
 
 def _environment() -> dict[str, str]:
-    """Scheduler and threading variables that bear on a measurement."""
+    """Return the scheduler and threading variables that bear on a measurement."""
     wanted = (
         "SLURM_JOB_ID",
         "SLURM_JOB_PARTITION",
@@ -105,7 +105,7 @@ def _environment() -> dict[str, str]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--record", required=True, type=Path, help="where the record goes")
     parser.add_argument("--site", required=True, help="name of the site, for the record")

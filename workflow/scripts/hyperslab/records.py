@@ -70,7 +70,7 @@ class Record(Measured):
 
 
 def partial(path: str | Path) -> Path:
-    """Where this process writes what is to become the record `path`."""
+    """Return where this process writes what is to become the record `path`."""
     return Path(path).with_name(f".{Path(path).name}.{os.getpid()}")
 
 

@@ -57,7 +57,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def read_layout(text: str) -> dict[str, Any]:
-    """A layout as a study would say it; raises ConfigurationError for a mistake."""
+    """Return a layout as a study would say it; raises ConfigurationError for a mistake."""
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -77,7 +77,7 @@ def read_layout(text: str) -> dict[str, Any]:
 
 
 def _choose(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
-    """The layout that the command line asks for; raises RewriteError or ConfigurationError."""
+    """Return the layout that the command line asks for; raises RewriteError or ConfigurationError."""
     if options.layout is not None:
         return read_layout(options.layout)
     layouts: Mapping[str, Any] = json.loads(options.layouts)
@@ -129,7 +129,7 @@ def rewrite(
 
 
 def _copy_user_block(original: Path, partial: Path) -> None:
-    """The bytes before HDF5's own, for which HDF5 only leaves room."""
+    """Copy the bytes before HDF5's own, for which HDF5 only leaves room."""
     import h5py
 
     with h5py.File(original, "r") as file:
@@ -230,7 +230,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = _parser()
     options = parser.parse_args()
     if not options.verify and (options.layout is None) == (options.layouts is None):

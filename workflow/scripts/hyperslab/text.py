@@ -14,12 +14,12 @@ CANNOT_TELL = "cannot tell"
 
 
 def known(value: float | None) -> bool:
-    """Whether there is a number: not None, not NaN, not infinite."""
+    """Return whether there is a number: not None, not NaN, not infinite."""
     return value is not None and math.isfinite(value)
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """A number to `digits` significant digits without exponent: 12.3, 0.00456, 1,230."""
+    """Return a number to `digits` significant digits without exponent: 12.3, 0.00456, 1,230."""
     if value is None or not math.isfinite(value):
         return ABSENT
     if value == 0:
@@ -30,7 +30,7 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time with an SI prefix and three significant digits: 853 ns, 15.3 ms, 4.67 s, 1,230 s."""
+    """Return a time with an SI prefix and three significant digits: 853 ns, 15.3 ms, 4.67 s, 1,230 s."""
     if value is None or not math.isfinite(value):
         return ABSENT
     if value == 0:
@@ -43,7 +43,7 @@ def seconds(value: float | None) -> str:
 
 
 def duration(value: float | None) -> str:
-    """A long time as people say it: 42 s, 3 min 10 s, 1 h 12 min."""
+    """Return a long time as people say it: 42 s, 3 min 10 s, 1 h 12 min."""
     if value is None or not math.isfinite(value):
         return ABSENT
     whole = round(value)
@@ -56,7 +56,7 @@ def duration(value: float | None) -> str:
 
 
 def megabytes(value: float | None, binary: bool = False) -> str:
-    """Bytes as MB of 10^6, or as MiB of 2^20 where `binary`, with one or two decimals."""
+    """Return the bytes as MB of 10^6, or as MiB of 2^20 where `binary`, with one or two decimals."""
     if value is None or not math.isfinite(value):
         return ABSENT
     scaled = value / (MIB if binary else MB)
@@ -70,22 +70,24 @@ def megabytes(value: float | None, binary: bool = False) -> str:
 
 
 def whole(value: float | None) -> str:
-    """A whole number with thousands separated: 40,768."""
+    """Return a whole number with thousands separated: 40,768."""
     return ABSENT if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share from 0 to 1 in per cent."""
+    """Return a share from 0 to 1 in per cent."""
     return ABSENT if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """A 95 % interval of a ratio: "95 % 10.1 to 14.9"; empty where there is none."""
+    """Return a 95 % interval of a ratio: "95 % 10.1 to 14.9"; empty where there is none."""
     return f"95 % {significant(low)} to {significant(high)}" if known(low) and known(high) else ""
 
 
 def time_interval(low: float | None, high: float | None) -> str:
-    """A 95 % interval of a time: "95 % 1.10 to 1.49 ms", "95 % 900 µs to 1.20 ms"; empty without one."""
+    """Return a 95 % interval of a time: "95 % 1.10 to 1.49 ms", "95 % 900 µs to 1.20 ms";
+    empty without one.
+    """
     if not (known(low) and known(high)):
         return ""
     (first, unit), (last, other) = seconds(low).split(), seconds(high).split()
@@ -95,7 +97,7 @@ def time_interval(low: float | None, high: float | None) -> str:
 def speed(
     ratio: float | None, low: float | None, high: float | None, different: bool
 ) -> tuple[str, str, str]:
-    """Words, their interval and their tone for `ratio` = time of the other over time of the pick.
+    """Return the words, their interval and their tone for `ratio` = time of the other over time of the pick.
 
     ("12.3x faster", "95 % 10.1 to 14.9", "good"); below 1 the reciprocal, "slower". Where the interval does
     not exclude 1 the words are "cannot tell" and the ratio stands with the interval. Without an interval the
@@ -115,7 +117,7 @@ def speed(
 
 
 def listing(names: Iterable[str], most: int | None = None) -> str:
-    """Names in a row: "a, b and c"; beyond `most`, "a, b and 5 more"."""
+    """Return the names in a row: "a, b and c"; beyond `most`, "a, b and 5 more"."""
     texts = [str(name) for name in names]
     if most is not None and len(texts) > most:
         texts = [*texts[: most - 1], f"{len(texts) - most + 1} more"]
@@ -125,24 +127,24 @@ def listing(names: Iterable[str], most: int | None = None) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: "1 cell", "1,200 cells"."""
+    """Return a number with its noun: "1 cell", "1,200 cells"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def shape(extents: Sequence[int] | None) -> str:
-    """Extents in array order: 4x4x2048; "contiguous" where there are none."""
+    """Return the extents in array order: 4x4x2048; "contiguous" where there are none."""
     return "contiguous" if not extents else "x".join(str(extent) for extent in extents)
 
 
 def moment(wall: float | None) -> str:
-    """Seconds since 1970 as a date and time in UTC."""
+    """Return the seconds since 1970 as a date and time in UTC."""
     if wall is None or not math.isfinite(wall):
         return ABSENT
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def size(value: int | None) -> str:
-    """Bytes in the largest fitting unit: 4 KiB, 2.5 MiB."""
+    """Return the bytes in the largest fitting unit: 4 KiB, 2.5 MiB."""
     if value is None:
         return ABSENT
     unit, name = (2**20, "MiB") if value >= 2**20 else (2**10, "KiB") if value >= 2**10 else (1, "bytes")
@@ -150,12 +152,12 @@ def size(value: int | None) -> str:
 
 
 def gigabytes(value: int | None) -> str:
-    """Bytes as GB of 10^9."""
+    """Return the bytes as GB of 10^9."""
     return ABSENT if value is None else f"{value / 1e9:,.1f} GB"
 
 
 def throttle_text(throttle: Mapping[str, Any]) -> str:
-    """What a cgroup limits (see `limits.limits_of`), such as "read 50 MiB/s, write 50 MiB/s"."""
+    """Return what a cgroup limits (see `limits.limits_of`), such as "read 50 MiB/s, write 50 MiB/s"."""
     rates = ((word, throttle.get(f"{word}_bytes_per_s")) for word in ("read", "write"))
     counts = ((word, throttle.get(f"{word}_per_s")) for word in ("reads", "writes"))
     parts = [f"{word} {size(rate)}/s" for word, rate in rates if rate]
@@ -163,7 +165,7 @@ def throttle_text(throttle: Mapping[str, Any]) -> str:
 
 
 def striping_text(striping: Mapping[str, Any]) -> str:
-    """A striping (see `striping.describe`): counts as they are, bytes with their unit."""
+    """Return a striping (see `striping.describe`): counts as they are, bytes with their unit."""
     parts = []
     for name, value in striping.items():
         if value is not None:

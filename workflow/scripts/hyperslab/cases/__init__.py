@@ -18,6 +18,6 @@ CASES = {
 
 
 def load(kind: str) -> Callable[[Context], Outcome]:
-    """The function that runs a case of this kind; raises KeyError for an unknown one."""
+    """Return the function that runs a case of this kind; raises KeyError for an unknown one."""
     run: Callable[[Context], Outcome] = importlib.import_module(CASES[kind]).run
     return run

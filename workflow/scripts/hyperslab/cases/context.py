@@ -64,7 +64,9 @@ class Outcome:
 
 
 def error_columns(context: Context, deviation: Deviation) -> dict[str, float]:
-    """The measured error of a lossy layout; raises VerificationError where it breaks a filter's promise."""
+    """Return the measured error of a lossy layout;
+    raises VerificationError where it breaks a filter's promise.
+    """
     promised = context.layout.promised_error()
     if deviation.exceeds(promised):
         raise VerificationError(

@@ -29,7 +29,9 @@ class Closable(Protocol):
 
 
 def boxes_of(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Iterator[Box]:
-    """Boxes of `extent`, cut at the edge, that cover `shape` in row-major order; `first` shifts axis 0."""
+    """Yield the boxes of `extent`, cut at the edge, that cover `shape` in row-major order;
+    `first` shifts axis 0.
+    """
     steps = [range(0, size, width) for size, width in zip(shape, extent, strict=True)]
     for start in itertools.product(*steps):
         width = (min(s + e, n) - s for s, e, n in zip(start, extent, shape, strict=True))
@@ -37,7 +39,7 @@ def boxes_of(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Ite
 
 
 def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
-    """The array in pieces of whole blocks along the first axis, so that memory holds one piece."""
+    """Yield the array in pieces of whole blocks along the first axis, so that memory holds one piece."""
     yield from boxes_of(shape, [extent[0], *shape[1:]])
 
 
@@ -54,14 +56,18 @@ def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:
 
 
 def span_columns(created: int, calls: Sequence[int], ended: dict[str, int]) -> dict[str, Any]:
-    """Columns of a durable write from nanoseconds: each phase in seconds, their sum, and the single calls."""
+    """Return the columns of a durable write from nanoseconds: each phase in seconds, their sum,
+    and the single calls.
+    """
     spans = {"create": created, "write": sum(calls), **ended}
     seconds = {f"{name}_s": nanoseconds / 1e9 for name, nanoseconds in spans.items()}
     return {"time_s": sum(spans.values()) / 1e9, **seconds, **call_columns(calls)}
 
 
 def call_columns(calls: Sequence[int]) -> dict[str, Any]:
-    """Mean, median and longest time of the calls (nanoseconds each), and each of them where they are few."""
+    """Return the mean, median and longest time of the calls (nanoseconds each),
+    and each of them where they are few.
+    """
     # The clock tells whole nanoseconds, and so do all columns of seconds.
     columns: dict[str, Any] = {
         "calls": len(calls),
@@ -78,7 +84,9 @@ def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
 
 
 def timed_reference(context: Context, extent: Sequence[int]) -> float:
-    """Seconds of a plain write and fsync of the same bytes, in the same pieces, in the same directory."""
+    """Return the seconds of a plain write and fsync of the same bytes, in the same pieces,
+    in the same directory.
+    """
     descriptor = os.open(context.artifact.part(PLAIN), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     elapsed = 0
     try:
@@ -98,7 +106,8 @@ def timed_reference(context: Context, extent: Sequence[int]) -> float:
 
 
 def reference_first(repeat: int, repeats: int) -> bool:
-    """Whether the plain write goes before the timed one: in turn, since who comes second finds memory warm.
+    """Return whether the plain write goes before the timed one: in turn,
+    since who comes second finds memory warm.
 
     Before the last one it does, so that the file read back is the last one written.
     """

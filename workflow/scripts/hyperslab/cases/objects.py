@@ -24,7 +24,9 @@ HELD_BYTES = 32 * 2**20
 
 
 def _objects(context: Context) -> Iterator[tuple[int, list[npt.NDArray[Any]]]]:
-    """Number of the first object and the values of each, for runs of objects that fit HELD_BYTES."""
+    """Yield the number of the first object and the values of each,
+    for runs of objects that fit HELD_BYTES.
+    """
     count, *shape = context.specification["dataset"]["shape"]
     step = max(1, HELD_BYTES // (math.prod(shape) * context.values.dtype.itemsize))
     for first in range(0, count, step):
@@ -104,7 +106,7 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
 
 
 def _writes(context: Context, latest: _Latest) -> list[Row]:
-    """Timed writes of the whole file, each beside a plain write and fsync of the same bytes."""
+    """Return timed writes of the whole file, each beside a plain write and fsync of the same bytes."""
     spec, rows = context.specification, []
     repeats = spec["repeats"]["write"]
     one = [1, *spec["dataset"]["shape"][1:]]
@@ -138,7 +140,9 @@ def _verify_all(context: Context) -> None:
 
 
 def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
-    """The latest object of a newly opened file, the file evicted ("cold") or resident ("warm") before."""
+    """Return the latest object of a newly opened file,
+    the file evicted ("cold") or resident ("warm") before.
+    """
     rows, name = [], "library-cold" if state == "cold" and context.memory_resident else state
     cache = NodeCache(context.artifact, context.memory_resident)
     try:

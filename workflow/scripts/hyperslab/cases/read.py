@@ -24,7 +24,7 @@ from hyperslab.specifications import CaseSpecification
 
 
 def _digest(block: npt.NDArray[Any]) -> bytes:
-    """A digest of type, extent and every byte of an array.
+    """Return a digest of type, extent and every byte of an array.
 
     XXH3, as fast as memory: what a slower one does to the processor's caches made the next warm read up to
     10 % slower.
@@ -35,7 +35,9 @@ def _digest(block: npt.NDArray[Any]) -> bytes:
 
 
 def _counted(row: Row) -> Row:
-    """The row with what the kernel counted in place of its two readings: parsed once, after the stopwatch."""
+    """Return the row with what the kernel counted in place of its two readings: parsed once,
+    after the stopwatch.
+    """
     if "counters" in row:
         row |= between(*row.pop("counters"))
     return row
@@ -84,7 +86,7 @@ class _Session:
         return row
 
     def device_bytes(self, state: str) -> int:
-        """Bytes that all selections of a state so far have had from the device."""
+        """Return the bytes that all selections of a state so far have had from the device."""
         return sum(_counted(row)["device_bytes"] for row in self.rows if row["state"] == state)
 
     def verify(self) -> dict[str, float]:
@@ -106,13 +108,13 @@ class _Session:
         return {}
 
     def _truth(self, box: Box) -> npt.NDArray[Any]:
-        """What a selection has to give."""
+        """Return what a selection has to give."""
         block = self._context.values.block(box.origin, box.extent)
         memory = self._context.specification["case"].get("memory_dtype")
         return box.of(block).astype(memory or block.dtype, copy=False)
 
     def _error(self) -> dict[str, float]:
-        """The error of all selections: each is read once more, gives what it gave, and is compared."""
+        """Return the error of all selections: each is read once more, gives what it gave, and is compared."""
         deviation = Deviation()
         opened = self._context.format.open(self._context.path, self._context.specification)
         try:
@@ -132,7 +134,9 @@ class _Session:
 def _on_one_open_file(
     context: Context, session: _Session, cache: NodeCache, state: str, boxes: Iterable[Box]
 ) -> None:
-    """All selections in order on one open file, as "session" (first evicted) or "warm" (first filled)."""
+    """Time all selections in order on one open file,
+    as "session" (first evicted) or "warm" (first filled).
+    """
     share = cache.filled() if state == "warm" else cache.evicted()
     opened, open_s = _timed_open(context)
     if state == "warm":
@@ -154,7 +158,7 @@ def _on_one_open_file(
 def _each_on_a_cold_file(
     context: Context, session: _Session, cache: NodeCache, state: str, boxes: Iterable[Box]
 ) -> None:
-    """Evict, open, one selection, close: a web service's request."""
+    """Evict, open, read one selection and close, as a web service does for a request."""
     name = "library-cold" if context.memory_resident else state
     for repeat, box in enumerate(boxes):
         share = cache.evicted()
@@ -169,7 +173,7 @@ STATES = {"warm": _on_one_open_file, "session": _on_one_open_file, "cold": _each
 
 
 def _selected(case: CaseSpecification, box: Box) -> Box:
-    """The box itself, or the pattern that a case selects in it."""
+    """Return the box itself, or the pattern that a case selects in it."""
     if not (pattern := case.get("pattern")):
         return box
     return Pattern(
@@ -178,7 +182,8 @@ def _selected(case: CaseSpecification, box: Box) -> Box:
 
 
 def _until_enough(context: Context, session: _Session, state: str, boxes: Iterator[Box]) -> Iterator[Box]:
-    """As many `boxes` as the state has repeats; cold on a throttled site, more until their mean says enough.
+    """Yield as many `boxes` as the state has repeats; cold on a throttled site,
+    more until their mean says enough.
 
     What one selection moves decides how many that are, so each is drawn when the last one has been read.
     """
@@ -192,7 +197,7 @@ def _until_enough(context: Context, session: _Session, state: str, boxes: Iterat
 
 
 def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
-    """The rows with what the kernel counted and what arithmetic says of each selection."""
+    """Yield the rows with what the kernel counted and what arithmetic says of each selection."""
     spec = context.specification
     stored = context.format.stored_sizes(context.path, spec)
     for row in rows:
@@ -210,7 +215,9 @@ def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
 
 
 def run(context: Context) -> Outcome:
-    """Every state of a read case; raises VerificationError where data read differ from data written."""
+    """Measure every state of a read case; raises VerificationError where data read differ from data
+    written.
+    """
     spec = context.specification
     extent, shape = spec["case"]["extent"], spec["dataset"]["shape"]
     session, skipped = _Session(context), {}

@@ -77,7 +77,9 @@ def _verify(context: Context) -> dict[str, float]:
 
 
 def run(context: Context) -> Outcome:
-    """Timed writes; the first of two equal-size writes is discarded, the last file is read back in full."""
+    """Return timed writes; the first of two equal-size writes is discarded,
+    the last file is read back in full.
+    """
     spec, dataset = context.specification, context.specification["dataset"]
     extent = block_extent(spec["case"], dataset["axes"], dataset["shape"], context.layout.chunks)
     counters = Counters(context.artifact.processes())

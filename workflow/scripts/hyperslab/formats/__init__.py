@@ -29,10 +29,10 @@ class OpenArray(Protocol):
     """One array in one open file. Boxes are in array terms, whatever the order of axes on disk."""
 
     def read(self, box: Box) -> npt.NDArray[Any]:
-        """The elements of `box`."""
+        """Return the elements of `box`."""
 
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
-        """`read` of `box` with everything done but the read, for a stopwatch."""
+        """Return `read` of `box` with everything done but the read, for a stopwatch."""
 
     def write(self, box: Box, block: npt.NDArray[Any]) -> None:
         """Store `block` at `box`."""
@@ -51,10 +51,10 @@ class OpenArrays(Protocol):
         """Create array `number` and write all of it."""
 
     def read(self, number: int) -> npt.NDArray[Any]:
-        """All of array `number`, opened and closed for it."""
+        """Return all of array `number`, opened and closed for it."""
 
     def columns(self) -> dict[str, Any]:
-        """What the library says of itself meanwhile, as columns of the table."""
+        """Return what the library says of itself meanwhile, as columns of the table."""
 
     def flush(self) -> None:
         """Hand everything buffered in the library to the kernel."""
@@ -73,7 +73,7 @@ class ManyArrays(Protocol):
         """Open for reading with the library settings of `spec`; raises Unavailable."""
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
-        """What the file says of itself: sizes in bytes over all arrays, and the effective settings."""
+        """Return what the file says of itself: sizes in bytes over all arrays, and the effective settings."""
 
 
 class Share(Protocol):
@@ -96,7 +96,7 @@ class Share(Protocol):
         """Calls that move this rank's share of one array."""
 
     def hyperslab(self, call: int) -> tuple[int, int, int, int]:
-        """(start, stride, count, block) of what a call moves, within an array."""
+        """Return (start, stride, count, block) of what a call moves, within an array."""
 
 
 class SharedFile(Protocol):
@@ -121,10 +121,10 @@ class SharedFile(Protocol):
         """Close it."""
 
     def stored(self, number: int) -> npt.NDArray[Any]:
-        """All of an array, read back by this process alone."""
+        """Return all of an array, read back by this process alone."""
 
     def in_force(self) -> dict[str, Any]:
-        """Settings as they are in force, read back after use."""
+        """Return the settings as they are in force, read back after use."""
 
 
 class Parallel(Protocol):
@@ -137,7 +137,7 @@ class Parallel(Protocol):
         """Open the array of a test file on all ranks, for reading; collective."""
 
     def shared(self, path: str, spec: Specification, comm: Any, hints: Any, share: Share) -> SharedFile:
-        """A file for `share` and its equals on the other ranks, which is not opened yet."""
+        """Return a file for `share` and its equals on the other ranks, which is not opened yet."""
 
 
 class Format(Protocol):
@@ -170,22 +170,23 @@ class Format(Protocol):
         """Fill a new file by any way that yields the plain writer's file; says which way it was."""
 
     def workers_memory_bytes(self) -> int:
-        """The largest memory of the processes that `generate` started, summed, in bytes."""
+        """Return the largest memory of the processes that `generate` started, summed, in bytes."""
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
-        """What the file says of itself: sizes in bytes, chunk counts and the effective settings."""
+        """Return what the file says of itself: sizes in bytes, chunk counts and the effective settings."""
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
-        """What `predict` needs from the file."""
+        """Return what `predict` needs from the file."""
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
-        """Counts for one selection on a freshly opened file: chunks touched, their bytes, bytes requested.
+        """Return the counts for one selection on a freshly opened file: chunks touched, their bytes,
+        bytes requested.
 
         Where it can be known, the number of read calls, too: `requested_reads`.
         """
 
 
 def load(name: str) -> Format:
-    """The format registered under `name`; raises KeyError for an unknown one."""
+    """Return the format registered under `name`; raises KeyError for an unknown one."""
     format_: Format = importlib.import_module(MODULES[name]).FORMAT
     return format_

@@ -159,7 +159,7 @@ def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager
 
 
 def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
-    """File and dataset of a donor; raises DonorError where the path cannot be known."""
+    """Return the file and dataset of a donor; raises DonorError where the path cannot be known."""
     try:
         return located(donor)
     except NotThere as reason:
@@ -167,7 +167,7 @@ def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
 
 
 def check(spec: dict[str, Any]) -> None:
-    """Raises DonorError where the donor of a dataset specification cannot fill it."""
+    """Raise DonorError where the donor of a dataset specification cannot fill it."""
     path, dataset = _located(spec["donor"])
     try:
         with open_donor(path, dataset) as array:
@@ -192,7 +192,9 @@ def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
 
 
 def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
-    """`block` in `dtype`; raises DonorError where a value would change (floats may lose digits to floats)."""
+    """Return `block` in `dtype`; raises DonorError where a value would change (floats may lose digits to
+    floats).
+    """
     result = block.astype(dtype)
     floats = block.dtype.kind == "f" and dtype.kind == "f"
     if not floats and not np.array_equal(result, block):

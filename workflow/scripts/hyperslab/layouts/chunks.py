@@ -10,23 +10,27 @@ Shape = Sequence[int]
 
 
 def chunks_per_axis(shape: Shape, chunk: Shape) -> tuple[int, ...]:
-    """Number of chunks along each axis; `shape` and `chunk` in elements."""
+    """Return the number of chunks along each axis; `shape` and `chunk` in elements."""
     return tuple(-(-extent // size) for extent, size in zip(shape, chunk, strict=True))
 
 
 def chunk_count(shape: Shape, chunk: Shape) -> int:
-    """Number of chunks that an array of `shape` needs."""
+    """Return the number of chunks that an array of `shape` needs."""
     return math.prod(chunks_per_axis(shape, chunk))
 
 
 def padding_bytes(shape: Shape, chunk: Shape, itemsize: int) -> int:
-    """Bytes of unfiltered storage that hold no array element, because edge chunks are stored whole."""
+    """Return the bytes of unfiltered storage that hold no array element,
+    because edge chunks are stored whole.
+    """
     stored = math.prod(count * size for count, size in zip(chunks_per_axis(shape, chunk), chunk, strict=True))
     return (stored - math.prod(shape)) * itemsize
 
 
 def touched_per_axis(origin: Shape, extent: Shape, chunk: Shape) -> tuple[range, ...]:
-    """Range of chunk coordinates that the box at `origin` with `extent` (elements) touches, per axis."""
+    """Return the range of chunk coordinates that the box at `origin` with `extent` (elements) touches,
+    per axis.
+    """
     return tuple(
         range(start // size, (start + width - 1) // size + 1)
         for start, width, size in zip(origin, extent, chunk, strict=True)
@@ -34,12 +38,12 @@ def touched_per_axis(origin: Shape, extent: Shape, chunk: Shape) -> tuple[range,
 
 
 def chunks_touched(origin: Shape, extent: Shape, chunk: Shape) -> int:
-    """Number of chunks that a box touches."""
+    """Return the number of chunks that a box touches."""
     return math.prod(len(axis) for axis in touched_per_axis(origin, extent, chunk))
 
 
 def linear_chunk_indices(origin: Shape, extent: Shape, shape: Shape, chunk: Shape) -> Iterator[int]:
-    """Row-major positions of the chunks that a box touches, ascending."""
+    """Yield the row-major positions of the chunks that a box touches, ascending."""
     counts = chunks_per_axis(shape, chunk)
     strides = [math.prod(counts[axis + 1 :]) for axis in range(len(counts))]
     for coordinates in itertools.product(*touched_per_axis(origin, extent, chunk)):
@@ -47,7 +51,9 @@ def linear_chunk_indices(origin: Shape, extent: Shape, shape: Shape, chunk: Shap
 
 
 def run_axis(extent: Shape, shape: Shape) -> int:
-    """The axis along which a box lies in runs of row-major storage: it holds all of every later one."""
+    """Return the axis along which a box lies in runs of row-major storage:
+    it holds all of every later one.
+    """
     axis = len(shape) - 1
     while axis > 0 and extent[axis] == shape[axis]:
         axis -= 1
@@ -55,7 +61,7 @@ def run_axis(extent: Shape, shape: Shape) -> int:
 
 
 def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tuple[int, int]]:
-    """(start, length) in elements of the runs that a box forms in row-major storage, ascending."""
+    """Yield (start, length) in elements of the runs that a box forms in row-major storage, ascending."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     inner = run_axis(extent, shape)
     length = extent[inner] * strides[inner]
@@ -70,7 +76,8 @@ def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tupl
 def automatic_chunk(
     shape: Shape, itemsize: int, scale: int = 16 * 1024, least: int = 8 * 1024, most: int = 1024 * 1024
 ) -> tuple[int, ...]:
-    """The chunk shape that h5py chooses for `chunks=True`; with other bounds (in bytes), that of zarr-python.
+    """Return the chunk shape that h5py chooses for `chunks=True`; with other bounds (in bytes),
+    that of zarr-python.
 
     Target `scale` x 2^log10(array MiB) within `least` and `most`; the axes are halved in turn (rounding up)
     until the chunk is below the target or within 50 % of it, and below `most`.

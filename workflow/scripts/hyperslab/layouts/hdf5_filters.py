@@ -53,7 +53,7 @@ def _level(low: int, high: int, default: int) -> Parameter:
 
 
 def _codec(*words: str) -> Parameter:
-    """The codec inside a container; the first is the library's default."""
+    """Return the codec inside a container; the first is the library's default."""
     return Parameter(words=words, default=words[0])
 
 
@@ -155,13 +155,15 @@ FILTERS: dict[str, Kind] = {
 
 
 def options_in_force(chosen: Options) -> dict[str, Any]:
-    """A filter as specified, with the defaults of the parameters that were not given."""
+    """Return a filter as specified, with the defaults of the parameters that were not given."""
     parameters = FILTERS[chosen["name"]].parameters.items()
     return {**{name: p.default for name, p in parameters if p.default is not None}, **chosen}
 
 
 def refusal(filters: Sequence[Options], dtype: str, chunk: Sequence[int]) -> str | None:
-    """Why filters, in this order, cannot treat chunks of elements of type `dtype`; None where they can."""
+    """Return why filters, in this order, cannot treat chunks of elements of type `dtype`;
+    None where they can.
+    """
     for position, chosen in enumerate(filters):
         wrong = _mistake(chosen, dtype, chunk)
         if wrong is None and position and FILTERS[chosen["name"]].first:
@@ -201,23 +203,25 @@ def _mistake(chosen: Options, dtype: str, chunk: Sequence[int]) -> str | None:
 
 
 def _itemsize(dtype: str) -> int:
-    """Bytes of one element of a type by its name."""
+    """Return the bytes of one element of a type by its name."""
     return int(dtype.lstrip("uintfloa")) // 8
 
 
 def lossy(filters: Sequence[Options]) -> bool:
-    """Whether values may differ after these filters."""
+    """Return whether values may differ after these filters."""
     return any(FILTERS[chosen["name"]].lossy(chosen) for chosen in filters)
 
 
 def promised_error(filters: Sequence[Options]) -> float | None:
-    """The largest absolute error that lossy filters promise; None without a promise of each of them."""
+    """Return the largest absolute error that lossy filters promise;
+    None without a promise of each of them.
+    """
     bounds = [FILTERS[c["name"]].bound(c) for c in filters if FILTERS[c["name"]].lossy(c)]
     return sum(bound for bound in bounds if bound is not None) if bounds and None not in bounds else None
 
 
 def largest_chunk_bytes(filters: Sequence[Options], chunk: Sequence[int], itemsize: int) -> int:
-    """An upper bound of one stored chunk: nothing that filters may add to it is left out."""
+    """Return an upper bound of one stored chunk: nothing that filters may add to it is left out."""
     size = math.prod(chunk) * itemsize
     for chosen in filters:
         kind = FILTERS[chosen["name"]]
@@ -227,7 +231,7 @@ def largest_chunk_bytes(filters: Sequence[Options], chunk: Sequence[int], itemsi
 
 
 def text(chosen: Options) -> str:
-    """A filter in short: "gzip 4", "blosc zstd level 5", "zfp accuracy 0.5"."""
+    """Return a filter in short: "gzip 4", "blosc zstd level 5", "zfp accuracy 0.5"."""
     kind = FILTERS.get(chosen["name"], Kind())
     # The first parameter needs no name, unless another one might stand in its place.
     plain = None if kind.modes or chosen["name"] == "scaleoffset" else next(iter(kind.parameters), None)

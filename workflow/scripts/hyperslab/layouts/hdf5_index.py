@@ -19,22 +19,24 @@ FIXED_ARRAY_PAGE = 1024
 
 
 def btree_node_bytes(dimensions: int) -> int:
-    """Size of one version-1 B-tree node for chunks: header 24, 65 keys of 8 + 8(d+1), 64 addresses of 8."""
+    """Return the size of one version-1 B-tree node for chunks: header 24, 65 keys of 8 + 8(d+1),
+    64 addresses of 8.
+    """
     return 24 + (BTREE_CHILDREN + 1) * (8 + 8 * (dimensions + 1)) + BTREE_CHILDREN * 8
 
 
 def btree_parent(child: int) -> int:
-    """Which parent node holds child number `child`, for children inserted in ascending order."""
+    """Return which parent node holds child number `child`, for children inserted in ascending order."""
     return child // BTREE_KEPT
 
 
 def _btree_level(children: int) -> int:
-    """Nodes needed for `children` inserted in ascending order."""
+    """Return the nodes needed for `children` inserted in ascending order."""
     return 1 + max(0, -(-(children - BTREE_CHILDREN) // BTREE_KEPT))
 
 
 def btree_nodes(chunks: int) -> int:
-    """Nodes of a version-1 B-tree after `chunks` insertions in ascending (row-major) order."""
+    """Return the nodes of a version-1 B-tree after `chunks` insertions in ascending (row-major) order."""
     total, level = 0, chunks
     while True:
         level = _btree_level(level)
@@ -44,7 +46,9 @@ def btree_nodes(chunks: int) -> int:
 
 
 def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
-    """Distinct version-1 B-tree nodes on the paths to the chunks `linear` (row-major, tree as above)."""
+    """Return the distinct version-1 B-tree nodes on the paths to the chunks `linear` (row-major, tree as
+    above).
+    """
     wanted, level, total = set(linear), chunks, 0
     while True:
         level = _btree_level(level)
@@ -57,7 +61,8 @@ def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
 def fixed_array_bytes(
     chunks: int, filtered: bool = False, chunk_bytes: int = 0, size_bytes: int | None = None
 ) -> int:
-    """Index bytes of a fixed array (libver v110 and later), zero for a single chunk (no index is kept).
+    """Return the index bytes of a fixed array (libver v110 and later),
+    zero for a single chunk (no index is kept).
 
     Header 28 bytes, data block prefix 14 and checksum 4, 8 bytes an unfiltered element; above 1,024 elements
     a page bitmap and a checksum a page (HDF5 file format specification, "Fixed Array"). Filtered elements add
@@ -77,7 +82,8 @@ def fixed_array_bytes(
 def sieve_requested_bytes(
     runs: Iterable[tuple[int, int]], itemsize: int, total_bytes: int, sieve: int
 ) -> int:
-    """Bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset by its sieve buffer.
+    """Return the bytes that HDF5 asks the kernel for when it reads `runs` of a contiguous dataset by its
+    sieve buffer.
 
     A run inside the buffer costs nothing, one longer than the buffer is read directly, any other fills the
     buffer from its start (never past the end of the dataset): H5D__contig_readvv_sieve_cb.

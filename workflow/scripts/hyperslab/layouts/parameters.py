@@ -28,7 +28,7 @@ class Parameter:
     treats: frozenset[str] = NUMBERS
 
     def mistake(self, value: Any) -> str | None:
-        """What is allowed instead of `value`; None where it is allowed."""
+        """Return what is allowed instead of `value`; None where it is allowed."""
         if self.words:
             return None if value in self.words else f"should be {' or '.join(map(repr, self.words))}"
         if math.isfinite(value) and self.low <= value <= self.high and not (self.even and value % 2):

@@ -131,7 +131,7 @@ def remove_directory(directory: Path) -> None:
 
 
 def stop_cleanly(directory: Path, *others: Path) -> None:
-    """On SIGTERM (scancel, a time limit) or SIGINT, remove the artifact and `others`, and end at once.
+    """Have SIGTERM (scancel, a time limit) and SIGINT remove the artifact and `others`, and end at once.
 
     Not by an exception: one raised in a destructor or a weak reference's callback, of which h5py has many,
     is ignored, and the signal with it.

@@ -49,11 +49,13 @@ class Deviation:
         self.spacing = float(np.spacing(truth.dtype.type(self.magnitude)))
 
     def exceeds(self, bound: float | None) -> bool:
-        """Whether the error is beyond `bound` and what rounding explains; never without a bound."""
+        """Return whether the error is beyond `bound` and what rounding explains; never without a bound."""
         return bound is not None and self.largest > bound + ROUNDINGS * self.spacing
 
     def columns(self) -> dict[str, float]:
-        """Largest and root-mean-square absolute error in the array's unit, and share of changed elements."""
+        """Return the largest and root-mean-square absolute error in the array's unit,
+        and share of changed elements.
+        """
         count = max(1, self.elements)
         return {
             "error_max": self.largest,
@@ -63,7 +65,7 @@ class Deviation:
 
 
 def _absolute_difference(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """|found - truth|: 0 where both are equal or no number, infinite where only one is a number."""
+    """Return |found - truth|: 0 where both are equal or no number, infinite where only one is a number."""
     if truth.dtype.kind != "f":
         # Exact for integers of any size: the larger minus the smaller fits the unsigned type.
         unsigned = np.dtype(f"u{truth.dtype.itemsize}")

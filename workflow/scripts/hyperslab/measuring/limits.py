@@ -34,7 +34,7 @@ def join_cgroup(directory: str | None, devices: Collection[str]) -> dict[str, An
 
 
 def limits_of(directory: str, devices: Collection[str]) -> dict[str, Any]:
-    """What a cgroup limits on `devices` ("major:minor").
+    """Return what a cgroup limits on `devices` ("major:minor").
 
     Keys: `cgroup`, `limits` (the text of each of its files), and `read_bytes_per_s`, `write_bytes_per_s`,
     `reads_per_s`, `writes_per_s` (None: no limit). Raises OSError where it limits none of the devices or is
@@ -62,7 +62,7 @@ def limits_of(directory: str, devices: Collection[str]) -> dict[str, Any]:
 
 
 def rules(texts: Mapping[str, str], devices: Collection[str]) -> Iterator[tuple[str, int]]:
-    """("rbps", limit) and the like for `devices`, from the text of each file of a cgroup."""
+    """Yield ("rbps", limit) and the like for `devices`, from the text of each file of a cgroup."""
     for name, text in texts.items():
         for line in text.splitlines():
             device, *values = line.split()
@@ -75,7 +75,7 @@ def rules(texts: Mapping[str, str], devices: Collection[str]) -> Iterator[tuple[
 
 
 def memory_error(error: MemoryError) -> MemoryError:
-    """The error with what this process may take, where `limit_memory` has set that."""
+    """Return the error with what this process may take, where `limit_memory` has set that."""
     most, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY:
         return MemoryError(str(error) or "there is not enough memory")

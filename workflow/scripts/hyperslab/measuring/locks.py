@@ -65,7 +65,7 @@ def _locked(path: Path, waiting: str) -> Lock:
 
 
 def _is(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one that has this path now."""
+    """Return whether an open file is the one that has this path now."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _first_free(descriptors: list[int]) -> bool:
 
 @contextmanager
 def one_of(path: Path, count: int) -> Iterator[bool]:
-    """As `exclusive`, for `count` holders at once."""
+    """Do as `exclusive` does, for `count` holders at once."""
     if count == 1:
         with exclusive(path) as lock:
             yield lock.held

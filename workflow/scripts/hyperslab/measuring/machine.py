@@ -19,7 +19,7 @@ from hyperslab.sites import mounts, striping
 
 
 def describe_machine() -> dict[str, Any]:
-    """Node, processor, memory and kernel."""
+    """Return the node, processor, memory and kernel."""
     return {
         "node": node_name(),
         "cpu": _first_value("/proc/cpuinfo", "model name"),
@@ -32,7 +32,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def physical_cores() -> int:
-    """Cores that this process may use, two hardware threads of one core counted once."""
+    """Return the cores that this process may use, two hardware threads of one core counted once."""
     allowed = os.sched_getaffinity(0)
     found = set()
     for number in allowed:
@@ -45,7 +45,7 @@ def physical_cores() -> int:
 
 
 def node_name() -> str:
-    """Slurm's name of this node, else the machine's."""
+    """Return Slurm's name of this node, else the machine's."""
     return os.environ.get("SLURMD_NODENAME") or platform.node()
 
 
@@ -61,7 +61,7 @@ def _first_value(file: str, key: str) -> str:
 
 
 def _residency() -> str:
-    """How this kernel tells which pages of a file are in memory: "cachestat" or "mincore"."""
+    """Return how this kernel tells which pages of a file are in memory: "cachestat" or "mincore"."""
     descriptor = os.open(__file__, os.O_RDONLY)
     try:
         return pagecache.method(descriptor)
@@ -70,7 +70,7 @@ def _residency() -> str:
 
 
 def _reclaim() -> bool:
-    """Whether the kernel reclaims cached pages without need (DAMON)."""
+    """Return whether the kernel reclaims cached pages without need (DAMON)."""
     module = Path("/sys/module/damon_reclaim/parameters/enabled")
     with suppress(OSError):
         if module.read_text().strip() == "Y":
@@ -86,7 +86,9 @@ def _reclaim() -> bool:
 
 
 def describe_file_system(root: str) -> dict[str, Any]:
-    """What is recorded of the file system of `root`: type, source, options, sizes in bytes, striping."""
+    """Return what is recorded of the file system of `root`: type, source, options,
+    sizes in bytes, striping.
+    """
     mount = mounts.mount_of(root)
     space = os.statvfs(root)
     return {
@@ -125,7 +127,7 @@ def describe_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def largest_memory_bytes() -> int:
-    """The largest resident memory of this program so far.
+    """Return the largest resident memory of this program so far.
 
     Not by getrusage: what a process inherits across fork and exec counts there, so that a small one started
     by a large one seems large.
@@ -135,7 +137,7 @@ def largest_memory_bytes() -> int:
 
 
 def now() -> Moment:
-    """This moment on every clock that comparisons need."""
+    """Return this moment on every clock that comparisons need."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -36,7 +36,7 @@ def _cachestat(descriptor: int) -> _Statistics | None:
 
 
 def _mincore(descriptor: int, size: int) -> int:
-    """Resident pages by mincore(2), for kernels before 6.5; it reports nothing for files of others."""
+    """Return resident pages by mincore(2), for kernels before 6.5; it reports nothing for files of others."""
     pages = -(-size // PAGE)
     try:
         mapped = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -54,7 +54,7 @@ def _mincore(descriptor: int, size: int) -> int:
 
 
 def method(descriptor: int) -> str:
-    """Which system call tells residency here: "cachestat" or "mincore"."""
+    """Return which system call tells residency here: "cachestat" or "mincore"."""
     return "mincore" if _cachestat(descriptor) is None else "cachestat"
 
 
@@ -104,7 +104,7 @@ def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
 
 
 def sync_file_system(path: str | Path) -> None:
-    """syncfs(2) on the file system of `path`: what a removed file left to do is done now."""
+    """Have the file system of `path` do now what a removed file left to do (syncfs(2))."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if _libc.syncfs(descriptor):

@@ -24,7 +24,7 @@ def packed() -> bytes:
 
 
 def _compute() -> float:
-    """Seconds for a fixed inflate."""
+    """Return the seconds for a fixed inflate."""
     # Whatever ran before, the processor's caches hold the same when the stopwatch starts.
     zlib.decompress(packed())
     started = time.perf_counter_ns()
@@ -34,7 +34,7 @@ def _compute() -> float:
 
 
 def ensure_probe_file(root: str) -> Path:
-    """The probe file of a root, written once."""
+    """Return the probe file of a root, written once."""
     path = Path(root) / PROBE_FILE
     if not path.exists() or path.stat().st_size != PROBE_BYTES:
         partial = path.with_name(f"{PROBE_FILE}.{os.getpid()}")
@@ -47,7 +47,9 @@ def ensure_probe_file(root: str) -> Path:
 
 
 def _opened(path: Path) -> tuple[int, bool]:
-    """An open file, and whether reads go past the page cache; some file systems refuse only at the read."""
+    """Return an open file, and whether reads go past the page cache;
+    some file systems refuse only at the read.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
     except OSError:
@@ -62,7 +64,9 @@ def _opened(path: Path) -> tuple[int, bool]:
 
 
 def _random_reads(root: str) -> tuple[float, bool]:
-    """Median seconds of one random 4 KiB read of the probe file, and whether past the page cache."""
+    """Return the median seconds of one random 4 KiB read of the probe file,
+    and whether past the page cache.
+    """
     path = ensure_probe_file(root)
     descriptor, direct = _opened(path)
     try:
@@ -80,7 +84,7 @@ def _random_reads(root: str) -> tuple[float, bool]:
 
 
 def _pressure() -> dict[str, float]:
-    """Stalled seconds so far, for each resource that the kernel accounts (PSI)."""
+    """Return the stalled seconds so far, for each resource that the kernel accounts (PSI)."""
     stalled = {}
     for resource in ("cpu", "io", "memory"):
         try:
@@ -92,7 +96,7 @@ def _pressure() -> dict[str, float]:
 
 
 def _steal() -> float:
-    """Seconds of processor time that the host has taken so far."""
+    """Return the seconds of processor time that the host has taken so far."""
     try:
         fields = Path("/proc/stat").read_text().splitlines()[0].split()
         return int(fields[8]) / os.sysconf("SC_CLK_TCK")
@@ -101,12 +105,14 @@ def _steal() -> float:
 
 
 def probe(root: str) -> dict[str, float | bool]:
-    """One probe: compute_s, read_s (one 4 KiB read), and running totals of steal and pressure in seconds."""
+    """Return one probe: compute_s, read_s (one 4 KiB read),
+    and running totals of steal and pressure in seconds.
+    """
     read_s, direct = _random_reads(root)
     return {"compute_s": _compute(), "read_s": read_s, "direct": direct, "steal_s": _steal(), **_pressure()}
 
 
 def change(before: dict[str, float | bool], after: dict[str, float | bool]) -> dict[str, float]:
-    """Seconds of steal and pressure between two probes."""
+    """Return the seconds of steal and pressure between two probes."""
     totals = [key for key in after if key == "steal_s" or key.startswith("pressure_")]
     return {key: round(after[key] - before.get(key, after[key]), 6) for key in totals}

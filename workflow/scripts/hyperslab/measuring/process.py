@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident memory of this process so far."""
+    """Return the largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """The options that writing and measuring share."""
+    """Return the options that writing and measuring share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--specification", required=True, help="the cell's specification as JSON")
     parser.add_argument(
@@ -49,12 +49,12 @@ def interpreter_of(environment: str) -> Path:
 
 
 def one_line(error: BaseException) -> str:
-    """An error as the one line that a log needs."""
+    """Return an error as the one line that a log needs."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def storage_error(error: BaseException) -> OSError | None:
-    """What the file system said, where that is behind an error of h5py's; None where it is not.
+    """Return what the file system said, where that is behind an error of h5py's; None where it is not.
 
     A file that could not be written cannot be closed either, which h5py reports as a RuntimeError: it hides
     the OSError of the write, or comes alone where the library wrote nothing before the close.

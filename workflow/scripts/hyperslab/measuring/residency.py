@@ -90,14 +90,16 @@ def _evict(path: Path) -> None:
 
 
 def cold(share: float, memory_resident: bool) -> float:
-    """The share that stayed after evicting; raises NotInState where it is too much, except for memory."""
+    """Return the share that stayed after evicting; raises NotInState where it is too much,
+    except for memory.
+    """
     if share > COLD_AT_MOST and not memory_resident:
         raise NotInState(f"{share:.1%} of the file stayed in the page cache")
     return share
 
 
 def warm(share: float, memory_resident: bool) -> float:
-    """The share that is resident after filling; raises NotInState where that is too little.
+    """Return the share that is resident after filling; raises NotInState where that is too little.
 
     A file in memory is all there but its holes, which never are.
     """
@@ -107,7 +109,9 @@ def warm(share: float, memory_resident: bool) -> float:
 
 
 def still_cold(share: float, file_bytes: int, memory_resident: bool, openers: str) -> float:
-    """The share that is resident once `openers` opened the file; raises NotInState where data came in."""
+    """Return the share that is resident once `openers` opened the file;
+    raises NotInState where data came in.
+    """
     if share > max(COLD_AT_MOST, OPENING_BYTES / max(1, file_bytes)) and not memory_resident:
         raise NotInState(f"{share:.1%} of the file was in the page cache once the {openers} had opened it")
     return share

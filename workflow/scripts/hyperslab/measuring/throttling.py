@@ -24,7 +24,7 @@ Throttle = Mapping[str, Any]
 
 
 def rate(throttle: Throttle | None, direction: str) -> int | None:
-    """The limit in bytes a second for "read" or "write" (`limits.limits_of`); None without one."""
+    """Return the limit in bytes a second for "read" or "write" (`limits.limits_of`); None without one."""
     limit: int | None = throttle[f"{direction}_bytes_per_s"] if throttle else None
     return limit
 
@@ -37,11 +37,13 @@ class Limiter:
         self._deadline = 0.0
 
     def begin(self) -> None:
-        """A state begins, whose repeats are to be enough."""
+        """Begin a state, whose repeats are to be enough."""
         self._deadline = time.perf_counter() + MOST_SECONDS
 
     def enough(self, direction: str, moved: int, repeats: int) -> bool:
-        """Whether `moved` bytes in `repeats` make a mean; any do without a limit, and where nothing moves."""
+        """Return whether `moved` bytes in `repeats` make a mean; any do without a limit,
+        and where nothing moves.
+        """
         limit = rate(self._throttle, direction)
         if limit is None or moved == 0 or repeats >= MOST_REPEATS:
             return True
@@ -49,7 +51,7 @@ class Limiter:
 
 
 def recorded(row: dict[str, Any], throttle: Throttle | None, device_counted: bool) -> dict[str, Any]:
-    """A repeat as its record holds it.
+    """Return a repeat as its record holds it.
 
     Device bytes are None where the kernel does not count them for this process. On a throttled site,
     `throttled_s` is how many seconds the limit alone would take for what the repeat moved.

@@ -31,10 +31,10 @@ class Job(Protocol):
         """Do something outside of repeats, such as opening a file; returns its seconds."""
 
     def prepare(self, task: Any) -> Callable[[], None]:
-        """What `go` is to run for a task."""
+        """Return what `go` is to run for a task."""
 
     def result(self) -> Counts:
-        """What is reported of the last task, after the stopwatch."""
+        """Return what is reported of the last task, after the stopwatch."""
 
 
 def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
@@ -46,7 +46,7 @@ def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 
 
 def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Connection, parent: int) -> None:
-    """The life of a worker."""
+    """Live the life of a worker."""
     end_with_parent(parent)
     # What the terminal sends to the whole group is the parent's to act on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -115,7 +115,7 @@ class Workers:
         self._await(DONE)
 
     def results(self) -> list[Counts]:
-        """What each worker reports of the last task."""
+        """Return what each worker reports of the last task."""
         return [self._receive(pipe) for pipe in self._pipes]
 
     def end(self) -> int:
@@ -159,7 +159,7 @@ class Workers:
                 waiting.remove(pipe)
 
     def _tag(self, pipe: Connection) -> bytes:
-        """The next tag; raises ChildProcessError with the worker's own words where it is a failure."""
+        """Return the next tag; raises ChildProcessError with the worker's own words where it is a failure."""
         try:
             tag = os.read(pipe.fileno(), 1)
         except OSError:

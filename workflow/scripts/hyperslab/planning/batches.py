@@ -28,20 +28,22 @@ class Batch:
         return f"{self.phase}{self.index}of{self.count}"
 
     def of(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The batch's cells; in the order of rounds, so that a round stays together on one node."""
+        """Return the batch's cells; in the order of rounds, so that a round stays together on one node."""
         first, last = (len(cells) * number // self.count for number in (self.index, self.index + 1))
         return list(cells[first:last])
 
 
 def parse(name: str) -> Batch:
-    """The batch of a name; raises ValueError for any other text."""
+    """Return the batch of a name; raises ValueError for any other text."""
     if not (found := NAME.match(name)):
         raise ValueError(f"{name!r} is not a batch, such as r0of2")
     return Batch(found[1], int(found[2]), int(found[3]))
 
 
 def split(phase: str, seconds: Sequence[float], concurrency: int, minutes: int) -> list[Batch]:
-    """The batches of cells that take `seconds`: `concurrency` side by side, more to fit a time limit."""
+    """Return the batches of cells that take `seconds`: `concurrency` side by side,
+    more to fit a time limit.
+    """
     by_time = math.ceil(sum(seconds) / (minutes * 60 * USED_SHARE))
     count = max(1, min(len(seconds), max(concurrency, by_time)))
     return [Batch(phase, index, count) for index in range(count)]

@@ -31,7 +31,9 @@ class Untested(Strict):
 
 
 def untested(file: Path) -> list[dict[str, Any]]:
-    """The claims of a file that no study tests; none where there is no file. Raises ConfigurationError."""
+    """Return the claims of a file that no study tests;
+    none where there is no file. Raises ConfigurationError.
+    """
     if not file.exists():
         return []
     claims = validate(Untested, read_yaml(file), file).claims
@@ -44,7 +46,7 @@ def untested(file: Path) -> list[dict[str, Any]]:
 
 
 def told(claim: Mapping[str, Any], reason: str = "") -> dict[str, Any]:
-    """A claim without results, as claims.json has it."""
+    """Return a claim without results, as claims.json has it."""
     kept = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     why = claim.get("untestable") or reason
     kind = "cannot be tested" if "untestable" in claim else "not measured"
@@ -69,7 +71,7 @@ def _studies(inventory: Inventory) -> list[str]:
 
 
 def _with_results(inventory: Inventory, name: str) -> list[str]:
-    """The sites of a study that have records; none where its sites are not described here."""
+    """Return the sites of a study that have records; none where its sites are not described here."""
     study = inventory.study(name)
     try:
         return [site for site in inventory.sites_of(study) if inventory.present(study, site)]
@@ -78,7 +80,7 @@ def _with_results(inventory: Inventory, name: str) -> list[str]:
 
 
 def inputs(inventory: Inventory) -> dict[str, Any]:
-    """The verdicts of each study that has results, and the figures that show them."""
+    """Return the verdicts of each study that has results, and the figures that show them."""
     found: dict[str, Any] = {"verdicts": [], "figures": []}
     for name in _studies(inventory):
         study = inventory.study(name)
@@ -97,7 +99,9 @@ def inputs(inventory: Inventory) -> dict[str, Any]:
 
 
 def waiting(inventory: Inventory) -> list[dict[str, Any]]:
-    """Claims without results, as claims.json would have them: of studies not measured, and of no study."""
+    """Return the claims without results, as claims.json would have them: of studies not measured,
+    and of no study.
+    """
     found: list[dict[str, Any]] = [{"study": name, "claims": []} for name in broken(inventory)]
     for name in _studies(inventory):
         claims = inventory.study(name).claims

@@ -53,7 +53,7 @@ def listed_records(listed: Path, which: str) -> list[str]:
 def wanted_records(
     recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int
 ) -> list[str]:
-    """The records of every finalist of every site, in each case and confirming round."""
+    """Return the records of every finalist of every site, in each case and confirming round."""
     return [
         f"results/{study}/cells/{site['site']}/{layout}/{case}.c{number}.json"
         for site in recommendation["sites"]

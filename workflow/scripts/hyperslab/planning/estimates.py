@@ -20,7 +20,7 @@ SECONDS_A_CELL = 2.0
 
 
 def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
-    """About how long one cell takes, writing its file included: arithmetic at assumed rates."""
+    """Return about how long one cell takes, writing its file included: arithmetic at assumed rates."""
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     kind = kind_of(asked)
     itemsize, shape = study.dataset.itemsize, asked["shape"]
@@ -46,7 +46,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
 
 
 def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:
-    """Bytes that the test files of (layout, case, round) cells hold, before filters."""
+    """Return the bytes that the test files of (layout, case, round) cells hold, before filters."""
     sizes: Mapping[Any, int] = {
         (layout, case): math.prod(study.cases[case]["shape"]) * study.dataset.itemsize
         for layout, case, _ in cells

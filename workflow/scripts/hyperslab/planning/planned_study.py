@@ -44,7 +44,7 @@ class PlannedStudy(LoadedStudy):
         return study_meta(self)
 
     def donor_files(self) -> list[str]:
-        """The donor's file (and its companion, for imzML)."""
+        """Return the donor's file (and its companion, for imzML)."""
         if not self.dataset.donor:
             raise ValueError(f"study {self.name} has no donor")
         path, _ = located(self.dataset.donor.model_dump())
@@ -52,7 +52,7 @@ class PlannedStudy(LoadedStudy):
         return [str(path), *map(str, companions)]
 
     def dataset_json(self) -> str:
-        """The dataset as JSON, for the donor's preparation."""
+        """Return the dataset as JSON, for the donor's preparation."""
         return specification.text(specification.dataset(self))
 
     @cached_property
@@ -61,7 +61,7 @@ class PlannedStudy(LoadedStudy):
         return hashlib.sha256(self.dataset_json().encode()).hexdigest()[:8]
 
     def cells(self, site: str, round_: str) -> list[tuple[str, str, str]]:
-        """(layout, case, round) of every cell of a site in one round."""
+        """Return (layout, case, round) of every cell of a site in one round."""
         return [
             (layout, name, round_)
             for name, case in self.cases.items()
@@ -70,7 +70,7 @@ class PlannedStudy(LoadedStudy):
         ]
 
     def cell_text(self, layout: str, case: str, round_: str) -> str:
-        """The specification of a cell as canonical JSON."""
+        """Return the specification of a cell as canonical JSON."""
         key = (layout, case, round_)
         if key not in self._texts:
             self._texts[key] = specification.text(
@@ -79,14 +79,14 @@ class PlannedStudy(LoadedStudy):
         return self._texts[key]
 
     def file_text(self, layout: str, case: str) -> str:
-        """The specification of a test file as canonical JSON."""
+        """Return the specification of a test file as canonical JSON."""
         key = (layout, case)
         if key not in self._texts:
             self._texts[key] = specification.text(specification.file_specification(self, layout, case))
         return self._texts[key]
 
     def hashes(self, phase: str) -> dict[str, str]:
-        """layout/case.round -> hash of today's specification, for every cell of a phase."""
+        """Return layout/case.round -> hash of today's specification, for every cell of a phase."""
         rounds = self.study.rounds if phase == "main" else self.study.recommendation.confirm_rounds
         return {
             f"{layout}/{name}.{ROUND[phase]}{number}": specification.digest(
@@ -105,12 +105,14 @@ class PlannedStudy(LoadedStudy):
         return False
 
     def score_settings(self) -> dict[str, Any] | None:
-        """Criteria, published layouts and target of the score."""
+        """Return the criteria, published layouts and target of the score."""
         score = self.study.score
         return score.model_dump(exclude_none=True) if score else None
 
     def recommendation_settings(self) -> dict[str, Any]:
-        """Weights, states and size bound of the recommendation; layouts it must not choose, and why."""
+        """Return the weights, states and size bound of the recommendation; layouts it must not choose,
+        and why.
+        """
         chosen = self.study.recommendation
         kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed"})
         excluded = {}
@@ -130,7 +132,8 @@ class PlannedStudy(LoadedStudy):
         return [name for name, case in self.cases.items() if kind_of(case).reads_selections]
 
     def reference(self, which: str) -> str | None:
-        """The layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks), if any.
+        """Return the layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks),
+        if any.
 
         One without filters comes first; where automatic chunks stand with filters only, the first of those.
         """

@@ -37,7 +37,7 @@ def about(seconds: float) -> str:
 def lines(
     inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str], dry_run: bool
 ) -> Iterator[str]:
-    """One line a site that is left out or, in a dry run, that has cells to measure."""
+    """Yield one line a site that is left out or, in a dry run, that has cells to measure."""
     for name in studies:
         study = inventory.study(name)
         if reruns.none_noisy(study):
@@ -80,7 +80,7 @@ class Progress(threading.Thread):
     def __init__(
         self, name: str, records: Sequence[str], forced: Collection[str] = (), cells_later: int = 0
     ) -> None:
-        """`name`: of what is measured; `forced`: those of `records` that are there and made again.
+        """Take the name of what is measured, and which of `records` are there and made again (`forced`).
 
         `cells_later`: about how many more cells are measured when these are.
         """
@@ -111,7 +111,7 @@ class Progress(threading.Thread):
 
 
 def _age(record: Path) -> int:
-    """When a record was written, in nanoseconds; 0 where it is not there."""
+    """Return when a record was written, in nanoseconds; 0 where it is not there."""
     try:
         return record.stat().st_mtime_ns
     except FileNotFoundError:

@@ -13,12 +13,12 @@ from hyperslab.validation.nearest import choices
 
 
 def environments(described: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The environments in which these layouts are written and read; none for the workflow's own."""
+    """Return the environments in which these layouts are written and read; none for the workflow's own."""
     return sorted({made for layout in described if (made := layout_of(layout).environment())})
 
 
 def roots_by_file_system(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Name -> root of every file system that has a site."""
+    """Return name -> root of every file system that has a site."""
     return {site["file_system"]: site["root"] for site in sites.values()}
 
 

@@ -21,7 +21,8 @@ RESERVE_FILES = 16
 
 
 def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequence[str] = ()) -> list[str]:
-    """Names of the sites that a study wants; raises ConfigurationError for one that is not described.
+    """Return the names of the sites that a study wants;
+    raises ConfigurationError for one that is not described.
 
     Those of `elsewhere` need no description: their results were measured on other machines.
     """
@@ -55,7 +56,7 @@ def largest_files(study: LoadedStudy) -> int:
 
 
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
-    """ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
+    """Raise ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
     needed, files = largest_bytes(study) + RESERVE_BYTES, largest_files(study) + RESERVE_FILES
     for name in names:
         site = sites[name]
@@ -94,7 +95,7 @@ def _writable(directory: Path) -> bool:
 
 
 def check_reader(study: LoadedStudy, names: list[str], sites: Expansion) -> None:
-    """ConfigurationError where a study wants another node to read than wrote, and a site cannot do that."""
+    """Raise ConfigurationError where another node is to read than wrote, and a site cannot do that."""
     if study.study.reader == "any":
         return
     for name in names:

@@ -18,7 +18,7 @@ Facts = Mapping[str, Any]
 
 
 def tables(sites: Mapping[str, Site]) -> str:
-    """Both tables: what is measured how, and where the file systems lie."""
+    """Return both tables: what is measured how, and where the file systems lie."""
     reasons = left_out(sites, Invocation(executor="slurm"), measuring=True, batched="", local=True)
     overview = [["site", "platform", "type", "free", "block", "read-ahead", "can be measured", "remarks"]]
     places = [["site", "root", "source", "mount options"]]
@@ -36,7 +36,7 @@ def tables(sites: Mapping[str, Site]) -> str:
 
 
 def _existing(root: str) -> Path:
-    """The root, or where it would be made."""
+    """Return the root, or where it would be made."""
     path = Path(root)
     return next(parent for parent in (path, *path.parents) if os.path.exists(parent))
 
@@ -48,7 +48,7 @@ def _platform(site: Site) -> str:
 
 
 def _reach(site: Site, existing: Path | None, reason: str | None) -> str:
-    """Whether cells can be measured there from here, or why not."""
+    """Return whether cells can be measured there from here, or why not."""
     if reason:
         return f"no: {reason}"
     if existing is None:
@@ -66,7 +66,7 @@ def _reach(site: Site, existing: Path | None, reason: str | None) -> str:
 
 
 def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
-    """What a reader of results should know of this file system."""
+    """Return what a reader of results should know of this file system."""
     found = []
     if existing is None:
         found.append("only its nodes see it")
@@ -99,7 +99,7 @@ def _throttle(cgroup: str, existing: Path) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text, each column as wide as its widest entry."""
+    """Return the rows as text, each column as wide as its widest entry."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -95,7 +95,7 @@ class Patience:
         self._away = False
 
     def begin(self) -> None:
-        """From now on the executor is patient."""
+        """Have the executor be patient from now on."""
         for name in ("report_job_success", "report_job_error"):
             self._remember(name)
         self._submits.check_active_jobs = self.check_active_jobs
@@ -140,18 +140,18 @@ class Looks:
     """Shortens the sleep between two looks at the queue, which else grows to minutes while a batch runs."""
 
     def __init__(self, executor: Any, markers: str) -> None:
-        """`executor`: Snakemake's, of a cluster; `markers`: a pattern of the files that end a batch."""
+        """Take a cluster's executor of Snakemake, and a pattern of the files that end a batch (`markers`)."""
         self._executor = executor
         self._pattern = markers
         self._markers = self._present()
         self._seen = -ENDING_SECONDS
 
     def begin(self) -> None:
-        """From now on the executor sleeps as `sleep` does."""
+        """Have the executor sleep as `sleep` does from now on."""
         self._executor.sleep = self.sleep
 
     async def sleep(self) -> None:
-        """Until the executor's own time is over, a batch has ended, or nothing is left to wait for."""
+        """Wait until the executor's own time is over, a batch has ended, or nothing is left to wait for."""
         began = time.monotonic()
         own = self._executor.next_seconds_between_status_checks
         while self._executor.wait:
@@ -166,7 +166,7 @@ class Looks:
             await asyncio.sleep(min(left, LOOK_SECONDS))
 
     def _present(self) -> dict[str, int]:
-        """Every marker there is -> when it was written."""
+        """Return every marker there is -> when it was written."""
         found = {}
         for name in glob(self._pattern):
             try:

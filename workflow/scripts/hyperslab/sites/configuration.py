@@ -144,7 +144,7 @@ Expansion = Annotated[
 
 
 def load_sites(file: Path, inside: str = "") -> Expansion:
-    """Every site with its root expanded; raises ConfigurationError with the first mistake.
+    """Return every site with its root expanded; raises ConfigurationError with the first mistake.
 
     `inside` names the site on whose node this runs. What only a node can see may depend on variables that
     only it has, so elsewhere those stay as they are written.

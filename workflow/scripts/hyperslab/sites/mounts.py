@@ -46,12 +46,14 @@ class Mount:
 
 
 def _plain(field: str) -> str:
-    """A field of the table of mounts, in which blanks and backslashes stand as octal numbers."""
+    """Return a field of the table of mounts, in which blanks and backslashes stand as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field)
 
 
 def mount_of(path: str | Path) -> Mount:
-    """The mount on which `path` lies; its type is "unknown" where the kernel has no table of mounts."""
+    """Return the mount on which `path` lies; its type is "unknown" where the kernel has no table of
+    mounts.
+    """
     resolved = str(Path(path).resolve())
     found = Mount("", "unknown", "unknown", "")
     with suppress(OSError):
@@ -68,12 +70,12 @@ def mount_of(path: str | Path) -> Mount:
 
 
 def _btrfs(device: str) -> Path | None:
-    """The kernel's directory of the btrfs on a block device such as loop0."""
+    """Return the kernel's directory of the btrfs on a block device such as loop0."""
     return next((entry.parents[1] for entry in Path("/sys/fs/btrfs").glob(f"*/devices/{device}")), None)
 
 
 def _block_device(path: str | Path, mount: Mount) -> Path | None:
-    """The kernel's directory of the block device below `path`; None where there is none."""
+    """Return the kernel's directory of the block device below `path`; None where there is none."""
     number = 0
     with suppress(OSError):
         found = os.stat(mount.source)
@@ -85,7 +87,7 @@ def _block_device(path: str | Path, mount: Mount) -> Path | None:
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """A block device, the disk that it is a part of, and what it is put together from."""
+    """Yield a block device, the disk that it is a part of, and what it is put together from."""
     yield directory
     if (directory / "partition").exists():
         yield directory.parent
@@ -94,7 +96,9 @@ def _below(directory: Path) -> Iterator[Path]:
 
 
 def block_devices(path: str | Path) -> list[str]:
-    """ "major:minor" of every block device on which a file at `path` may lie; none for FUSE and networks."""
+    """Return "major:minor" of every block device on which a file at `path` may lie;
+    none for FUSE and networks.
+    """
     mount = mount_of(path)
     first = None if mount.fuse else _block_device(path, mount)
     if first is None:
@@ -106,7 +110,7 @@ def block_devices(path: str | Path) -> list[str]:
 
 
 def read_ahead_bytes(path: str | Path) -> int | None:
-    """How far the kernel reads ahead on the file system of `path`; None where it does not say."""
+    """Return how far the kernel reads ahead on the file system of `path`; None where it does not say."""
     device = os.stat(path).st_dev
     directory = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
     mount = mount_of(path)

@@ -36,11 +36,11 @@ class Place:
         return self.source == other.source
 
     def __str__(self) -> str:
-        """As a user knows it, such as ext4 on /dev/sda1."""
+        """Return the words by which a user knows it, such as ext4 on /dev/sda1."""
         return f"{self.type} on {self.source}" + (f" ({self.identity[:8]})" if self.identity else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """As tables keep it."""
+        """Return the text that tables keep."""
         return asdict(self)
 
 

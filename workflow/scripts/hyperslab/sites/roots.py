@@ -81,7 +81,7 @@ def _marked(root: str) -> Root:
 
 
 def root_of(path: Path) -> str:
-    """The root of a test file: the nearest directory above with the marker.
+    """Return the root of a test file: the nearest directory above with the marker.
 
     Raises FileNotFoundError where there is none: the root has vanished (unmounted, removed), and what lies in
     its place may be another file system.

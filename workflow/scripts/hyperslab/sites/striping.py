@@ -53,7 +53,9 @@ APPLY: dict[str, Callable[[str, int, int | None], None]] = {
 
 
 def check(root: str) -> str:
-    """The type of the file system of `root`; StripingError where it, or this machine, knows no striping."""
+    """Return the type of the file system of `root`; StripingError where it, or this machine,
+    knows no striping.
+    """
     kind = mount_of(root).type
     if kind not in APPLY:
         raise StripingError(f"a {kind} file system knows no striping; {', '.join(APPLY)} do")
@@ -68,7 +70,9 @@ def apply(root: str, count: int, size_bytes: int | None) -> None:
 
 
 def describe(path: str, kind: str) -> dict[str, Any] | None:
-    """How new files in directory `path` are striped, as the file system says; None where it knows none."""
+    """Return how new files in directory `path` are striped, as the file system says;
+    None where it knows none.
+    """
     if kind == "lustre":
         with suppress(OSError):
             said = subprocess.run(["lfs", "getstripe", "--directory", path], capture_output=True, text=True)

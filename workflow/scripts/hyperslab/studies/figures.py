@@ -41,7 +41,8 @@ CAPTIONS = {kind: Path(__file__).parents[3] / "report" / "captions" / f"{kind}.r
 
 
 def describe(study: LoadedStudy) -> dict[str, Any]:
-    """The part of a study that names its figures and gives their words, as JSON so that rules can pass it.
+    """Return the part of a study that names its figures and gives their words,
+    as JSON so that rules can pass it.
 
     No criterion, repeat or round is in it: a change of these does not change every figure.
     """
@@ -75,7 +76,8 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
 
 
 def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
-    """Names of a study's figures in order, from `describe` of it alone; of one site, those of its cases.
+    """Return the names of a study's figures in order, from `describe` of it alone; of one site,
+    those of its cases.
 
     A case whose states have no session keeps its bars, of its first state, and has no ramp.
     """
@@ -110,5 +112,5 @@ def caption_file(name: str) -> Path:
 
 
 def caption(name: str) -> str:
-    """What the figure `name` shows and how to read it."""
+    """Return what the figure `name` shows and how to read it."""
     return " ".join(caption_file(name).read_text(encoding="utf-8").split())

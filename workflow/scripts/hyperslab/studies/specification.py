@@ -14,7 +14,9 @@ from hyperslab.studies.study import LoadedStudy
 
 
 def dataset(study: LoadedStudy) -> DatasetSpecification:
-    """Shape, type and content of the array; of a donor given by a variable also which file that is here."""
+    """Return the shape, type and content of the array;
+    of a donor given by a variable also which file that is here.
+    """
     dumped: Any = study.dataset.model_dump(exclude_none=True)
     described: DatasetSpecification = dumped
     if donor := described.get("donor"):
@@ -24,20 +26,20 @@ def dataset(study: LoadedStudy) -> DatasetSpecification:
 
 
 def content(study: LoadedStudy, layout: str) -> Specification:
-    """What decides the bytes of a test file: dataset and layout (of the whole array)."""
+    """Return what decides the bytes of a test file: dataset and layout (of the whole array)."""
     described: Any = {key: value for key, value in study.layouts[layout].items() if key != "label"}
     return {"dataset": dataset(study), "layout": described}
 
 
 def file_specification(study: LoadedStudy, layout: str, case: str) -> Specification:
-    """What generate needs: the content, with the shape that the case asks for."""
+    """Return what generate needs: the content, with the shape that the case asks for."""
     spec = content(study, layout)
     spec["dataset"]["shape"] = study.cases[case]["shape"]
     return spec
 
 
 def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> Specification:
-    """What measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
+    """Return what measure needs; `round_` is "r0" … for main rounds, "c0" … for confirming ones."""
     resolved = study.cases[case]
     kind = kind_of(resolved)
     described: Any = {"name": case, **kind.specified(resolved)}
@@ -55,12 +57,12 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
 
 
 def text(spec: Mapping[str, object]) -> str:
-    """A specification as canonical JSON: equal specifications have equal texts."""
+    """Return a specification as canonical JSON: equal specifications have equal texts."""
     return json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def agrees(expected: str | None, spec: Specification) -> bool:
-    """Whether a specification has the hash `expected`; where that knows no donor's file, with any."""
+    """Return whether a specification has the hash `expected`; where that knows no donor's file, with any."""
     if expected is None or expected == digest(spec):
         return expected is not None
     described = spec["dataset"]
@@ -71,5 +73,5 @@ def agrees(expected: str | None, spec: Specification) -> bool:
 
 
 def digest(spec: Mapping[str, object]) -> str:
-    """A hash of a specification, 16 hexadecimal digits."""
+    """Return a hash of a specification, 16 hexadecimal digits."""
     return hashlib.sha256(text(spec).encode()).hexdigest()[:16]

@@ -67,7 +67,7 @@ class LoadedStudy:
     # Cases
 
     def _expand_cases(self) -> dict[str, dict[str, Any]]:
-        """Every case resolved; one of several counts of workers becomes one a count, of one family."""
+        """Return every case resolved; one of several counts of workers becomes one a count, of one family."""
         cases: dict[str, dict[str, Any]] = {}
         for given, case in self.study.cases.items():
             try:

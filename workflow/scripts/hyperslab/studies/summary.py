@@ -18,7 +18,7 @@ Meta = Mapping[str, Any]
 
 
 def settings_vary(study: LoadedStudy) -> bool:
-    """Whether layouts of one format differ in what most studies have the same for all of it.
+    """Return whether layouts of one format differ in what most studies have the same for all of it.
 
     That is their settings, storage or release; two formats have different settings by nature.
     """
@@ -38,7 +38,7 @@ def layout_meta(layout: Layout, axes: Sequence[str], itemsize: int) -> dict[str,
 
 
 def study_meta(study: LoadedStudy) -> dict[str, Any]:
-    """The part of a loaded study that the report shows; `json.dumps` takes it."""
+    """Return the part of a loaded study that the report shows; `json.dumps` takes it."""
     dataset = study.dataset
     cases = {
         name: {key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case}
@@ -70,16 +70,16 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
 
 
 def _donor(donor: DonorFile) -> str:
-    """A donor's path, and which file a variable in it stands for."""
+    """Return a donor's path, and which file a variable in it stands for."""
     found = identity(donor.model_dump())
     return f"{donor.path} ({found})" if found else donor.path
 
 
 def case_title(study: Meta, case: str) -> str:
-    """The title of a case, or its name where the study has none."""
+    """Return the title of a case, or its name where the study has none."""
     return str(study["cases"].get(case, {}).get("title") or case)
 
 
 def in_order(names: set[str], order: Mapping[str, Any]) -> list[str]:
-    """`names` in this order; those it does not know follow, sorted."""
+    """Return `names` in this order; those it does not know follow, sorted."""
     return [name for name in order if name in names] + sorted(names - set(order))

@@ -78,7 +78,9 @@ class Place:
 
 
 def validate(model: type[Model], content: Any, file: Path, inside: str = "") -> Model:
-    """`content`, found at the path `inside` of `file`, as a `model`; ConfigurationError for a mistake."""
+    """Return `content`, found at the path `inside` of `file`, as a `model`;
+    ConfigurationError for a mistake.
+    """
     if not isinstance(content, dict):
         raise ConfigurationError(file, inside, "expected a mapping of keys to values")
     try:
@@ -89,7 +91,9 @@ def validate(model: type[Model], content: Any, file: Path, inside: str = "") -> 
 
 
 def _first(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], content: Any) -> tuple[str, str]:
-    """Path and message of the mistake to name first: a misspelt key causes whatever else is missing."""
+    """Return the path and message of the mistake to name first:
+    a misspelt key causes whatever else is missing.
+    """
     chosen = min(errors, key=lambda details: details["type"] != "extra_forbidden")
     location = _within(content, chosen)
     if chosen["type"] == "extra_forbidden":
@@ -121,13 +125,13 @@ def _message(details: Mapping[str, Any]) -> str:
 
 
 def _not(details: Mapping[str, Any]) -> str:
-    """ ", not ..." with what was found, where that is short enough to help."""
+    """Return ", not ..." with what was found, where that is short enough to help."""
     found = details["input"]
     return f", not {_shown(found)}" if isinstance(found, str | int | float) else ""
 
 
 def _within(content: Any, details: Mapping[str, Any]) -> Location:
-    """The location of a mistake without pydantic's own parts: forms of a choice, validators."""
+    """Return the location of a mistake without pydantic's own parts: forms of a choice, validators."""
     kept: list[int | str] = []
     for part in details["loc"]:
         parts = dict(enumerate(content)) if isinstance(content, list) else content
@@ -138,7 +142,7 @@ def _within(content: Any, details: Mapping[str, Any]) -> Location:
 
 
 def _forms(annotation: Any) -> list[Any]:
-    """The models, dictionaries and lists that an annotation allows."""
+    """Return the models, dictionaries and lists that an annotation allows."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _forms(get_args(annotation)[0])
@@ -148,7 +152,7 @@ def _forms(annotation: Any) -> list[Any]:
 
 
 def _inside(annotation: Any, part: int | str) -> tuple[Any, str | None]:
-    """What an annotation allows at a key or position, and the forms that the field there may have."""
+    """Return what an annotation allows at a key or position, and the forms that the field there may have."""
     for form in _forms(annotation):
         if isinstance(form, type) and issubclass(form, BaseModel):
             if field := form.model_fields.get(str(part)):
@@ -162,7 +166,7 @@ def _inside(annotation: Any, part: int | str) -> tuple[Any, str | None]:
 
 
 def _forms_on(model: type[BaseModel], location: Sequence[int | str]) -> tuple[int, str] | None:
-    """The innermost forms on the way to a location, and how many parts lead to their field."""
+    """Return the innermost forms on the way to a location, and how many parts lead to their field."""
     annotation: Any = model
     found = None
     for depth, part in enumerate(location, 1):
@@ -172,7 +176,9 @@ def _forms_on(model: type[BaseModel], location: Sequence[int | str]) -> tuple[in
 
 
 def _keys_at(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """The keys allowed in the mapping at a location of a model, in the order in which they are documented."""
+    """Return the keys allowed in the mapping at a location of a model,
+    in the order in which they are documented.
+    """
     annotation: Any = model
     for part in location:
         annotation, _ = _inside(annotation, part)

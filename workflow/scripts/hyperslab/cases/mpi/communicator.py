@@ -36,23 +36,23 @@ class Ranks:
         self.first = self.comm.Split_type(MPI.COMM_TYPE_SHARED).Get_rank() == 0
 
     def greatest(self, value: float) -> float:
-        """The largest of every rank's value, on all ranks."""
+        """Return the largest of every rank's value, on all ranks."""
         return float(self.comm.allreduce(value, op=MPI.MAX))
 
     def least(self, value: float) -> float:
-        """The smallest of every rank's value, on all ranks."""
+        """Return the smallest of every rank's value, on all ranks."""
         return float(self.comm.allreduce(value, op=MPI.MIN))
 
     def total(self, value: float) -> float:
-        """The sum of every rank's value, on all ranks."""
+        """Return the sum of every rank's value, on all ranks."""
         return float(self.comm.allreduce(value, op=MPI.SUM))
 
     def nodes(self) -> int:
-        """On how many nodes they run."""
+        """Return on how many nodes they run."""
         return int(self.total(1 if self.first else 0))
 
     def memory_bytes(self) -> int:
-        """The largest memory of each rank, summed."""
+        """Return the largest memory of each rank, summed."""
         return int(self.total(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
 
 
@@ -75,7 +75,7 @@ class Caches:
         return self._ranks.least(self._cache.fill() if self._cache else 1.0)
 
     def resident(self) -> float:
-        """The largest share of the file that one holds."""
+        """Return the largest share of the file that one holds."""
         return self._ranks.greatest(self._cache.resident() if self._cache else 0.0)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Caches:
 
 
 def info_of(hints: dict[str, str]) -> MPI.Info:
-    """Hints to MPI-IO as MPI takes them."""
+    """Return the hints to MPI-IO as MPI takes them."""
     info = MPI.Info.Create()
     for name, value in hints.items():
         info.Set(name, value)
@@ -93,7 +93,7 @@ def info_of(hints: dict[str, str]) -> MPI.Info:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what ranks run on, which may be others than the measuring process has."""
+    """Return the versions of what ranks run on, which may be others than the measuring process has."""
     libraries = machine.describe_versions(("h5py",))
     return {
         **{f"ranks_{name}": libraries[name] for name in ("h5py", "hdf5", "numpy")},
@@ -126,7 +126,7 @@ def _wait_until_taken(descriptor: int) -> None:
 
 
 def report(ranks: Ranks, result: dict[str, Any]) -> dict[str, Any]:
-    """A result with what every program of ranks tells of itself; collective."""
+    """Return a result with what every program of ranks tells of itself; collective."""
     return {
         **result,
         "memory_bytes": ranks.memory_bytes(),

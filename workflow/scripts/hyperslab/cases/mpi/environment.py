@@ -20,22 +20,26 @@ def _said(file: Path) -> str:
 
 
 def python() -> str:
-    """The Python of ranks: that of the environment made for them, else this very one (conda, a container)."""
+    """Return the Python of ranks: that of the environment made for them,
+    else this very one (conda, a container).
+    """
     own = DIRECTORY / "bin" / "python"
     return str(own.absolute()) if own.exists() else sys.executable
 
 
 def missing() -> str | None:
-    """Why ranks cannot be had on this machine, in words, or None."""
+    """Return why ranks cannot be had on this machine, in words, or None."""
     said = _said(MADE)
     return None if said in ("", "ready") else said
 
 
 def launcher(executor: str, configured: str = "") -> str:
-    """What starts ranks: as configured, else srun in a Slurm job, else mpirun."""
+    """Return what starts ranks: as configured, else srun in a Slurm job, else mpirun."""
     return configured or (SRUN if executor == "slurm" else MPIRUN)
 
 
 def resolved(words: list[str]) -> list[str]:
-    """A launcher's command line, where "mpirun" is that of the MPI that the environment was built with."""
+    """Return a launcher's command line, where "mpirun" is that of the MPI that the environment was built
+    with.
+    """
     return [_said(LAUNCHER) or MPIRUN, *words[1:]] if words[0] == MPIRUN else words

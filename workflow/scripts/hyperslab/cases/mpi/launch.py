@@ -70,7 +70,7 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
 
 
 def _failure(status: int, said: str, complained: str) -> Exception:
-    """What went wrong, in one line."""
+    """Return what went wrong, in one line."""
     lines = [line.strip() for line in (complained + "\n" + said).splitlines() if line.strip()]
     own = next((found[0] for line in lines if (found := FAILURE.search(line))), None)
     # Of a traceback the last line says it, of a launcher's message the first.

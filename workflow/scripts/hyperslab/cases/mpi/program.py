@@ -18,7 +18,7 @@ from hyperslab.measuring.workers import end_with_parent
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True, help="module of hyperslab.cases that has run(ranks, context)")
     parser.add_argument("--specification", required=True, help="the cell's specification as JSON")

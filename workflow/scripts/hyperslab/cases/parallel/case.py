@@ -16,7 +16,7 @@ TWO_PHASE = ("romio_cb_write", "romio_cb_read", "cb_nodes")
 
 
 def in_force(settings: Mapping[str, Any], wanted: Mapping[str, str]) -> str:
-    """What HDF5 says that its last call was, and hints as MPI-IO says them, in words."""
+    """Return what HDF5 says that its last call was, and hints as MPI-IO says them, in words."""
     hints = settings.get("hints", {})
     shown = [name for name in dict.fromkeys([*TWO_PHASE, *wanted]) if name in hints]
     parts = [settings.get("last_call"), *(f"{name} {hints[name]}" for name in shown)]
@@ -24,7 +24,9 @@ def in_force(settings: Mapping[str, Any], wanted: Mapping[str, str]) -> str:
 
 
 def run(context: Context) -> Outcome:
-    """Every state of a parallel case; raises VerificationError, or ChildProcessError where a rank fails."""
+    """Measure every state of a parallel case; raises VerificationError,
+    or ChildProcessError where a rank fails.
+    """
     done = launch.ranks(context, RANKS)
     cores = machine.physical_cores() * done["nodes"]
     asked = context.specification["case"]["parallel"]

@@ -54,13 +54,15 @@ class Api(ABC):
 
     @abstractmethod
     def stored(self, number: int) -> npt.NDArray[Any]:
-        """What the file holds of a dataset, read back by this process alone: all, or this rank's share."""
+        """Return what the file holds of a dataset, read back by this process alone: all,
+        or this rank's share.
+        """
 
     def flush(self) -> None:  # noqa: B027
         """Hand what a library buffers to the kernel; most buffer nothing."""
 
     def in_force(self) -> dict[str, Any]:
-        """Settings as they are in force, read back after use; collective."""
+        """Return the settings as they are in force, read back after use; collective."""
         return {"dataset_layout": "contiguous"}
 
 
@@ -68,7 +70,7 @@ class Posix(Api):
     """pwrite and pread on one file that all ranks have open."""
 
     def create(self) -> None:
-        """Rank 0 makes the file, the others open it then."""
+        """Make the file on rank 0, then open it on the others."""
         if self.pattern.rank == 0:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, MODE)
         self.comm.Barrier()
@@ -130,13 +132,13 @@ class FilePerProcess(Posix):
 
 
 def _stored(path: str, number: int, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Dataset `number` of a file of datasets of `size` bytes."""
+    """Return the dataset `number` of a file of datasets of `size` bytes."""
     found: npt.NDArray[Any] = np.fromfile(path, dtype, size // dtype.itemsize, offset=number * size)
     return found
 
 
 def every_nth_block(block: int, which: int, of: int) -> MPI.Datatype:
-    """A type of `block` bytes: block number `which` of as many, for the view of a file.
+    """Return a type of `block` bytes: block number `which` of as many, for the view of a file.
 
     Made by the call with plain counts: mpi4py 4 takes the one with large counts, whose types the ROMIO of
     MPICH 4.0 cannot take apart (pmodels/mpich issue 6121).
@@ -197,7 +199,7 @@ class MpiIo(Api):
 
 
 def hints_in_force(comm: MPI.Comm, path: str, hints: dict[str, str]) -> dict[str, str]:
-    """What MPI-IO says of the hints in force for a file that is opened with `hints`; collective."""
+    """Return what MPI-IO says of the hints in force for a file that is opened with `hints`; collective."""
     file = MPI.File.Open(comm, path, MPI.MODE_RDONLY, info_of(hints))
     found = dict(file.Get_info().items())
     file.Close()

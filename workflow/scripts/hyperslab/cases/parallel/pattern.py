@@ -28,7 +28,7 @@ class Pattern:
 
     @classmethod
     def of(cls, case: CaseSpecification, rank: int) -> Pattern:
-        """The share of a rank in a case of a specification."""
+        """Return the share of a rank in a case of a specification."""
         asked = case["parallel"]
         block = asked["block"] if asked["interleaved"] else asked["bytes"]
         sizes = asked["datasets"], asked["bytes"], asked["transfer"]
@@ -50,7 +50,7 @@ class Pattern:
         return self.bytes // self.transfer
 
     def segments(self, call: int) -> list[tuple[int, int]]:
-        """(offset in the dataset, length) of the pieces that one call moves."""
+        """Return (offset in the dataset, length) of the pieces that one call moves."""
         first, found = call * self.transfer, []
         step = min(self.transfer, self.block)
         for position in range(first, first + self.transfer, step):
@@ -59,11 +59,13 @@ class Pattern:
         return found
 
     def hyperslab(self, call: int) -> tuple[int, int, int, int]:
-        """(start, stride, count, block) of the same in HDF5's terms."""
+        """Return (start, stride, count, block) of the same in HDF5's terms."""
         pieces = self.segments(call)
         return pieces[0][0], self.ranks * self.block, len(pieces), pieces[0][1]
 
     def mine(self, dataset: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """This rank's elements of a whole dataset (one axis), in the order in which they lie in memory."""
+        """Return this rank's elements of a whole dataset (one axis),
+        in the order in which they lie in memory.
+        """
         block = self.block // dataset.itemsize
         return np.ascontiguousarray(dataset.reshape(-1, self.ranks, block)[:, self.rank].reshape(-1))

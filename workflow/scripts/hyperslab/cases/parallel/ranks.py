@@ -39,7 +39,7 @@ class Cell:
         self._buffers: Buffers = [self._mine(number) for number in range(self._pattern.datasets)]
 
     def _whole(self, number: int) -> Any:
-        """The truth of a dataset."""
+        """Return the truth of a dataset."""
         elements = self._pattern.dataset_bytes // self._context.values.dtype.itemsize
         return self._context.values.block((number, 0), (1, elements)).reshape(-1)
 
@@ -47,7 +47,7 @@ class Cell:
         return self._pattern.mine(self._whole(number))
 
     def _timed(self, operation: Callable[[], None]) -> float:
-        """Seconds of the slowest rank, each from the release of all."""
+        """Return the seconds of the slowest rank, each from the release of all."""
         self._ranks.comm.Barrier()
         started = perf_counter_ns()
         operation()
@@ -84,7 +84,9 @@ class Cell:
     # Writing
 
     def _reference(self) -> float:
-        """Seconds in which all ranks write the same bytes plainly, each its own in one piece, and fsync."""
+        """Return the seconds in which all ranks write the same bytes plainly,
+        each its own in one piece, and fsync.
+        """
         self._remove(self._plain, self._ranks.rank == 0)
         size = self._pattern.datasets * self._pattern.bytes
 
@@ -103,7 +105,7 @@ class Cell:
         return seconds
 
     def _written(self) -> Row:
-        """One timed write of a new file; each phase is a column of its own, between barriers."""
+        """Return one timed write of a new file; each phase is a column of its own, between barriers."""
         self._remove(self._api.path, self._keeper)
         before = self._counters.read()
         steps: dict[str, Callable[[], None]] = {
@@ -119,7 +121,9 @@ class Cell:
         return {**columns, "time_s": sum(columns.values()), **totals}
 
     def writes(self, repeats: int) -> list[Row]:
-        """Timed writes; the first of two equal-size writes is discarded, every one is read back in full."""
+        """Return timed writes; the first of two equal-size writes is discarded,
+        every one is read back in full.
+        """
         self._reference()
         rows = []
         for repeat in range(repeats):
@@ -149,7 +153,7 @@ class Cell:
     # Reading
 
     def reads(self, state: str, repeats: int) -> list[Row]:
-        """Timed reads of the file that was written last; raises NotInState."""
+        """Return timed reads of the file that was written last; raises NotInState."""
         resident = self._context.memory_resident
         caches = Caches(self._ranks, self._api.path, resident, self._syncer)
         found: Buffers = [np.empty_like(buffer) for buffer in self._buffers]
@@ -204,12 +208,12 @@ class Cell:
     # What is there
 
     def file_bytes(self) -> int:
-        """Bytes of the file, or of all files."""
+        """Return the bytes of the file, or of all files."""
         size = os.stat(self._api.path).st_size if self._keeper else 0
         return int(self._ranks.total(size))
 
     def described(self) -> dict[str, Any]:
-        """The report of the file: sizes in bytes, and settings as they are in force."""
+        """Return the report of the file: sizes in bytes, and settings as they are in force."""
         size, total = self.file_bytes(), self._pattern.total_bytes
         chunks = self._context.specification["layout"]["chunks"]
         in_force = self._api.in_force()
@@ -226,7 +230,7 @@ class Cell:
 
 
 def run(ranks: Ranks, context: Context) -> dict[str, Any]:
-    """What was measured; the same on all ranks."""
+    """Return what was measured; the same on all ranks."""
     spec = context.specification
     cell = Cell(ranks, context)
     rows, skipped = cell.writes(spec["repeats"]["write"]), {}

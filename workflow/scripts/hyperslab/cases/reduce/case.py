@@ -54,7 +54,9 @@ class Repeats:
         self.rows: list[Row] = []
 
     def _timed(self) -> tuple[float, Moments, float]:
-        """Seconds from the release of the workers to the last merge; and the moments and the variance."""
+        """Return the seconds from the release of the workers to the last merge;
+        and the moments and the variance.
+        """
         started = perf_counter_ns()
         self.team.go()
         merged, variance = moments.merged(self.team.parts(), self._division.count)
@@ -62,7 +64,7 @@ class Repeats:
         return (stopped - started) / 1e9, merged, variance
 
     def reduce(self, box: Box, state: str, repeat: int) -> Row:
-        """One repeat."""
+        """Measure one repeat."""
         self.team.prepare(box)
         before = self._servers.read()
         time_s, merged, variance = self._timed()
@@ -109,7 +111,7 @@ class Repeats:
 
 
 def plane_truth(values: Values, axis: int, boxes: Sequence[Box]) -> Moments:
-    """Moments of every plane along `axis` that a box touches, from the values themselves."""
+    """Return the moments of every plane along `axis` that a box touches, from the values themselves."""
     planes = values.shape[axis]
     wanted = np.zeros(planes, bool)
     for box in boxes:
@@ -149,7 +151,9 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
 
 
 def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
-    """All reductions in order on files that stay open: "warm" (first filled) or "session" (first evicted)."""
+    """Time all reductions in order on files that stay open:
+    "warm" (first filled) or "session" (first evicted).
+    """
     if state == "warm":
         warm(repeats.team.fill(), context.memory_resident)
         open_s = repeats.team.command("open")
@@ -171,7 +175,7 @@ STATES = {"warm": _on_open_files, "session": _on_open_files, "cold": _each_on_a_
 
 
 def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
-    """Rows of every state with this team, verified, and why which states could not be had."""
+    """Return the rows of every state with this team, verified, and why which states could not be had."""
     spec = context.specification
     case, shape = spec["case"], spec["dataset"]["shape"]
     repeats, skipped = Repeats(context, team), {}
@@ -201,7 +205,9 @@ def _selections(context: Context, division: Division, box: Box) -> Iterator[Box]
 
 
 def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
-    """The rows with what arithmetic says: chunks of the selection, those read twice, bytes requested."""
+    """Yield the rows with what arithmetic says: chunks of the selection, those read twice,
+    bytes requested.
+    """
     spec = context.specification
     division = Division.of(spec)
     stored = context.format.stored_sizes(context.path, spec)
@@ -224,7 +230,9 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def run(context: Context) -> Outcome:
-    """Every state of a reduction; raises VerificationError, or ChildProcessError where a worker fails."""
+    """Measure every state of a reduction; raises VerificationError,
+    or ChildProcessError where a worker fails.
+    """
     if context.specification["case"]["by"] == "ranks":
         done = launch.ranks(context, RANKS)
         rows, skipped, memory, versions = (

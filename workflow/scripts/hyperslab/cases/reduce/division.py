@@ -40,10 +40,10 @@ class Team(Protocol):
         """Release all, and wait until all are done."""
 
     def parts(self) -> list[Moments]:
-        """What each worker found, plane by plane."""
+        """Return what each worker found, plane by plane."""
 
     def results(self) -> list[Counts]:
-        """What each worker counted."""
+        """Return what each worker counted."""
 
     def evict(self) -> float:
         """Empty the page cache of every node; the largest share of the file that stayed."""
@@ -52,7 +52,7 @@ class Team(Protocol):
         """Bring the file into the page cache of every node; the smallest share that is there."""
 
     def resident(self) -> float:
-        """The largest share of the file that a node holds."""
+        """Return the largest share of the file that a node holds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Division:
 
     @classmethod
     def of(cls, spec: Specification) -> Division:
-        """The division that a cell's specification asks for."""
+        """Return the division that a cell's specification asks for."""
         case, dataset, layout = spec["case"], spec["dataset"], layout_of(spec["layout"])
         axes: list[str] = dataset["axes"]
         planes = axes.index(case["planes"])
@@ -79,20 +79,20 @@ class Division:
         )  # fmt: skip
 
     def part(self, box: Box, index: int) -> Box:
-        """What worker `index` reduces."""
+        """Return what worker `index` reduces."""
         return reductions.part_of(box, self.split, index, self.workers)
 
     def pieces(self, box: Box, index: int) -> list[Box]:
-        """The same in the pieces in which it is read."""
+        """Return the same in the pieces in which it is read."""
         return reductions.pieces(self.part(box, index), self.chunk, self.order, self.itemsize)
 
     def chunks_shared(self, box: Box) -> int:
-        """Chunks that more than one worker reads."""
+        """Return the chunks that more than one worker reads."""
         return reductions.chunks_shared(box, self.chunk, self.split, self.workers)
 
 
 def moments_in(shared: Any, planes: int) -> Moments:
-    """Moments that live in `shared`, a buffer of 3 x planes doubles."""
+    """Return the moments that live in `shared`, a buffer of 3 x planes doubles."""
     table: Floats = np.frombuffer(shared, np.float64).reshape(3, planes)
     return Moments(table[0], table[1], table[2])
 
@@ -139,7 +139,7 @@ class Share:
         return lambda: reductions.reduce_pieces(self._opened, cut, division.planes, first, moments)
 
     def result(self) -> Counts:
-        """What the kernel counted since the task was prepared."""
+        """Return what the kernel counted since the task was prepared."""
         counted = between(self._before, self._counters.read())
         return {name: max(0, counted[name] - self._gate.get(name, 0)) for name in COUNTS}
 
@@ -156,7 +156,7 @@ class Processes(Workers):
         super().__init__(Share, [(spec, path, index, part) for index, part in enumerate(memory)])
 
     def parts(self) -> list[Moments]:
-        """What each worker found, plane by plane."""
+        """Return what each worker found, plane by plane."""
         return self._moments
 
     def evict(self) -> float:
@@ -168,7 +168,7 @@ class Processes(Workers):
         return self._cache.fill()
 
     def resident(self) -> float:
-        """The share of the file that the page cache holds."""
+        """Return the share of the file that the page cache holds."""
         return self._cache.resident()
 
     def kill(self) -> None:

@@ -26,7 +26,7 @@ class Readable(Protocol):
     """What a reduction needs of an open array."""
 
     def read(self, box: Box) -> npt.NDArray[Any]:
-        """The elements of `box`."""
+        """Return the elements of `box`."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Moments:
 
     @classmethod
     def zeros(cls, planes: int) -> Moments:
-        """Moments of nothing yet."""
+        """Return the moments of nothing yet."""
         return cls(np.zeros(planes), np.zeros(planes), np.zeros(planes))
 
     def planes(self, first: int, count: int) -> Moments:
-        """Views of `count` planes from `first` on."""
+        """Return the views of `count` planes from `first` on."""
         part = slice(first, first + count)
         return Moments(self.count[part], self.mean[part], self.m2[part])
 
@@ -77,7 +77,7 @@ def add_block(into: Moments, block: npt.NDArray[Any], axis: int) -> None:
 
 
 def whole(planes: Moments) -> tuple[float, float, float]:
-    """(number, mean, M2) of all planes together."""
+    """Return (number, mean, M2) of all planes together."""
     count = float(planes.count.sum())
     mean = float((planes.count * planes.mean).sum() / count)
     m2 = float(planes.m2.sum() + (planes.count * (planes.mean - mean) ** 2).sum())
@@ -85,7 +85,7 @@ def whole(planes: Moments) -> tuple[float, float, float]:
 
 
 def merged(parts: Iterable[Moments], planes: int) -> tuple[Moments, float]:
-    """What the workers found, merged plane by plane, and the variance of the whole selection."""
+    """Return what the workers found, merged plane by plane, and the variance of the whole selection."""
     total = Moments.zeros(planes)
     for part in parts:
         merge_into(total, part)
@@ -94,13 +94,13 @@ def merged(parts: Iterable[Moments], planes: int) -> tuple[Moments, float]:
 
 
 def split(extent: int, parts: int) -> list[tuple[int, int]]:
-    """(start, length) of each part of an axis; lengths differ by at most one, as the document's do."""
+    """Return (start, length) of each part of an axis; lengths differ by at most one, as the document's do."""
     bounds = [extent * part // parts for part in range(parts + 1)]
     return [(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
 def part_of(box: Box, axis: int, index: int, parts: int) -> Box:
-    """The part of a box that worker `index` of `parts` reduces: its share of `axis`."""
+    """Return the part of a box that worker `index` of `parts` reduces: its share of `axis`."""
     start, length = split(box.extent[axis], parts)[index]
     origin, extent = list(box.origin), list(box.extent)
     origin[axis] += start
@@ -111,7 +111,8 @@ def part_of(box: Box, axis: int, index: int, parts: int) -> Box:
 def pieces(
     box: Box, chunk: Sequence[int] | None, order: Sequence[int], itemsize: int, limit: int = PIECE_BYTES
 ) -> list[Box]:
-    """The box in pieces of at most `limit` bytes (one chunk's extent, where that is more), in disk order.
+    """Return the box in pieces of at most `limit` bytes (one chunk's extent, where that is more),
+    in disk order.
 
     `chunk` in array terms (None: contiguous), `order` are the array's axes as on disk. Cuts lie on chunk
     boundaries, so no chunk belongs to two pieces, and along the slowest axes first, as the data lie.
@@ -145,7 +146,9 @@ def reduce_pieces(opened: Readable, parts: Sequence[Box], axis: int, first: int,
 
 
 def chunks_shared(box: Box, chunk: Sequence[int] | None, axis: int, parts: int) -> int:
-    """Chunks of which more than one worker reads elements when `axis` is split; 0 where there are none."""
+    """Return the chunks of which more than one worker reads elements when `axis` is split;
+    0 where there are none.
+    """
     if not chunk:
         return 0
     readers: dict[int, int] = {}
@@ -159,7 +162,9 @@ def chunks_shared(box: Box, chunk: Sequence[int] | None, axis: int, parts: int) 
 
 
 def differing(found: Moments, truth: Moments) -> npt.NDArray[np.intp]:
-    """Planes whose number, mean or M2 is not the truth within rounding (`TOLERANCE`); NaN equals NaN."""
+    """Return the planes whose number, mean or M2 is not the truth within rounding (`TOLERANCE`);
+    NaN equals NaN.
+    """
     rms = np.sqrt(truth.mean**2 + truth.variance)
     deviation = np.sqrt(truth.variance)
     slack = truth.count * (TOLERANCE * rms * deviation + (TOLERANCE * rms) ** 2)

@@ -81,12 +81,14 @@ class RankTeam:
         self._run()
 
     def parts(self) -> list[Moments]:
-        """What each rank found, plane by plane."""
+        """Return what each rank found, plane by plane."""
         assert self._all is not None
         return [moments_in(row, self._planes) for row in self._all]
 
     def results(self) -> list[Counts]:
-        """What each rank counted; what moves between ranks of a node does not pass the kernel's counters."""
+        """Return what each rank counted; what moves between ranks of a node does not pass the kernel's
+        counters.
+        """
         found: list[Counts] = self._order("count")
         return found
 
@@ -99,7 +101,7 @@ class RankTeam:
         return float(self._order("cache", "fill"))
 
     def resident(self) -> float:
-        """The largest share of the file that a node holds."""
+        """Return the largest share of the file that a node holds."""
         return float(self._order("cache", "resident"))
 
     def end(self) -> None:
@@ -108,7 +110,7 @@ class RankTeam:
 
 
 def run(ranks: Ranks, context: Context) -> dict[str, Any]:
-    """What rank 0 has measured; the other ranks return nothing of use."""
+    """Return what rank 0 has measured; the other ranks return nothing of use."""
     team = RankTeam(ranks, context.specification, context.path, context.memory_resident)
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}

@@ -28,7 +28,7 @@ DATASET = b"data"
 
 
 def _lists(spec: Specification, path: str, chunk_cache_bytes: int | None = None) -> Lists:
-    """Property lists with the settings of the layout."""
+    """Return the property lists with the settings of the layout."""
     chosen = spec["layout"]["settings"]
     if chunk_cache_bytes is not None:
         chosen = {**chosen, "chunk_cache_bytes": chunk_cache_bytes}
@@ -60,11 +60,13 @@ class Hdf5Array:
         self._memory = memory
 
     def read(self, box: Box) -> npt.NDArray[Any]:
-        """The elements of `box`, as a user of h5py gets them."""
+        """Return the elements of `box`, as a user of h5py gets them."""
         return self.reader(box)()
 
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
-        """A read of `box` that lacks nothing but the read: `dataset[index]`, wherever h5py offers that."""
+        """Return a read of `box` that lacks nothing but the read: `dataset[index]`,
+        wherever h5py offers that.
+        """
         if self._transfer is not None or self._memory is not None or isinstance(box, Pattern):
             return lambda: self._read_selected(box)
         dataset, inverse = self._dataset, self._inverse
@@ -72,7 +74,7 @@ class Hdf5Array:
         return (lambda: dataset[index]) if self._natural else lambda: dataset[index].transpose(inverse)
 
     def _read_selected(self, box: Box) -> npt.NDArray[Any]:
-        """As `read`, for what h5py's indexing does not offer."""
+        """Do as `read` does, for what h5py's indexing does not offer."""
         transfer = self._transfer or h5p.create(h5p.DATASET_XFER)
         if self._natural:
             return read_selected(self._dataset, box, self._memory, transfer)
@@ -99,7 +101,7 @@ class Hdf5Array:
 
 
 def _create(path: str, spec: Specification, lists: Lists, allocate_early: bool) -> h5py.File:
-    """A new file whose empty dataset has the layout of `spec`."""
+    """Return a new file whose empty dataset has the layout of `spec`."""
     file_id = create_file(path, lists)
     datatype, space = describe_dataset(lists.creation, spec)
     if allocate_early:
@@ -110,7 +112,7 @@ def _create(path: str, spec: Specification, lists: Lists, allocate_early: bool) 
 
 
 def _array(file: h5py.File, spec: Specification, lists: Lists) -> Hdf5Array:
-    """The dataset of an open file, with the layout's transfer settings and the case's memory type."""
+    """Return the dataset of an open file, with the layout's transfer settings and the case's memory type."""
     memory = spec.get("case", {}).get("memory_dtype")
     transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
     return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
@@ -147,7 +149,8 @@ class Hdf5:
         return _array(open_file(path, lists), spec, lists)
 
     def create_plain(self, path: str, spec: Specification) -> Hdf5Array:
-        """As `create`, without a chunk cache: chunks reach the file in the order in which they are written.
+        """Do as `create` does, without a chunk cache:
+        chunks reach the file in the order in which they are written.
 
         A chunk cache evicts by slot, so some chunks overtake others (their order is part of a layout).
         """
@@ -188,11 +191,11 @@ class Hdf5:
         return "allocated"
 
     def workers_memory_bytes(self) -> int:
-        """The largest memory of the processes that `generate` started, summed, in bytes."""
+        """Return the largest memory of the processes that `generate` started, summed, in bytes."""
         return self._workers_memory_bytes
 
     def _write_compressed(self, path: str, spec: Specification, values: Values) -> None:
-        """As `write_plain`, of filtered chunks, which several processes compress."""
+        """Write filtered chunks as `write_plain` does, compressed by several processes."""
         order = disk_order(spec)
         file = _create(path, spec, _lists(spec, path, chunk_cache_bytes=0), False)
         try:
@@ -205,7 +208,7 @@ class Hdf5:
             file.close()
 
     def write_plain(self, path: str, spec: Specification, values: Values) -> None:
-        """Row-major over the chunks on disk, each written once."""
+        """Write row-major over the chunks on disk, each once."""
         order = disk_order(spec)
         shape = [spec["dataset"]["shape"][axis] for axis in order]
         chunk = spec["layout"]["chunks"]
@@ -219,7 +222,9 @@ class Hdf5:
             opened.close()
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
-        """Sizes in bytes, chunk counts and the settings in force, from another open than any timed one."""
+        """Return the sizes in bytes, chunk counts and the settings in force,
+        from another open than any timed one.
+        """
         lists = _lists(spec, path)
         file = open_file(path, lists)
         try:
@@ -228,7 +233,9 @@ class Hdf5:
             file.close()
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
-        """What `predict` needs from the file: where filtered, stored bytes of each chunk, row-major."""
+        """Return what `predict` needs from the file: where filtered,
+        stored bytes of each chunk, row-major.
+        """
         if not spec["layout"]["filters"]:
             return {}
         sizes = array("q")
@@ -240,7 +247,9 @@ class Hdf5:
         return {"chunk_sizes": sizes}
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
-        """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown."""
+        """Return the chunks touched, their stored bytes, and the bytes that HDF5 will ask for,
+        NaN if unknown.
+        """
         return prediction.predict(box, disk_order(spec), spec, stored)
 
 

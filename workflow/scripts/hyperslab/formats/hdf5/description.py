@@ -13,13 +13,15 @@ from hyperslab.specifications import Specification
 
 
 def disk_order(spec: Specification) -> list[int]:
-    """Array axes in the order in which they lie on disk."""
+    """Return the array axes in the order in which they lie on disk."""
     names = spec["dataset"]["axes"]
     return [names.index(name) for name in spec["layout"]["order"]]
 
 
 def create_file(path: str, lists: Lists) -> h5f.FileID:
-    """A new file with an empty group, in which nothing says when it was made: equal requests, equal files."""
+    """Return a new file with an empty group, in which nothing says when it was made: equal requests,
+    equal files.
+    """
     group = h5p.create(h5p.GROUP_CREATE)
     for created in (lists.file_creation, group):
         created.set_obj_track_times(False)
@@ -30,7 +32,7 @@ def create_file(path: str, lists: Lists) -> h5f.FileID:
 
 
 def open_file(path: str, lists: Lists) -> h5py.File:
-    """A file opened for reading with the settings of `lists`."""
+    """Return a file opened for reading with the settings of `lists`."""
     return h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=lists.file_access))
 
 

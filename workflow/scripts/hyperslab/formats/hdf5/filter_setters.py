@@ -30,7 +30,7 @@ def _scaleoffset(creation: h5p.PropDCID, options: Filter) -> None:
 
 
 def _optional(code: int) -> Callable[[h5p.PropDCID, Filter], None]:
-    """A filter without parameters that leaves a chunk alone which it cannot shrink."""
+    """Return a filter without parameters that leaves a chunk alone which it cannot shrink."""
     return lambda creation, _: creation.set_filter(code, h5z.FLAG_OPTIONAL)
 
 
@@ -97,7 +97,9 @@ def _prepare(name: str) -> None:
 
 
 def _plugin_class(name: str) -> Any:
-    """The class of hdf5plugin that describes a filter; importing the package registers all that it has."""
+    """Return the class of hdf5plugin that describes a filter;
+    importing the package registers all that it has.
+    """
     try:
         return getattr(importlib.import_module("hdf5plugin"), PLUGINS[name][0])
     except ImportError:
@@ -117,7 +119,9 @@ def apply(creation: h5p.PropDCID, chosen: Sequence[Filter]) -> None:
 
 
 def datatype(dtype: str | np.dtype[Any], chosen: Sequence[Filter]) -> h5t.TypeID:
-    """The type of the elements in the file: that of memory, but of fewer bits where n-bit is asked for."""
+    """Return the type of the elements in the file: that of memory,
+    but of fewer bits where n-bit is asked for.
+    """
     found = h5t.py_create(np.dtype(dtype))
     for options in chosen:
         if options["name"] == "nbit":
@@ -127,7 +131,7 @@ def datatype(dtype: str | np.dtype[Any], chosen: Sequence[Filter]) -> h5t.TypeID
 
 
 def describe(creation: h5p.PropDCID) -> list[str]:
-    """The filters of a dataset as the file names them, with their parameters."""
+    """Return the filters of a dataset as the file names them, with their parameters."""
     found = []
     for position in range(creation.get_nfilters()):
         _, _, parameters, name = creation.get_filter(position)

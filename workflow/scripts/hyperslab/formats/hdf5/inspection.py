@@ -22,7 +22,9 @@ CHUNK_ITER = hasattr(h5d.DatasetID, "chunk_iter")
 
 
 def report(dataset: h5py.Dataset, path: str, spec: Specification, lists: Lists) -> dict[str, Any]:
-    """Sizes in bytes, chunk counts and the settings in force, of the dataset of an open test file."""
+    """Return the sizes in bytes, chunk counts and the settings in force,
+    of the dataset of an open test file.
+    """
     found = settings.in_file(dataset.file, dataset, lists.transfer)
     creation = found.creation
     itemsize, shape = dataset.dtype.itemsize, dataset.shape
@@ -59,7 +61,9 @@ def report(dataset: h5py.Dataset, path: str, spec: Specification, lists: Lists) 
 
 
 def _predict_index(spec: Specification, dimensions: int) -> int | None:
-    """Bytes of the chunk index after row-major insertion; None where the format gives no formula here."""
+    """Return the bytes of the chunk index after row-major insertion;
+    None where the format gives no formula here.
+    """
     layout, dataset = spec["layout"], spec["dataset"]
     if not layout["chunks"]:
         return 0
@@ -74,7 +78,7 @@ def _predict_index(spec: Specification, dimensions: int) -> int | None:
 
 
 def _adjacent_share(dataset: h5d.DatasetID, count: int) -> float | None:
-    """Share of chunks that lie right behind their row-major predecessor (first 100,000 chunks)."""
+    """Return the share of chunks that lie right behind their row-major predecessor (first 100,000 chunks)."""
     if count < 2:
         return None
     state = {"seen": 0, "adjacent": 0, "end": -1}
@@ -91,7 +95,7 @@ def _adjacent_share(dataset: h5d.DatasetID, count: int) -> float | None:
 
 
 def _left_alone(dataset: h5d.DatasetID) -> int:
-    """How many chunks some filter left as they were, because it could not treat or shrink them."""
+    """Return how many chunks some filter left as they were, because it could not treat or shrink them."""
     masks: list[int] = []
     visit_chunks(dataset, lambda chunk: masks.append(chunk.filter_mask))
     return sum(mask != 0 for mask in masks)

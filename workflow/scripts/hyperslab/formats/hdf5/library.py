@@ -27,7 +27,7 @@ META_SIZE = 0x10
 
 @cache
 def _library() -> ctypes.PyDLL:
-    """The library that h5py is linked to: a search in its module covers what that module needs.
+    """Return the library that h5py is linked to: a search in its module covers what that module needs.
 
     PyDLL keeps the interpreter's lock, so that no other thread enters the library meanwhile.
     """
@@ -45,29 +45,33 @@ def _check(status: int, call: str) -> None:
 
 
 def set_buffer(transfer: h5p.PropDXID, size: int) -> None:
-    """H5Pset_buffer: bytes of the buffers in which elements are converted; RuntimeError where refused."""
+    """Set the bytes of the buffers in which elements are converted (H5Pset_buffer); raises RuntimeError."""
     _check(_library().H5Pset_buffer(transfer.id, size, None, None), "H5Pset_buffer")
 
 
 def get_buffer(transfer: h5p.PropDXID) -> int:
-    """H5Pget_buffer: bytes of the conversion buffers of a transfer property list."""
+    """Return the bytes of the conversion buffers of a transfer property list (H5Pget_buffer)."""
     return int(_library().H5Pget_buffer(transfer.id, None, None))
 
 
 def index_bytes(dataset: h5d.DatasetID) -> int:
-    """Bytes of a dataset's chunk index (H5Oget_native_info; older releases of h5py do not have it)."""
+    """Return the bytes of a dataset's chunk index (H5Oget_native_info; older releases of h5py do not have
+    it).
+    """
     info = _NativeInfo()
     _check(_library().H5Oget_native_info(dataset.id, ctypes.byref(info), META_SIZE), "H5Oget_native_info")
     return int(info.index)
 
 
 def garbage_collect() -> None:
-    """H5garbage_collect: frees what the library's free lists hold."""
+    """Free what the library's free lists hold (H5garbage_collect)."""
     _check(_library().H5garbage_collect(), "H5garbage_collect")
 
 
 def free_list_bytes() -> int | None:
-    """Bytes that the library's free lists hold (H5get_free_list_sizes, HDF5 1.10.7 and later), else None."""
+    """Return the bytes that the library's free lists hold (H5get_free_list_sizes, HDF5 1.10.7 and later),
+    else None.
+    """
     if not hasattr(_library(), "H5get_free_list_sizes"):
         return None
     sizes = [ctypes.c_size_t() for _ in range(4)]

@@ -17,7 +17,7 @@ from hyperslab.specifications import Specification
 
 
 def one_object(spec: Specification) -> Specification:
-    """The specification of one dataset: that of a cell without its first axis."""
+    """Return the specification of one dataset: that of a cell without its first axis."""
     dataset, layout = spec["dataset"], spec["layout"]
     first = dataset["axes"][0]
     return {
@@ -54,7 +54,7 @@ class ManyDatasets:
             self._collections += 1
 
     def read(self, number: int) -> npt.NDArray[Any]:
-        """All of dataset `number`, opened and closed for it."""
+        """Return all of dataset `number`, opened and closed for it."""
         found = h5d.open(self._file, b"%06d" % number)
         out = np.empty(found.shape, found.dtype)
         found.read(h5s.ALL, h5s.ALL, out, self._datatype, self._lists.transfer)

@@ -61,17 +61,17 @@ def virtual_sources(creation: h5p.PropDCID) -> list[Source]:
 
 
 def _written(name: bytes) -> bytes:
-    """The name of a virtual source as its first file has it."""
+    """Return the name of a virtual source as its first file has it."""
     return NUMBER.sub(b"0", name).replace(b"%%", b"%")
 
 
 def _beside(file: Path) -> list[Path]:
-    """The folder of a file, and that of the file to which a symbolic link leads."""
+    """Return the folder of a file, and that of the file to which a symbolic link leads."""
     return [file.parent, Path(os.path.realpath(file)).parent]
 
 
 def _first(places: list[Path], sought: bytes) -> Path | None:
-    """The first of the places from which a name leads to a file."""
+    """Return the first of the places from which a name leads to a file."""
     return next((place for place in places if (place / os.fsdecode(sought)).exists()), None)
 
 
@@ -137,7 +137,7 @@ def missing(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[str]:
 
 
 def _missing_in(file: Path, dataset: bytes, deep: int) -> Iterator[str]:
-    """`missing` of a dataset that is opened for it; the dataset itself where it is not there."""
+    """Yield `missing` of a dataset that is opened for it; the dataset itself where it is not there."""
     opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY)
     try:
         source: Any = h5o.open(opened, dataset)

@@ -49,12 +49,14 @@ class Run:
 
 
 def workers() -> int:
-    """How many processes compress: one a core of this process."""
+    """Return how many processes compress: one a core of this process."""
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
 def suits(spec: Specification) -> bool:
-    """Whether several processes are of use: many filtered chunks, none larger than a tile, several cores."""
+    """Return whether several processes are of use: many filtered chunks, none larger than a tile,
+    several cores.
+    """
     layout, dataset = spec["layout"], spec["dataset"]
     if not layout["filters"] or workers() < 2:
         return False
@@ -92,7 +94,7 @@ def fill(
 
 
 def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[Box, Run]]:
-    """Each run with its chunks, as the runs come; no more are under way than keep all workers busy."""
+    """Yield each run with its chunks, as the runs come; no more are under way than keep all workers busy."""
     waiting: deque[tuple[Box, Future[Run]]] = deque()
     for tile in runs:
         waiting.append((tile, pool.submit(_compressed, tile)))
@@ -105,7 +107,7 @@ def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[
 
 
 def _places(tile: Box, chunk: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The first element of each chunk of a run, in row-major order."""
+    """Yield the first element of each chunk of a run, in row-major order."""
     counts = [-(-extent // size) for extent, size in zip(tile.extent, chunk, strict=True)]
     for position in np.ndindex(*counts):
         yield tuple(o + p * c for o, p, c in zip(tile.origin, position, chunk, strict=True))
@@ -124,7 +126,7 @@ def _begin(parent: int, spec: Specification, values: Values, order: Sequence[int
 
 
 def _compressed(tile: Box) -> Run:
-    """Every chunk of a run as HDF5 stores it, in row-major order."""
+    """Return every chunk of a run as HDF5 stores it, in row-major order."""
     spec, values, order = _given
     block = row_major(read_tile(values, tile, order))
     access = h5p.create(h5p.FILE_ACCESS)

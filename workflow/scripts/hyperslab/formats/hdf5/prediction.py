@@ -21,7 +21,7 @@ OLD_INDEX = ("earliest", "v108")
 
 
 def _positions(parts: Iterable[Sequence[npt.NDArray[np.int64]]], shape: Sequence[int]) -> npt.NDArray[Any]:
-    """Row-major positions of the products of `parts`' indices per axis, ascending, each once."""
+    """Return the row-major positions of the products of `parts`' indices per axis, ascending, each once."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     found = []
     for indices in parts:
@@ -33,7 +33,7 @@ def _positions(parts: Iterable[Sequence[npt.NDArray[np.int64]]], shape: Sequence
 
 
 def _runs(box: Box, shape: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(start, length) in elements of the runs of a box or pattern in row-major storage, ascending."""
+    """Yield (start, length) in elements of the runs of a box or pattern in row-major storage, ascending."""
     if not isinstance(box, Pattern):
         yield from arithmetic.contiguous_runs(box.origin, box.extent, shape)
         return
@@ -44,7 +44,7 @@ def _runs(box: Box, shape: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _chunks(box: Box, shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
-    """Row-major numbers of the chunks that a box or pattern touches, ascending."""
+    """Return the row-major numbers of the chunks that a box or pattern touches, ascending."""
     if not isinstance(box, Pattern):
         return list(arithmetic.linear_chunk_indices(box.origin, box.extent, shape, chunk))
     touched = (
@@ -56,7 +56,7 @@ def _chunks(box: Box, shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
 
 
 def predict(box: Box, order: Sequence[int], spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
-    """Chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
+    """Return the chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
 
     `requested` holds for one selection on a freshly opened file: chunks that fit the chunk cache (and all
     filtered ones) are read whole, and so is every index node on the way to them. A type conversion, or a

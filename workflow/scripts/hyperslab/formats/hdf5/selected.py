@@ -30,7 +30,7 @@ def _select(space: h5s.SpaceID, box: Box) -> None:
 def read_selected(
     dataset: h5py.Dataset, box: Box, dtype: np.dtype[Any] | None, transfer: h5p.PropDXID
 ) -> npt.NDArray[Any]:
-    """The elements of a box or pattern (in disk order) as `dtype`, or in the dataset's own type."""
+    """Return the elements of a box or pattern (in disk order) as `dtype`, or in the dataset's own type."""
     shape = box.shape if isinstance(box, Pattern) else box.extent
     out = np.empty(shape, dtype or dataset.dtype)
     space = dataset.id.get_space()

@@ -66,7 +66,7 @@ class Knob:
 
 
 def _put_cache(position: int) -> Callable[[Lists, Any, str], None]:
-    """Slots, bytes or w0 of the chunk cache: 1, 2 or 3 of H5Pset_cache's arguments."""
+    """Return the slots, bytes or w0 of the chunk cache: 1, 2 or 3 of H5Pset_cache's arguments."""
 
     def put(lists: Lists, value: Any, _: str) -> None:
         arguments = list(lists.file_access.get_cache())
@@ -220,7 +220,7 @@ KNOBS: dict[str, Knob] = {
 
 
 def property_lists(settings: Mapping[str, Any], path: str) -> Lists:
-    """Property lists with `settings` (of a specification) in force for the test file `path`.
+    """Return the property lists with `settings` (of a specification) in force for the test file `path`.
 
     Raises Unavailable for what this build or release of HDF5 lacks.
     """
@@ -234,7 +234,9 @@ def property_lists(settings: Mapping[str, Any], path: str) -> Lists:
 
 
 def in_file(file: h5py.File, dataset: h5py.Dataset, transfer: h5p.PropDXID) -> Lists:
-    """The property lists of an open file and dataset; `transfer` is the one that its reads are given."""
+    """Return the property lists of an open file and dataset;
+    `transfer` is the one that its reads are given.
+    """
     ids = file.id, dataset.id
     return Lists(
         ids[0].get_create_plist(), ids[0].get_access_plist(), ids[1].get_create_plist(),
@@ -243,7 +245,9 @@ def in_file(file: h5py.File, dataset: h5py.Dataset, transfer: h5p.PropDXID) -> L
 
 
 def effective(lists: Lists, path: str) -> dict[str, Any]:
-    """Every setting as the property lists of an open file say it; in words where that is not possible."""
+    """Return every setting as the property lists of an open file say it;
+    in words where that is not possible.
+    """
     found: dict[str, Any] = {}
     for name, knob in KNOBS.items():
         try:
@@ -254,7 +258,9 @@ def effective(lists: Lists, path: str) -> dict[str, Any]:
 
 
 def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` with this release's own values where they say "default"; libver as its lower bound."""
+    """Return `settings` with this release's own values where they say "default";
+    libver as its lower bound.
+    """
     if "default" not in settings.values():
         return dict(settings)
     access = h5p.create(h5p.FILE_ACCESS)
@@ -271,12 +277,12 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def only_basic(settings: Mapping[str, Any]) -> bool:
-    """Whether the requests of a read are those that arithmetic knows."""
+    """Return whether the requests of a read are those that arithmetic knows."""
     return not settings.keys() - BASIC - HARMLESS
 
 
 def whole_size(path: str, settings: Mapping[str, Any]) -> int:
-    """Bytes of the test file with, where split, its metadata file."""
+    """Return the bytes of the test file with, where split, its metadata file."""
     driver = settings.get("driver") or {}
     size = os.stat(path).st_size
     if driver.get("name") == "split":

@@ -61,7 +61,7 @@ def fill(path: str, spec: Specification, values: Values) -> None:
 
 
 def _encoder(spec: Specification) -> Encoder:
-    """What the codecs of a layout, one after the other, make of the bytes of a chunk."""
+    """Return what the codecs of a layout, one after the other, make of the bytes of a chunk."""
     steps = [_step(options_in_force(codec), spec) for codec in spec["layout"]["codecs"]]
 
     def encode(chunk: Piece) -> Piece:
@@ -73,7 +73,7 @@ def _encoder(spec: Specification) -> Encoder:
 
 
 def _step(codec: dict[str, Any], spec: Specification) -> Encoder:
-    """What one codec makes of bytes, by the library that zarr-python takes."""
+    """Return what one codec makes of bytes, by the library that zarr-python takes."""
     match codec["name"]:
         case "gzip":
             return lambda chunk: _gzip(chunk, codec["level"])
@@ -90,7 +90,7 @@ def _step(codec: dict[str, Any], spec: Specification) -> Encoder:
 
 
 def _gzip(chunk: Piece, level: int) -> bytes:
-    """As numcodecs does it, which keeps the time of writing in each chunk; here it is 0."""
+    """Compress as numcodecs does, which keeps the time of writing in each chunk; here it is 0."""
     compressed = io.BytesIO()
     with gzip.GzipFile(fileobj=compressed, mode="wb", compresslevel=level, mtime=0) as compressor:
         compressor.write(chunk)
@@ -104,7 +104,7 @@ def _with_checksum(chunk: Piece) -> bytes:
 
 
 def _places(tile: Box, chunk: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The places in the grid of the chunks of a tile, row-major."""
+    """Yield the places in the grid of the chunks of a tile, row-major."""
     first = [start // size for start, size in zip(tile.origin, chunk, strict=True)]
     for place in np.ndindex(*chunks_per_axis(tile.extent, chunk)):
         yield tuple(f + p for f, p in zip(first, place, strict=True))
@@ -144,7 +144,9 @@ def _store_shard(path: str, tile: Box, disk: OnDisk, encoded: Iterator[Piece | N
 
 
 def _morton_code(place: Sequence[int], counts: Sequence[int]) -> int:
-    """The number of a chunk in a shard: the bits of its place, interleaved, as long as an axis has some."""
+    """Return the number of a chunk in a shard: the bits of its place, interleaved,
+    as long as an axis has some.
+    """
     bits = [(count - 1).bit_length() for count in counts]
     code = position = 0
     for bit in range(max(bits)):

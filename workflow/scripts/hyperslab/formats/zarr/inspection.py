@@ -55,7 +55,7 @@ def stored(path: str, spec: Specification) -> Stored:
 
 
 def _index(file: str, disk: OnDisk) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """First byte and bytes of every chunk of a shard, by its place in the shard."""
+    """Return the first byte and bytes of every chunk of a shard, by its place in the shard."""
     size = zarr_store.shard_index_bytes(disk.unit, disk.chunk)
     with open(file, "rb", buffering=0) as shard:
         shard.seek(-size, io.SEEK_END)
@@ -107,7 +107,7 @@ def report(path: str, spec: Specification) -> dict[str, Any]:
 
 
 def _counted(path: str) -> tuple[int, int]:
-    """Files and folders of a store, the store's own folder among them."""
+    """Return the files and folders of a store, the store's own folder among them."""
     files = folders = 0
     for _, _, names in os.walk(path):
         files, folders = files + len(names), folders + 1
@@ -115,7 +115,7 @@ def _counted(path: str) -> tuple[int, int]:
 
 
 def _settings(path: str, spec: Specification) -> dict[str, Any]:
-    """What zarr.json says, and what zarr.config says."""
+    """Return what zarr.json says, and what zarr.config says."""
     written = json.loads(Path(path, METADATA).read_text(encoding="utf-8"))
     settings.put(spec["layout"]["settings"])
     opened = open_array(path)

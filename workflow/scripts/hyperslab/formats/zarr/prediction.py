@@ -86,7 +86,7 @@ def predict(box: Box, spec: Specification, stored: Stored) -> dict[str, float]:
 
 
 def _default(found: Touched, disk: OnDisk, _: Mapping[str, Any], stored: Stored) -> tuple[int, int]:
-    """Bytes and reads of zarr-python: whole files where there are no shards.
+    """Return the bytes and reads of zarr-python: whole files where there are no shards.
 
     Of a shard it reads the whole file where the box touches each of its chunks; else the index, then each
     chunk through a file object with a buffer, which fills that buffer at the end of a chunk.
@@ -113,7 +113,7 @@ def _default(found: Touched, disk: OnDisk, _: Mapping[str, Any], stored: Stored)
 
 
 def _zarrs(found: Touched, disk: OnDisk, layout: Mapping[str, Any], stored: Stored) -> tuple[int, int]:
-    """Bytes and reads of zarrs: a file of which the box takes all is read whole, in one call.
+    """Return the bytes and reads of zarrs: a file of which the box takes all is read whole, in one call.
 
     Of any other shard it reads the index, and of a chunk without codecs the runs of elements that the box
     takes, each in a call; any codec, a checksum too, needs the whole chunk.

@@ -14,17 +14,19 @@ OPEN, CLOSE = "\ue000", "\ue001"
 
 
 def variables(pattern: str) -> list[str]:
-    """The variables of a pattern, each once, in order."""
+    """Return the variables of a pattern, each once, in order."""
     return list(dict.fromkeys(VARIABLE.findall(pattern)))
 
 
 def fill(pattern: str, known: Mapping[str, int | str]) -> str:
-    """The pattern with the known variables filled in; others stay."""
+    """Return the pattern with the known variables filled in; others stay."""
     return VARIABLE.sub(lambda found: str(known.get(found[1], found[0])), pattern)
 
 
 def matches(pattern: str, names: Iterable[str]) -> dict[str, Values]:
-    """Name -> value of each variable, for the names that fit; a variable has one value wherever it stands."""
+    """Return name -> value of each variable, for the names that fit;
+    a variable has one value wherever it stands.
+    """
     regular = fnmatch.translate(VARIABLE.sub(rf"{OPEN}\1{CLOSE}", pattern))
     seen: set[str] = set()
 

@@ -38,7 +38,7 @@ PAIRED = ("count", "crossover")
 
 
 def resolve_claims(study: LoadedStudy) -> list[dict[str, Any]]:
-    """Every claim of a study as plain data; raises ConfigurationError for the first mistake.
+    """Return every claim of a study as plain data; raises ConfigurationError for the first mistake.
 
     A study without claims costs nothing.
     """
@@ -73,7 +73,9 @@ def _word(value: int | str) -> str:
 
 
 def _together(name: str, values: Sequence[int | str]) -> str:
-    """What stands for all values of a variable at once: the words themselves, the name of one of numbers."""
+    """Return what stands for all values of a variable at once: the words themselves,
+    the name of one of numbers.
+    """
     return name if all(isinstance(value, int) for value in values) else " / ".join(map(_word, values))
 
 
@@ -88,7 +90,7 @@ class _Resolver:
         self.kind = comparison.kind or ("ratio" if comparison.b else "value")
 
     def resolved(self) -> dict[str, Any]:
-        """The comparison as plain data, one instance for each combination of `for_all`."""
+        """Return the comparison as plain data, one instance for each combination of `for_all`."""
         comparison = self.comparison
         self._check_keys()
         loops = comparison.for_all
@@ -141,7 +143,9 @@ class _Resolver:
         return score.model_dump(exclude_none=True)
 
     def _instance(self, known: Known) -> dict[str, Any]:
-        """One atomic comparison: its words, the cells of both sides, their unit, whether they are counts."""
+        """Return one atomic comparison: its words, the cells of both sides, their unit,
+        whether they are counts.
+        """
         comparison = self.comparison
         words = {key: _word(value) for key, value in known.items()}
         unknown = [name for name in variables(comparison.says) if name not in known]
@@ -173,21 +177,23 @@ class _Resolver:
         return {"says": says, "a": a, **({"b": b} if b else {}), "unit": self._unit(a), "exact": exact.pop()}
 
     def _unit(self, a: Sequence[Cell]) -> str:
-        """The unit of the estimate: that of side a for a plain value, else a ratio, an exponent, layouts."""
+        """Return the unit of the estimate: that of side a for a plain value, else a ratio,
+        an exponent, layouts.
+        """
         if self.kind == "value" and len(a[0]["terms"]) == 1:
             return QUANTITIES[a[0]["terms"][0][4]].unit
         return {"slope": "exponent", "count": "layouts", "crossover": "position", "optimum": "position",
                 "value": "ratio"}.get(self.kind, "ratio")  # fmt: skip
 
     def _marks(self, known: Known) -> dict[str, Any]:
-        """The layouts whose marks count, and the pool in which they are ranked: the grid, or all."""
+        """Return the layouts whose marks count, and the pool in which they are ranked: the grid, or all."""
         counted = [
             cell for _, cell in self._sides.layouts("a", self.comparison.a, known, list(self.study.layouts))
         ]
         return {"layouts": counted, "pool": list(self.study.grid_values) or list(self.study.layouts)}
 
     def _rest(self, a: Sequence[Cell], known: Known) -> list[Cell]:
-        """What the patterns of side a match beyond its `where`."""
+        """Return what the patterns of side a match beyond its `where`."""
         everything = self._sides.cells("a", self.comparison.a.model_copy(update={"where": {}}), known)
         rest = [cell for cell in everything if cell not in a]
         if not rest:

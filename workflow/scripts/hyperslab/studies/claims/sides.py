@@ -33,7 +33,7 @@ class Sides:
         self.study = study
 
     def cells(self, path: str, side: Side, known: Known) -> list[Cell]:
-        """The cells of a side, each with its terms; those of `per` count against it."""
+        """Return the cells of a side, each with its terms; those of `per` count against it."""
         if side.case is None:
             raise Mistake(f"{path}.case", "this key is required")
         pattern = fill(side.case, known)
@@ -59,7 +59,7 @@ class Sides:
         return cells
 
     def _any_layout(self, side: Side, known: Known, case: str) -> bool:
-        """Whether one of several cases has a layout that a side names."""
+        """Return whether one of several cases has a layout that a side names."""
         patterns = [side.layouts] if isinstance(side.layouts, str) else side.layouts or []
         names = self.study.cases[case]["layouts"]
         return any(matches(fill(pattern, known), names) for pattern in patterns)
@@ -72,7 +72,7 @@ class Sides:
         names: Sequence[str],
         given: Mapping[str, int] | None = None,
     ) -> list[tuple[dict[str, int], str]]:
-        """(values of variables, layout) of the layouts that fit a side's patterns and its `where`."""
+        """Return (values of variables, layout) of the layouts that fit a side's patterns and its `where`."""
         if side.layouts is None:
             raise Mistake(f"{path}.layouts", "this key is required")
         patterns = [side.layouts] if isinstance(side.layouts, str) else side.layouts
@@ -101,7 +101,9 @@ class Sides:
         return kept
 
     def _state(self, path: str, state: str | None, case: str, asked: str) -> str:
-        """The state asked for; else that of writes for their times, the session, or the only one there is."""
+        """Return the state asked for; else that of writes for their times, the session,
+        or the only one there is.
+        """
         states: list[str] = self.study.cases[case]["states"]
         wanted = (
             [state] if state else ["write"] if _of_writes(asked) else ["session", *states[: len(states) == 1]]
@@ -114,7 +116,7 @@ class Sides:
         return chosen
 
     def _quantity(self, path: str, name: str, state: str) -> str:
-        """The quantity asked for; else the median of reads, the durable time of writes."""
+        """Return the quantity asked for; else the median of reads, the durable time of writes."""
         chosen = name or ("durable" if state == "write" else "median")
         if chosen not in QUANTITIES:
             raise Mistake(path, f"unknown {chosen!r}; there are {choices(chosen, QUANTITIES)}")
@@ -128,7 +130,9 @@ def _of_writes(quantity: str) -> bool:
 
 
 def over(side: Side, base: Side) -> Side:
-    """A side with what it does not say taken from another; `where` goes with the layouts it belongs to."""
+    """Return a side with what it does not say taken from another;
+    `where` goes with the layouts it belongs to.
+    """
     given = {key: getattr(side, key) for key in side.model_fields_set}
     inherited: dict[str, Any] = {key: getattr(base, key) for key in ("layouts", "case", "state", "of")}
     if "layouts" not in given:
@@ -140,7 +144,7 @@ def over(side: Side, base: Side) -> Side:
 
 
 def paired(cells: Sequence[Cell], others: Sequence[Cell], path: str) -> list[Cell]:
-    """For each cell its counterpart: the only other, or the one with the same values of its variables.
+    """Return for each cell its counterpart: the only other, or the one with the same values of its variables.
 
     Of several, one for each case, it is that of the cell's case.
     """
