@@ -85,6 +85,7 @@ WRONG = {
     "results/mine/cells/disk/auto/slice.r0.json": "no case 'slice' in this study; it has slices, write",
     "results/mine/cells/disk/aut/slices.r0.json": "no layout 'aut' in this case; it has ",
     "results/mine/cells/disk/auto/slices.r3.json": "the study has 3 rounds, counted from 0",
+    "results/mine/cells/disk/auto/slices.r00.json": "there is no such record",
     "results/mine/cells/disk/auto/slices.c3.json": "the study has 3 confirming rounds, counted from 0",
     "results/mine/cells/disk/auto/slices.json": "there is no such record; one is cells/SITE/LAYOUT/",
     "results/mine/cells/disk/auto": "there is no such record",

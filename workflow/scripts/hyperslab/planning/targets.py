@@ -23,7 +23,7 @@ OF_THE_DEFAULT = ("all", "batch_cells", CONFIRMING)
 RULES = {"claims_page": TARGET}
 # Environments are made for no study.
 ENVIRONMENTS = (".venv-", "mpi_environment")
-RECORD = re.compile(r"(?P<case>[^/]+)\.(?P<phase>[rc])(?P<number>\d+)\.json")
+RECORD = re.compile(r"(?P<case>[^/]+)\.(?P<phase>[rc])(?P<number>0|[1-9]\d*)\.json")
 RESULT = "a target is a file, such as results/{study}/report.html, or the rule all"
 
 
