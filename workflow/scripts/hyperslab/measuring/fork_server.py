@@ -70,7 +70,9 @@ def begin(program: Sequence[str]) -> None:
 def _end(server: subprocess.Popen[bytes]) -> None:
     assert server.stdin is not None
     server.stdin.close()
-    server.wait()
+    # A process that hangs in the kernel holds up its parent, but not the run.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(fork_requests.PATIENCE_S)
 
 
 class Server:
