@@ -150,6 +150,12 @@ def test_another_root_of_a_site_is_no_reason_to_measure_again(
     assert not clone.planned(REPORT)
 
 
+def test_results_that_the_user_has_deleted_are_deleted(clone: Clone) -> None:
+    clone.build("--delete-all-output", REPORT)
+    assert not (clone.directory / RECORD).exists()
+    assert not (clone.directory / REPORT).exists()
+
+
 # ---- a site is the place it was
 
 
