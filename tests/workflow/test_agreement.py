@@ -150,6 +150,12 @@ def test_another_root_of_a_site_is_no_reason_to_measure_again(
     assert not clone.planned(REPORT)
 
 
+def test_results_that_the_user_has_deleted_are_deleted(clone: Clone) -> None:
+    clone.build("--delete-all-output", REPORT)
+    assert not (clone.directory / RECORD).exists()
+    assert not (clone.directory / REPORT).exists()
+
+
 # ---- a site is the place it was
 
 
@@ -157,7 +163,7 @@ def test_another_root_of_a_site_is_no_reason_to_measure_again(
 def mounted(directory: Path) -> Iterator[None]:
     """A file system of its own in `directory` for the length of a with block."""
     directory.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "hyperslab-test", directory], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "hyperslab-test", directory], check=True)
     try:
         yield
     finally:
@@ -206,7 +212,7 @@ def test_results_of_several_places_are_recommended_from_only_where_the_user_says
     clone.build("results/tiny/recommendation.json")
     (site,) = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
     assert site["pick"] is None
-    assert site["reason"].startswith("its results are of several places: another on ")
+    assert site["reason"].startswith("its results are of several places (another on ")
     chosen = {**TINY["recommendation"], "mixed": True}
     clone.write_study("tiny", {**copy.deepcopy(TINY), "recommendation": chosen})
     clone.build("results/tiny/recommendation.json")

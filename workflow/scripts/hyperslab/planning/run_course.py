@@ -61,10 +61,10 @@ class RunCourse:
         snakemake_patches.plan_quickly()
         snakemake_patches.say_less()
         snakemake_patches.outlive_readers()
-        if not invocation.dry_run:
-            snakemake_patches.keep(self._reruns.stays)
         snakemake_patches.limit(workflow, self._cells.slots)
         if not invocation.main:
+            # A job on a cluster removes what it makes, too.
+            snakemake_patches.keep(self._reruns.stays)
             return
         if not invocation.dry_run:
             for study in map(self._inventory.study, self._studies):
@@ -116,6 +116,8 @@ class RunCourse:
         # Each cell finds out if its root is exchanged while the run goes on.
         identities = {site["root"]: roots.identity_of(site["root"]) for site in inventory.direct}
         os.environ[roots.VARIABLE] = json.dumps(identities)
+        # Not before: who has all results deleted means the records, too.
+        snakemake_patches.keep(self._reruns.stays)
         snakemake_patches.end_together()
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
