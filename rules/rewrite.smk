@@ -37,4 +37,4 @@ use rule rewrite as rewrite_as_zarr with:
     params:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout, choice.ZARR),
-        site=lambda wildcards: config["site"] if wildcards.layout == choice.RECOMMENDED else "",
+        site=lambda wildcards: PLAN.request.config["site"] if wildcards.layout == choice.RECOMMENDED else "",

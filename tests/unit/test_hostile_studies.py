@@ -80,6 +80,7 @@ WRONG: list[tuple[str, Any, str]] = [
         {"chunks": ["all", "all", "all"], "settings": {"libver": "latest", "fill_time": "never"}},
         "layouts.auto.settings.fill_time: never loses the values of a dataset of one chunk from libver",
     ),
+    ("layouts.recommended", None, "layouts.recommended: recommended is what a rewritten file's target calls"),
     # names and texts
     ("layouts", {LONG: None}, f"layouts.{LONG}: should have at most 100 characters, not 'aaa"),
     ("cases", {LONG: {"write": "whole"}}, f"cases.{LONG}: should have at most 100 characters"),

@@ -17,11 +17,11 @@ from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel
 from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
+from hyperslab.studies.layout_expansion import RECOMMENDED as RECOMMENDED
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
-RECOMMENDED = "recommended"
 GONE = "it is not one of the study any more"
 # So many layouts that cannot be had stand in one line.
 MOST_NAMED = 3

@@ -17,6 +17,8 @@ from hyperslab.validation.errors import Place, name_mistake
 from hyperslab.validation.nearest import choices, did_you_mean
 
 MOST_OF_A_GRID = 10_000
+# results/STUDY/layout/recommended.h5 (rewriting/choice.py)
+RECOMMENDED = "recommended"
 
 
 @dataclass
@@ -56,6 +58,8 @@ def _schema(content: Mapping[str, Any], place: Place) -> Schema:
 
 
 def _add(found: Expanded, name: str, content: Mapping[str, Any], study: Study, place: Place) -> None:
+    if name == RECOMMENDED:
+        raise place.mistake(f"{name} is what a rewritten file's target calls the layout that is recommended")
     schema = _schema(content, place)
     found.given[name] = place.validate(schema.MODEL, content)
     found.resolved[name] = schema.resolve(found.given[name], study.dataset, study.settings, place)
