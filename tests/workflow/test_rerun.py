@@ -112,8 +112,10 @@ def test_results_without_metadata_are_not_measured_again(clone: Clone) -> None:
 def test_a_changed_stopwatch_marks_old_results_stale(clone: Clone, metadata: bool) -> None:
     if not metadata:
         shutil.rmtree(clone.directory / ".snakemake")
-    package = clone.directory / "workflow/scripts/hyperslab/__init__.py"
-    package.write_text(package.read_text(encoding="utf-8").replace('"read": ', '"read": 1'), encoding="utf-8")
+    kind = clone.directory / "workflow/scripts/hyperslab/studies/case_kinds/read.py"
+    text = kind.read_text(encoding="utf-8")
+    assert text.count("    protocol = ") == 1
+    kind.write_text(text.replace("    protocol = ", "    protocol = 1"), encoding="utf-8")
     plan = clone.planned(REPORT)
     if metadata:
         # Those of selections; the three of writes have a stopwatch of their own.
