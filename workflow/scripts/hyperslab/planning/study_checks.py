@@ -119,15 +119,16 @@ def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
     present = inventory.present(study, site)
     sample = present[:: max(1, len(present) // SAMPLE)]
     known = places.distinct(_places(sample))
-    if described["executor"] == "slurm" and site != inventory.batched:
-        # Where jobs are submitted, the file system of the nodes may have another type and source.
-        known = [place for place in known if identity and place.identity]
-        now = replace(known[0], identity=identity) if known else None
-    else:
-        now = places.place_of(root, identity, described["node_local"])
-    if not known or now is None:
-        return ""
-    if (found := next((place for place in known if place.same(now)), None)) is None:
+    now = places.place_of(root, identity, described["node_local"])
+    submitted = described["executor"] == "slurm" and site != inventory.batched
+    if submitted and identity and known:
+        # The nodes may see another type and source than the machine where jobs are submitted.
+        now = replace(known[0], identity=identity)
+    found = next((place for place in known if place.same(now)), None)
+    if found is None:
+        # Where its type says nothing for sure, a root that was not used before is judged on its node.
+        if not known or (submitted and not identity):
+            return ""
         theirs = " and ".join(map(str, known))
         said = (
             f"{root} is {now} now, and the records of {study.name} at {site} were measured on {theirs}: "
