@@ -75,8 +75,8 @@ def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Pa
                 f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one "
                 "test artifact",
             )
-        # A file system that makes inodes as it needs them counts none.
-        if there.f_files and there.f_favail < files:
+        # A file system that makes inodes as it needs them counts none, or says -1.
+        if there.f_files and 0 <= there.f_favail < files:
             raise ConfigurationError(
                 file,
                 f"{path}.root",
