@@ -39,7 +39,7 @@ MISSPELT = {
     "score.criteria.0.belw": "score.criteria.0.belw: unknown key; allowed are case, state, statistic, below, "
     "title",
     "recommendation.weigths": "recommendation.weigths: unknown key; allowed are weights, states, size_bound, "
-    "lossy, confirm_rounds",
+    "lossy, mixed, confirm_rounds",
 }
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,6 @@ from faulty import (
     CellProcess,
     Suffered,
     catch,
-    cell_processes,
     half_records,
     left_behind,
     load,
@@ -38,6 +38,7 @@ from faulty import (
 from samples import file_specification, write_cell
 
 import loop_file_systems
+from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import LEAST_MEMORY_MB
@@ -82,6 +83,9 @@ def kill(program: str) -> Fault:
     return fault
 
 
+GONE_SECONDS = 1.0
+
+
 def flip_a_bit(root: Path, cells: Path) -> CellProcess:
     """A fault: one bit of a test file differs when it is read, after its writer has let go of it."""
     descriptor = os.open(root / ROOT_LOCK, os.O_RDWR)
@@ -91,9 +95,14 @@ def flip_a_bit(root: Path, cells: Path) -> CellProcess:
         # Writing and reading hold this lock, so that none of them is at work now.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
-            for found in (CellProcess(0, data.parent) for data in root.rglob("data.h5")):
-                if not found.record(cells).exists() and not cell_processes("measure", root):
-                    with (found.artifact / "data.h5").open("r+b") as content:
+            for data in root.rglob("data.h5"):
+                found = CellProcess(0, data.parent)
+                if not (data.parent / NOTE).exists() or found.record(cells).exists():
+                    continue
+                # One that has been read is removed as soon as its record is there.
+                time.sleep(GONE_SECONDS)
+                if data.exists() and not found.record(cells).exists():
+                    with data.open("r+b") as content:
                         content.seek(-1, os.SEEK_END)
                         last = content.read(1)[0]
                         content.seek(-1, os.SEEK_END)
