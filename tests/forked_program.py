@@ -38,7 +38,7 @@ def tell(*words: str) -> None:
         "ignored": [number for number in signal.Signals if signal.getsignal(number) == signal.SIG_IGN],
         "blocked": list(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     }
-    print(json.dumps(told))
+    print(json.dumps(told), flush=True)
     print("and this is an error", file=sys.stderr)
 
 
