@@ -29,9 +29,15 @@ def study(
     return frame.assign(**{**keys, **columns}).dropna(subset="time_s")
 
 
-def noise(rng: np.random.Generator, sd: float = 0.03, round_sd: float = 0.05) -> np.ndarray:
-    """Layouts x rounds of error: what moves a whole round, and what moves one cell of it."""
-    return rng.normal(0, sd, (LAYOUTS, ROUNDS)) + rng.normal(0, round_sd, ROUNDS)
+def noise(
+    rng: np.random.Generator, sd: float = 0.03, round_sd: float = 0.05, rounds: int = ROUNDS
+) -> np.ndarray:
+    """Layouts x rounds of error: what moves a whole round, and what moves one cell of it.
+
+    Layouts differ in how much they vary, by a factor of about two either way, as those of real studies do.
+    """
+    own = sd * np.exp(rng.normal(0, 0.35, (LAYOUTS, 1)))
+    return own * rng.normal(0, 1, (LAYOUTS, rounds)) + rng.normal(0, round_sd, rounds)
 
 
 PLAIN = ("disk", "slices", "cold", "main")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hyperslab.results.block_model import MIN_ROUNDS
+from hyperslab.results.comparisons import MIN_ROUNDS
 from hyperslab.studies.case_kinds import KINDS
 
 Type = Literal["text", "whole number", "number", "yes or no"]
@@ -226,9 +226,7 @@ POOLED: dict[str, Column] = {
     "pooled_median_s": _seconds("geometric mean of the rounds' typical_s"),
     "pooled_low_s": _seconds(f"lower end of its 95 % interval; empty under {MIN_ROUNDS} rounds"),
     "pooled_high_s": _seconds(f"upper end of its 95 % interval; empty under {MIN_ROUNDS} rounds"),
-    "pooled_sd_log": Column(
-        "deviation between rounds of the log (base e) of the median, pooled over layouts"
-    ),
+    "sd_log": Column("the cell's own deviation between rounds of the log (base e) of typical_s"),
 }
 # In the order in which a summary has them.
 KEYS = ["site", "layout", "case", "kind", "phase", "state", "round"]

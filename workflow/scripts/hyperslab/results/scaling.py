@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hyperslab.results.block_model import contrasts, fit_blocks
+from hyperslab.results.comparisons import of_rounds
+from hyperslab.results.comparisons import table as compared
 
 
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:
     """Return the time of the case `reference` over that of each of `others`: how many times faster these are.
 
-    `rows` are a summary of one site, layout, state and phase. Columns `case` and those of `contrasts`,
+    `rows` are a summary of one site, layout, state and phase. Columns `case` and those of `comparisons.table`,
     adjusted over `others`; a case that was not measured has no row, and without `reference` there is none.
     """
     chosen = rows[rows["case"].isin([reference, *others])]
@@ -21,8 +22,7 @@ def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.Dat
     present = [case for case in dict.fromkeys(others) if case in logs.index and case != reference]
     if reference not in logs.index or not present:
         return pd.DataFrame(columns=["case", "ratio", "low", "high", "different"])
-    fit = fit_blocks(logs.loc[[reference, *present]])
-    table = contrasts(fit, [0] * len(present), list(range(1, len(present) + 1)))
+    table = compared(of_rounds(logs.loc[[reference]].to_numpy() - logs.loc[present].to_numpy()))
     table.insert(0, "case", present)
     return table
 
@@ -31,7 +31,7 @@ def speedups(rows: pd.DataFrame, counts: Mapping[int, str]) -> pd.DataFrame:
     """Return the speed-up by number of workers: time with the fewest over time with so many.
 
     `rows` as for `against`; `counts` number of workers -> case. Columns `workers`, `case`, `ratio` and those
-    of `contrasts`, adjusted over all numbers; the first row, the reference, has ratio 1 and no interval.
+    of `comparisons.table`, adjusted over all numbers; the first row, the reference, has ratio 1 and no interval.
     Empty where the fewest were not measured.
     """
     fewest, *more = sorted(counts)

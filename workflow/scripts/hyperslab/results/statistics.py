@@ -2,8 +2,8 @@
 
 A round is a block: every cell once, in shuffled order, with new files in new processes. Repeats inside one
 process share that process's luck, so the statistic is the natural logarithm of a round's median time, and its
-error the deviation between rounds, pooled over the cells (layouts) of a site, case, phase and state. Where a
-limit holds I/O back but lets bursts pass, the mean of a round's cold reads or writes stands for its median.
+error the deviation between rounds (`comparisons.py` says which test is used when). Where a limit holds I/O
+back but lets bursts pass, the mean of a round's cold reads or writes stands for its median.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.measuring.throttling import BURST_SECONDS
-from hyperslab.results import student
-from hyperslab.results.block_model import ALPHA, MIN_ROUNDS, contrasts, fit_blocks
 from hyperslab.results.columns import CARRIED, KEYS, POOLED, ROUND, THROTTLE
+from hyperslab.results.comparisons import Contrasts, of_rounds, table
 
 FAMILY = ["site", "case", "kind", "phase", "state"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
@@ -31,9 +30,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     the round's own statistics (`ROUND`, quartiles by linear interpolation) those of the cell over
     its rounds (`POOLED`). `typical_s` stands for a round: its median, or of cold reads and writes
     that a limit holds back their mean, and at least what the limit alone takes (`throttled_s`).
-    `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `pooled_sd_log` the deviation of their
-    logs between rounds pooled over the family, and low and high the 95 % t interval of the cell alone (not of
-    a ratio: use `compare`), NaN under three rounds. Nothing is dropped: choose rows before calling. Raises
+    `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `sd_log` the deviation of their logs
+    between rounds, and low and high the 95 % t interval of the cell alone (not of a ratio: use `compare`),
+    NaN under three rounds. Nothing is dropped: choose rows before calling. Raises
     ValueError for missing columns, a time that is not positive, or a repeat that appears twice.
     """
     missing = [name for name in [*KEYS, "repeat", "time_s"] if name not in measurements]
@@ -93,34 +92,16 @@ def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the pooled columns of one family, one row a layout.
-
-    The pooled variance of log medians about their own cell's mean, (SS_round + SS_residual) / (N - L),
-    holds both what moves a whole round and what moves a single cell; as all layouts share the former, its
-    degrees of freedom are Satterthwaite's (N - L where rounds do not matter, R - 1 where they are all that
-    matters).
-    """
+    """Return the pooled columns of one family, one row a layout."""
     logs = log_medians(rows)
-    fit = fit_blocks(logs)
-    values = logs.to_numpy()
-    means = np.nanmean(values, axis=1)
-    within = float(np.nansum((values - means[:, None]) ** 2))
-    freedom = int(fit.rounds.sum()) - len(fit.layouts)
-    residual = fit.variance * fit.freedom if fit.freedom else 0.0
-    between = max(0.0, within - residual)
-    result = pd.DataFrame({"layout": fit.layouts, "rounds": fit.rounds, "pooled_median_s": np.exp(means)})
-    sd = math.sqrt(within / freedom) if freedom else math.nan
-    half = np.full(len(means), math.nan)
-    if freedom and within > 0:
-        parts = ((between, freedom - fit.freedom), (residual, fit.freedom))
-        effective = within**2 / sum(square**2 / degrees for square, degrees in parts if degrees)
-        half = student.quantile(1 - ALPHA / 2, effective) * sd / np.sqrt(fit.rounds)
-    elif freedom:
-        half = np.zeros(len(means))
-    half = np.where(fit.rounds >= MIN_ROUNDS, half, math.nan)
-    result["pooled_low_s"], result["pooled_high_s"] = np.exp(means - half), np.exp(means + half)
-    result["pooled_sd_log"] = sd
-    return result
+    found = of_rounds(logs)
+    low, high = found.interval()
+    columns = {"pooled_median_s": found.value, "pooled_low_s": low, "pooled_high_s": high}
+    return pd.DataFrame(
+        {"layout": [str(name) for name in logs.index], "rounds": found.rounds}
+        | {name: np.exp(value) for name, value in columns.items()}
+        | {"sd_log": found.deviation}
+    )
 
 
 def compare(
@@ -134,9 +115,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return the time of every other layout over that of `reference_layout`, one row a layout.
 
-    Columns `layout`, `reference` and those of `contrasts`, which says what each promises. `layouts`
-    restricts what is compared (and adjusted for); the error stays pooled over all layouts of the family.
-    Raises ValueError where `reference_layout` or one of `layouts` was not measured there.
+    Columns `layout`, `reference` and those of `comparisons.table`, which says what each promises. `layouts`
+    restricts what is compared (and adjusted for). Raises ValueError where `reference_layout` or one of `layouts` was not measured there.
     """
     if layouts is None:
         layouts = sorted(set(_select(summary, site, case, state, phase)["layout"]))
@@ -150,17 +130,20 @@ def compare_pairs(
     """Return `compare` for chosen pairs (layout, reference), adjusted over these:
     layouts and their twins, say.
     """
-    rows = _select(summary, site, case, state, phase)
-    measured = set(rows["layout"])
+    logs = log_medians(_select(summary, site, case, state, phase))
+    measured = set(logs.index)
     for name in dict.fromkeys(name for pair in pairs for name in pair):
         if name not in measured:
             where = f"case {case!r} ({state}) at site {site!r}"
             raise ValueError(f"layout {name!r} has no {phase} round of {where}")
-    fit = fit_blocks(log_medians(rows))
-    position = {name: index for index, name in enumerate(fit.layouts)}
-    first, second = ([position[pair[side]] for pair in pairs] for side in (0, 1))
     names = {"layout": [pair[0] for pair in pairs], "reference": [pair[1] for pair in pairs]}
-    return pd.concat([pd.DataFrame(names, dtype=object), contrasts(fit, first, second)], axis=1)
+    found = paired(logs, names["layout"], names["reference"])
+    return pd.concat([pd.DataFrame(names, dtype=object), table(found)], axis=1)
+
+
+def paired(logs: pd.DataFrame, first: Sequence[str], second: Sequence[str]) -> Contrasts:
+    """Return the logs of `first` less those of `second`, name by name, within each round (a column)."""
+    return of_rounds(logs.loc[list(first)].to_numpy() - logs.loc[list(second)].to_numpy())
 
 
 def _select(summary: pd.DataFrame, site: str, case: str, state: str, phase: str) -> pd.DataFrame:

@@ -1,0 +1,218 @@
+"""Which test says how sure a comparison is, and when: the only place where intervals and p values are made.
+
+A round is a block: every cell once, with new files in new processes. What slows a whole round down hits both
+sides of a comparison, so a comparison is formed within each round first, as a difference of logs, and its
+differences over the rounds have a deviation of their own. Three cases:
+
+- Under three rounds there is no interval.
+- With three or four: the paired t test (Student, Biometrika 6, 1908), each comparison with its own deviation.
+- From five on: the moderated t test (Smyth, Statistical Applications in Genetics and Molecular Biology 3(1),
+  2004, sections 3 and 6.2). The variances of comparisons that are made together are drawn towards what they
+  have in common, as far as they have it, which adds degrees of freedom. With fewer rounds the common part
+  would have to be estimated from what is hardly known, and equal layouts are called different too often.
+
+One variance pooled over all comparisons is not among them: cells differ in how much they vary, and a pooled
+variance calls noisy pairs different and hides quiet ones' differences (`simulate_comparisons.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from hyperslab.results import student
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+MIN_ROUNDS = 3
+MODERATED_ROUNDS = 5
+ALPHA = 0.05
+# A common variance is not estimated from fewer comparisons than these.
+FAMILY = 4
+# Deviations of a log below this are rounding of floating-point numbers, not agreement between rounds.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Comparisons that are made together, on the log scale; every field has shape (K,).
+
+    `value` is the mean over rounds, `deviation` that between rounds (each comparison's own; NaN under two
+    rounds), `rounds` their number, `error` the standard error that tests use on `freedom` degrees of freedom,
+    both NaN under three rounds.
+    """
+
+    value: Floats
+    deviation: Floats
+    rounds: Integers
+    error: Floats
+    freedom: Floats
+
+    def interval(self, alpha: float | Floats = ALPHA) -> tuple[Floats, Floats]:
+        """Return both ends of the two-sided t intervals at level 1 - alpha; NaN under three rounds."""
+        half = student.critical(np.asarray(alpha) / 2, self.freedom) * self.error
+        return self.value - half, self.value + half
+
+    def p_above(self, bound: ArrayLike = 0.0) -> Floats:
+        """Return the p values against "not above the bound" (a log): small where it surely lies above."""
+        p: Floats = student.above((self.value - np.asarray(bound)) / self.error, self.freedom)
+        return p
+
+    def p_below(self, bound: ArrayLike = 0.0) -> Floats:
+        """Return the p values against "not below the bound" (a log): small where it surely lies below."""
+        p: Floats = student.above((np.asarray(bound) - self.value) / self.error, self.freedom)
+        return p
+
+    def p_different(self) -> Floats:
+        """Return the two-sided p values against "equal"."""
+        p: Floats = 2 * student.above(np.abs(self.value) / self.error, self.freedom)
+        return p
+
+
+def of_rounds(differences: ArrayLike) -> Contrasts:
+    """Return K contrasts from K x R logs, one number a round; NaN where a round lacks one.
+
+    Those that are passed together are one family for the moderated test.
+    """
+    values = np.atleast_2d(np.asarray(differences, dtype=float))
+    here = np.isfinite(values)
+    rounds = here.sum(axis=1)
+    safe = np.where(here, values, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(rounds > 0, safe.sum(axis=1) / rounds, math.nan)
+        squares = np.where(here, (safe - mean[:, None]) ** 2, 0.0).sum(axis=1)
+        freedom = np.where(rounds > 1, rounds - 1.0, math.nan)
+        variance = squares / freedom
+    deviation = np.sqrt(variance)
+    moderated = rounds >= MODERATED_ROUNDS
+    if moderated.sum() >= FAMILY:
+        variance[moderated], freedom[moderated] = moderate(variance[moderated], freedom[moderated])
+    enough = rounds >= MIN_ROUNDS
+    error = np.where(enough, np.maximum(np.sqrt(variance / np.maximum(rounds, 1)), ROUNDING), math.nan)
+    return Contrasts(mean, deviation, rounds, error, np.where(enough, freedom, math.nan))
+
+
+def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Return variances drawn towards their common value, and their degrees of freedom.
+
+    Both of shape (K,). The prior, `prior` degrees of freedom at the variance `common`, is fitted to the
+    moments of the log variances (Smyth 2004, section 6.2). Where the variances scatter no more than chance
+    lets equal ones, the prior is endless; degrees of freedom never exceed those of all together.
+    """
+    # A variance of nothing has no log; what counts is that it is far below the others.
+    known = np.maximum(variance, max(1e-5 * float(np.median(variance)), ROUNDING**2))
+    half = freedom / 2
+    centred = np.log(known) - special.digamma(half) + np.log(half)
+    scatter = float(np.var(centred, ddof=1) - special.polygamma(1, half).mean())
+    if scatter <= 0:
+        common = math.exp(float(centred.mean()))
+        return np.full_like(known, common), np.full_like(known, freedom.sum())
+    prior = 2 * _inverse_trigamma(scatter)
+    common = math.exp(float(centred.mean()) + float(special.digamma(prior / 2)) - math.log(prior / 2))
+    drawn = (prior * common + freedom * variance) / (prior + freedom)
+    return drawn, np.minimum(prior + freedom, freedom.sum())
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return the x whose trigamma is `value` > 0, by Newton's steps on 1/trigamma (Smyth 2004, appendix)."""
+    if value > 1e7:
+        return 1 / math.sqrt(value)
+    if value < 1e-6:
+        return 1 / value
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+        x += step
+        if -step / x < 1e-8:
+            break
+    return x
+
+
+def table(found: Contrasts, alpha: float = ALPHA) -> pd.DataFrame:
+    """Return the contrasts as ratios, one row each, adjusted for their number.
+
+    Columns: `ratio`; `low`, `high`, the t interval at the level at which Holm's procedure tests the ratio,
+    so that it leaves 1 out exactly where `different`; `low_joint`, `high_joint`, Bonferroni's; `p`
+    (two-sided), `p_holm`, `different` (p_holm <= alpha), `rounds` and `sd_log`, its own deviation between
+    rounds. No interval, p or difference under three rounds.
+
+    `different` is wrong for any row with probability alpha at most. The Holm intervals answer that one
+    question; the joint ones hold together with probability 1 - alpha and are those to set against any other
+    bound.
+    """
+    p = found.p_different()
+    p_holm = holm(p)
+    low, high = found.interval(holm_levels(p, alpha))
+    low_joint, high_joint = found.interval(alpha / max(1, int(np.isfinite(p).sum())))
+    logs = {"ratio": found.value, "low": low, "high": high, "low_joint": low_joint, "high_joint": high_joint}
+    tests = {"p": p, "p_holm": p_holm, "different": p_holm <= alpha}
+    own = {"rounds": found.rounds, "sd_log": found.deviation}
+    return pd.DataFrame({name: np.exp(value) for name, value in logs.items()} | tests | own)
+
+
+def not_worse_than_best(logs: pd.DataFrame, alpha: float = ALPHA) -> tuple[Contrasts, NDArray[np.bool_]]:
+    """Compare each row with every other and tell which cannot be told from the best, the least.
+
+    `logs` is layouts x rounds. A layout is left out where it is surely worse than some other: one-sided
+    tests at alpha over the number of its rivals, which is Hsu's multiple comparisons with the best (Annals
+    of Statistics 12, 1984) with Bonferroni's bound in place of Dunnett's, as variances differ here. The best
+    layout is among those that stay with probability 1 - alpha at least. Returns each layout against that
+    with the least mean (0 without error for itself), and which stay; without three rounds all do.
+    """
+    values = logs.to_numpy(dtype=float)
+    count = len(values)
+    first, second = np.divmod(np.arange(count * count), count)
+    pairs = of_rounds((values[first] - values[second])[first != second]) if count > 1 else None
+    stays = np.ones(count, bool)
+    if pairs is not None:
+        worse = np.zeros((count, count), bool)
+        worse[~np.eye(count, dtype=bool)] = pairs.p_above() <= alpha / (count - 1)
+        stays = ~worse.any(axis=1)
+    best = int(np.nanargmin(np.nanmean(values, axis=1)))
+    return of_rounds(values - values[best]), stays
+
+
+def equivalent(found: Contrasts, margin: float, alpha: float = ALPHA) -> NDArray[np.bool_]:
+    """Return which ratios surely lie within x/÷ `margin`: two one-sided tests (Schuirmann, Journal of
+    Pharmacokinetics and Biopharmaceutics 15, 1987).
+    """
+    bound = math.log(margin)
+    inside: NDArray[np.bool_] = np.maximum(found.p_below(bound), found.p_above(-bound)) <= alpha
+    return inside
+
+
+def _holm_order(p: ArrayLike) -> tuple[Floats, Floats, Integers, Integers]:
+    """Return the p values, an empty result, positions of the known ones in ascending order, and divisors m,
+    m - 1, ..., 1.
+    """
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
+    return values, np.full(values.shape, math.nan), order, np.arange(len(order), 0, -1)
+
+
+def holm(p: ArrayLike) -> Floats:
+    """Return Holm's adjusted p values (Scandinavian Journal of Statistics 6, 1979);
+    NaN stays and is not counted.
+    """
+    values, adjusted, order, divisors = _holm_order(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * divisors))
+    return adjusted
+
+
+def holm_levels(p: ArrayLike, alpha: float = ALPHA) -> Floats:
+    """Return the level at which Holm tests each p: alpha / (m - rank + 1),
+    constant from the first acceptance on.
+    """
+    _, levels, order, divisors = _holm_order(p)
+    accepted = np.flatnonzero(holm(p)[order] > alpha)
+    if len(accepted):
+        divisors = np.maximum(divisors, divisors[accepted[0]])
+    levels[order] = alpha / divisors
+    return levels
