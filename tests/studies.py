@@ -28,7 +28,7 @@ cases:
   write: {write: chunk}
 rounds: 3
 repeats: {cold: 7}
-recommendation: {weights: {slices: 2}}
+recommendation: {mix: {slices: 2}}
 score:
   criteria:
     - {case: slices, below: 0.1}

@@ -132,7 +132,7 @@ def recommended(directory: Path, excluded: Iterable[str]) -> dict[str, Any]:
     """What the rule writes, of a study in which 4x4x2 is fastest."""
     reasons = dict.fromkeys(excluded, "its filter is lossy")
     summarise(measured(MAIN, "main")).to_csv(directory / "summary.csv", index=False)
-    chosen = {"weights": {}, "states": ["cold"], "size_bound": 1000.0}
+    chosen = {"mix": {}, "imperceptible_ms": 10, "states": ["cold"], "size_bound": 1000.0}
     params = {
         "recommendation": {**chosen, **({"excluded": reasons} if reasons else {})},
         "contiguous": "contiguous", "automatic": "auto", "raw_bytes": 2000,
@@ -164,7 +164,7 @@ def test_the_study_says_which_layouts_are_lossy(tmp_path: Path) -> None:
     assert "excluded" not in PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()
     load(tmp_path, changed("layouts.4x4x64.filters", ["gzip"]))
     settings = PlannedStudy(tmp_path / "mine.yaml").recommendation_settings()
-    assert settings.keys() == {"weights", "states", "size_bound"}
+    assert settings.keys() == {"mix", "imperceptible_ms", "states", "size_bound"}
 
 
 def test_a_file_read_whole_when_it_is_opened_is_not_recommended(tmp_path: Path) -> None:

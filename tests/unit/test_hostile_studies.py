@@ -46,14 +46,14 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("score.target", 8, "score.target: 8 layouts are asked for; the study has 7"),
     (
-        "recommendation.weights",
+        "recommendation.mix",
         {"slices": float("inf")},
-        "recommendation.weights.slices: should be a finite number, not inf",
+        "recommendation.mix.slices: should be a finite number, not inf",
     ),
     (
-        "recommendation.weights",
+        "recommendation.mix",
         {"slices": 1e300},
-        "recommendation.weights.slices: should be less than or equ",
+        "recommendation.mix.slices: should be less than or equ",
     ),
     ("recommendation.size_bound", float("inf"), "recommendation.size_bound: should be a finite number"),
     ("recommendation.states", [], "recommendation.states: List should have at least 1 item"),

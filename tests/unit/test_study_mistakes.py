@@ -38,8 +38,8 @@ MISSPELT = {
     "score.targt": "score.targt: unknown key; allowed are criteria, published, target",
     "score.criteria.0.belw": "score.criteria.0.belw: unknown key; allowed are case, state, statistic, below, "
     "title",
-    "recommendation.weigths": "recommendation.weigths: unknown key; allowed are weights, states, size_bound, "
-    "lossy, mixed, confirm_rounds",
+    "recommendation.size_buond": "recommendation.size_buond: unknown key; allowed are mix, imperceptible_ms, "
+    "states, size_bound, lossy, mixed, confirm_rounds",
 }
 
 
@@ -53,7 +53,7 @@ MEANT = {
     "cases.write.wriet": "write",
     "score.targt": "target",
     "score.criteria.0.belw": "below",
-    "recommendation.weigths": "weights",
+    "recommendation.size_buond": "size_bound",
 }
 
 
@@ -285,19 +285,19 @@ WRONG: list[tuple[str, Any, str]] = [
         "score.criteria.0.case: case 'slices' is not measured in state 'write'",
     ),
     (
-        "recommendation.weights",
+        "recommendation.mix",
         {"sices": 1},
-        "recommendation.weights: no case 'sices'; the study has slices, write",
+        "recommendation.mix: no case 'sices'; the study has slices, write",
     ),
     (
-        "recommendation.weights",
+        "recommendation.mix",
         {"slices": -1},
-        "recommendation.weights.slices: should be greater than or equal to 0",
+        "recommendation.mix.slices: should be greater than or equal to 0",
     ),
     (
-        "recommendation.weights",
+        "recommendation.mix",
         {"slices": 0},
-        "recommendation.weights: all are zero: nothing is left to judge by",
+        "recommendation.mix: all are zero: nothing is left to judge by",
     ),
     ("tradeoff", ["slices"], "tradeoff: names two read cases, one for each axis of its figure"),
     ("tradeoff", ["slices", "write"], "tradeoff: 'write' is not a read case of this study"),

@@ -21,7 +21,7 @@ STUDY: dict[str, Any] = {
     "sites": ["disk"],
     "rounds": 3,
     "repeats": {"cold": 3, "warm": 4},
-    "recommendation": {"confirm_rounds": 0, "weights": {"slices-1p": 1}},
+    "recommendation": {"confirm_rounds": 0, "mix": {"slices-1p": 1}},
 }
 # What the first access is called on a disk and in memory.
 COLD = {"cold", "library-cold"}

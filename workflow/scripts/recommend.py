@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab.results.recommend import Recommendation, recommend, size_bound
+from hyperslab.results.recommend import nothing, recommend, size_bound
 from hyperslab.results.tables import read_summary
 from hyperslab.sites.places import Place, distinct
 
@@ -31,24 +31,18 @@ def main(summary: str, context: str, params: Mapping[str, Any], output: str) -> 
     reasons = chosen.get("excluded", {})
     sites = recommend(
         rows[~rows["layout"].isin(list(reasons))],
-        chosen["weights"],
+        chosen["mix"],
         size_bound(params["raw_bytes"], chosen["size_bound"]),
         states=chosen["states"],
         contiguous=params["contiguous"],
         automatic=params["automatic"],
+        imperceptible_ms=chosen["imperceptible_ms"],
     )
     alone = set(rows["site"]) - {entry.site for entry in sites}
     reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
-    sites += [Recommendation(site, "main", {}, None, reason=reason) for site in sorted(alone)]
+    sites += [nothing(site, reason) for site in sorted(alone)]
     mixed = {} if chosen.get("mixed") else mixtures(context)
-    sites = [
-        Recommendation(
-            entry.site, entry.phase, entry.weights, entry.size_bound_bytes, reason=mixed[entry.site]
-        )
-        if entry.site in mixed
-        else entry
-        for entry in sites
-    ]
+    sites = [nothing(entry.site, mixed[entry.site]) if entry.site in mixed else entry for entry in sites]
     answer = {
         "contiguous": params["contiguous"],
         "automatic": params["automatic"],

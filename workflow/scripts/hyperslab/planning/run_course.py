@@ -23,8 +23,8 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.study_checks import check_room, prepare_roots
 from hyperslab.sites import roots
 
-# Of a site: pick, runner-up, contiguous and automatic layout.
-MOST_FINALISTS = 4
+# Of a site: pick, runner-up, contiguous and automatic layout, and one for another mix.
+MOST_FINALISTS = 5
 
 
 class RunCourse:

@@ -9,8 +9,9 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.fastest import fastest_table, reads
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
+from hyperslab.report.quoted import OBJECTIVES, entry_title, objective_cell, regret_table, sentence
 from hyperslab.report.scores import absolute_text, matched_text
-from hyperslab.report.speeds import against, compared, overall, speed_cell, speed_phase, speed_table
+from hyperslab.report.speeds import speed_phase, speed_table
 from hyperslab.studies.summary import Meta
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -25,18 +26,23 @@ def overview(data: Data) -> tuple[Table, str]:
     """
     if not reads(data):
         return fastest_table(data), ""
-    references = [f"Against {words}" for words, _ in data.references()]
+    references = [f"With {words}" for words, _ in data.references()]
     columns = [
         "Site",
         "Use this layout",
+        OBJECTIVES[_rule(data)],
         *references,
         "#File size",
         "Score",
-        "Cannot be told from the fastest",
+        "Cannot be told from the best",
     ]
-    return table("The answer", columns, [_overview_row(data, site) for site in data.sites]), _overview_note(
-        data
-    )
+    rows = [_overview_row(data, site) for site in data.sites]
+    return table("The answer", columns, rows), _overview_note(data)
+
+
+def _rule(data: Data) -> str:
+    """Return by what the layouts of this study are judged."""
+    return next((choice["rule"] for choice in map(data.choice, data.sites) if choice.get("pick")), "regret")
 
 
 def _overview_row(data: Data, site: str) -> list[Any]:
@@ -44,14 +50,17 @@ def _overview_row(data: Data, site: str) -> list[Any]:
     choice = data.choice(site)
     pick = choice.get("pick")
     if pick is None:
-        absent = [fmt.ABSENT] * (len(data.references()) + 3)
+        absent = [fmt.ABSENT] * (len(data.references()) + 4)
         return [site, Cell("no recommendation", choice.get("reason") or NOTHING, "unknown"), *absent]
     phase = speed_phase(data, site, pick)
-    found = overall(data, site, phase)
     return [
         Cell(site, "" if phase == "confirm" else "not confirmed"),
         Cell(pick, layout_text(data.study, pick), "pick"),
-        *(speed_cell(found, name, pick) for _, name in data.references()),
+        objective_cell(data, site, phase, pick),
+        *(
+            Cell("is the pick", "", "muted") if name == pick else objective_cell(data, site, phase, name)
+            for _, name in data.references()
+        ),
         _size_cell(data, choice),
         Cell(absolute_text(data, site, pick), matched_text(data, site, pick)),
         _tied_text(choice, 6),
@@ -59,7 +68,7 @@ def _overview_row(data: Data, site: str) -> list[Any]:
 
 
 def _overview_note(data: Data) -> str:
-    """Return what the speed-ups of the overview are, and from which rounds."""
+    """Return what the layouts are judged by, and which rounds the numbers come from."""
     picks = {site: data.choice(site).get("pick") for site in data.sites}
     picked = {site: pick for site, pick in picks.items() if pick is not None}
     if not picked:
@@ -67,9 +76,13 @@ def _overview_note(data: Data) -> str:
     late = [site for site, pick in picked.items() if speed_phase(data, site, pick) != "confirm"]
     where = "" if len(late) == len(picked) else f" At {fmt.listing(late)}:"
     source = f"{where} {FLATTERS}" if late else " Measured again in fresh rounds after the choice."
-    return (
-        f"Faster: by the weighted geometric mean over the cases that count, with its 95 % interval.{source}"
-    )
+    floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
+    said = {
+        "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
+        "regret": "Largest regret: how many times as long as with the fastest layout a request takes, in the "
+        "case where that is most; nobody said how often each case is asked.",
+    }[_rule(data)]
+    return f"{said} A time under {floor} counts as {floor}.{source}"
 
 
 def _tied_text(choice: Mapping[str, Any], most: int | None = None) -> str:
@@ -100,11 +113,13 @@ def layout_text(study: Meta, layout: str) -> str:
     return "not in today's study" if described is None else str(described["words"])
 
 
-def _weights(weights: Mapping[str, float]) -> str:
-    """Return the cases that count, each with its share unless all have the same."""
-    if len({round(value, 9) for value in weights.values()}) == 1:
-        return fmt.listing(weights) + (", with equal weights" if len(weights) > 1 else "")
-    return fmt.listing(f"{name} {fmt.percent(value, 0)}" for name, value in weights.items())
+def _weights(data: Data, site: str) -> str:
+    """Return the cases that count, each with its share of the requests where a mix says so."""
+    choice = data.choice(site)
+    names = {key: entry_title(data, site, key) for key in choice["shares"]}
+    if choice["rule"] == "regret":
+        return f"{fmt.listing(names.values())}, each by its own regret"
+    return fmt.listing(f"{names[key]} {fmt.percent(share, 0)}" for key, share in choice["shares"].items())
 
 
 def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
@@ -124,6 +139,7 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
         layout_text(data.study, pick),
         lead=_lead(data, site, phase),
         facts=_facts(data, site),
+        regrets=regret_table(data, site, phase),
         speeds=speed_table(data, site, pick, phase),
         ranking=_ranking(choice),
         warnings=[text for text in (choice.get("reason"), "" if phase == "confirm" else FLATTERS) if text],
@@ -131,17 +147,11 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
 
 
 def _lead(data: Data, site: str, phase: str) -> str:
-    """Return the answer in one breath: how fast over the cases that count, against what; how large."""
-    found, choice = overall(data, site, phase), data.choice(site)
-    parts = [against(found, name, words) for words, name in compared(data, site) if name in found.index]
-    size = _size_cell(data, choice)
-    large = f"file has {size.text}, {size.note}" if size.note else ""
-    if not parts:
-        return f"Its {large}." if large else ""
-    if large:
-        parts.append(f"its {large}")
-    text = f"Over the cases that count, {fmt.listing(parts)}."
-    return text if phase == "confirm" else f"{text} Not confirmed: these figures flatter it."
+    """Return the answer in one breath: what it takes, what it gives up, and how large the file is."""
+    size = _size_cell(data, data.choice(site))
+    large = f"Its file has {size.text}, {size.note}." if size.note else ""
+    text = " ".join(filter(None, [sentence(data, site, phase), large]))
+    return text if phase == "confirm" or not text else f"{text} Not confirmed: these figures flatter it."
 
 
 def _facts(data: Data, site: str) -> list[Fact]:
@@ -149,19 +159,19 @@ def _facts(data: Data, site: str) -> list[Fact]:
     choice = data.choice(site)
     pick, size = choice["pick"], _size_cell(data, choice)
     mine = _entry(choice, pick).get("objective")
-    faster = [
+    better = [
         f"{row['layout']} ({fmt.megabytes(row['file_bytes'])})"
         for row in choice.get("ranking", [])
         if not row["fits"] and mine is not None and row["objective"] < mine
     ]
     facts = [
         Fact("Why", _why(choice)),
-        Fact("Cannot be told from the fastest", _tied_text(choice)),
+        Fact("Cannot be told from the best", _tied_text(choice)),
         Fact("Runner-up", _runner_up(choice)),
-        Fact("Faster, but too large", fmt.listing(faster, 8)),
+        Fact("Better, but too large", fmt.listing(better, 8)),
         Fact("File", f"{size.text}, {size.note} ({fmt.megabytes(data.study['raw_bytes'])})"),
         Fact("Score", _score_text(data, site, pick)),
-        Fact("Cases that count", _weights(choice.get("weights", {}))),
+        Fact("Cases that count", _weights(data, site)),
     ]
     return [fact for fact in facts if fact.text]
 
@@ -181,40 +191,47 @@ def _why(choice: Mapping[str, Any]) -> str:
     fitting = sum(bool(row["fits"]) for row in choice.get("ranking", []))
     bound = choice.get("size_bound_bytes")
     within = f" whose file has at most {fmt.megabytes(bound)}" if bound else ""
-    among = f"the smallest weighted time of {fmt.count(fitting, 'layout')}{within}"
+    among = f"the least {_objective(choice)} of {fmt.count(fitting, 'layout')}{within}"
     if not tied:
         return f"It has {among}; whether others tie with it is unknown."
+    if pick != best:
+        return f"{best} has {among}; {pick} is as good within 5 %, and its file is smaller."
     if len(tied) == 1:
-        return f"It has {among}; all others of these are measurably slower."
-    first = "It has" if pick == best else f"{best} has"
-    ties = fmt.count(len(tied) - 1, "layout")
-    smallest = f"{pick} has the smallest file of these {len(tied)}"
-    return f"{first} {among}; {ties} cannot be told from that, and {smallest}."
+        return f"It has {among}; all others of these are measurably worse."
+    return f"It has {among}; {fmt.count(len(tied) - 1, 'layout')} cannot be told from it."
+
+
+def _objective(choice: Mapping[str, Any]) -> str:
+    return OBJECTIVES[choice["rule"]].lower()
+
+
+def _objective_text(choice: Mapping[str, Any], value: float) -> str:
+    return fmt.seconds(value) if choice["rule"] == "mix" else f"{fmt.significant(value)}x"
 
 
 def _runner_up(choice: Mapping[str, Any]) -> str:
-    """Return the runner-up and how its weighted time compares with the fastest layout's."""
+    """Return the runner-up and how it compares with the best."""
     name = choice.get("runner_up")
     if name is None:
         return "none within the size bound"
     if name == choice.get("best"):
-        return f"{name}: the fastest, with a larger file"
+        return f"{name}: the best, with a larger file"
     entry = _entry(choice, name)
     if entry.get("to_best") is None:
         return str(name)
     spread = fmt.interval(entry.get("low"), entry.get("high")) or "no interval"
-    ratio = f"{fmt.significant(entry['to_best'])}x the weighted time of {choice['best']}"
+    ratio = f"{fmt.significant(entry['to_best'])}x the {_objective(choice)} of {choice['best']}"
     return f"{name}: {ratio} in the choosing rounds ({spread})"
 
 
 def _ranking(choice: Mapping[str, Any]) -> Table | None:
-    """Return every layout in the order of its weighted time."""
+    """Return every layout in the order of what it is judged by."""
     rows: list[list[Any]] = []
     for entry in choice.get("ranking", []):
         told = "no" if entry["tied"] else "yes" if entry["low"] is not None else fmt.ABSENT
-        told = "is the fastest" if entry["layout"] == choice.get("best") else told
+        told = "is the best" if entry["layout"] == choice.get("best") else told
         rows.append([
-            entry["layout"], fmt.significant(entry["objective"]),
+            entry["layout"], Cell(_objective_text(choice, entry["objective"]), f"worst: {entry['worst']}"),
             Cell(fmt.significant(entry["to_best"]), fmt.interval(entry["low"], entry["high"])), told,
             fmt.megabytes(entry["file_bytes"]), "yes" if entry["fits"] else "no", entry["rounds"],
         ])  # fmt: skip
@@ -222,10 +239,10 @@ def _ranking(choice: Mapping[str, Any]) -> Table | None:
     rows += [[name, Cell("not ranked", reason), "", "", "", "", ""] for name, reason in left_out.items()]
     if not rows:
         return None
-    columns = ["Layout", "#Weighted time", "#To the fastest", "Can be told from it", "#File",
+    columns = ["Layout", f"#{OBJECTIVES[choice['rule']]}", "#To the best", "Can be told from it", "#File",
                "File small enough", "#Rounds"]  # fmt: skip
     note = (
-        "From the choosing rounds. Weighted time: geometric mean, over the cases that count, of the time "
-        "relative to the best layout of each case. The fastest: of those whose file is small enough."
+        "From the choosing rounds. The best: of those whose file is small enough. It can be told from a "
+        "layout that is surely worse than some other one (Hsu's multiple comparisons with the best)."
     )
     return table("Ranking of all layouts", columns, rows, note, folded=True, pick=choice.get("pick"))

@@ -13,7 +13,7 @@ from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.throttled import throttled
-from hyperslab.results.block_model import MIN_ROUNDS
+from hyperslab.results.comparisons import MIN_ROUNDS
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 from hyperslab.report.model import Fact, Table, table
-from hyperslab.results.block_model import MIN_ROUNDS
 from hyperslab.results.columns import MEASUREMENTS, SUMMARY
+from hyperslab.results.comparisons import MIN_ROUNDS, MODERATED_ROUNDS
 
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""
@@ -32,11 +32,16 @@ Verification: Every selection is compared with what was written, outside the sto
 fails the cell. Of a layout with a lossy filter the error is measured instead, over every element that was
 read; a cell fails where its filter promised less.
 
-Interval: A 95 % t interval on logarithms of round medians, with the error between rounds pooled over
-layouts; comparisons are adjusted (Holm); none under {MIN_ROUNDS} rounds.
+Interval: A 95 % t interval on logarithms of what stands for a round. Comparisons are formed within each
+round and have their own deviation; from {MODERATED_ROUNDS} rounds on it is drawn towards what comparisons
+that are made together have in common (moderated t). They are adjusted for their number (Holm). None under
+{MIN_ROUNDS} rounds.
 
-Recommendation: The smallest weighted geometric mean of times relative to the best layout of each case,
-within the bound on file size; of those that cannot be told from the fastest, the smallest file.
+Recommendation: With a mix, the least expected time: what a request waits for, weighted by how often each case
+is asked. Without one, the least largest regret: the time over that of the best layout for the case, in the
+case where that is most. Of a cold selection opening and selection count; times that nobody notices count
+alike. The file has to be small enough. A layout with a smaller file is preferred if it is surely as good
+within 5 %.
 
 Speed-ups: From confirming rounds alone, measured after the choice, because the fastest of many looks
 faster than it is.

@@ -80,6 +80,7 @@ class SiteAnswer:
     summary: str
     lead: str = ""
     facts: Sequence[Fact] = ()
+    regrets: Table | None = None
     speeds: Table | None = None
     ranking: Table | None = None
     warnings: Sequence[str] = ()

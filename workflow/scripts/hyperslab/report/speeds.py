@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.results.block_model import contrasts, fit_blocks
-from hyperslab.results.recommend import round_objectives
 from hyperslab.results.statistics import compare
 from hyperslab.results.tables import STATES
 from hyperslab.studies.summary import case_title, in_order
@@ -43,30 +40,6 @@ def compared(data: Data, site: str) -> list[tuple[str, str]]:
     return [(second, second)] if second else []
 
 
-def overall(data: Data, site: str, phase: str) -> pd.DataFrame:
-    """Return the weighted time of each reference over that of the pick, indexed by layout;
-    see `blocks.contrasts`.
-
-    The weighted sum of log medians of a round carries the rounds' error as one time does. Empty where a
-    weighted case is missing or the pick is the only one measured.
-    """
-    choice, rows = data.choice(site), phase_rows(data, site, phase)
-    weights = {
-        (key.rpartition(" ")[0], key.rpartition(" ")[2]): w for key, w in choice.get("weights", {}).items()
-    }
-    measured = set(zip(rows["case"], rows["state"], strict=True))
-    if not weights or not set(weights) <= measured:
-        return pd.DataFrame()
-    logs = round_objectives(rows, weights).dropna(how="all").dropna(axis=1, how="all")
-    pick, named = choice["pick"], dict.fromkeys(name for _, name in compared(data, site))
-    names = [name for name in named if name != pick and name in logs.index]
-    if pick not in logs.index or not names:
-        return pd.DataFrame()
-    fit = fit_blocks(logs)
-    here = np.full(len(names), fit.layouts.index(pick))
-    return contrasts(fit, [fit.layouts.index(name) for name in names], here).set_axis(names)
-
-
 def _by_case(
     rows: pd.DataFrame, site: str, case: str, state: str, phase: str, pick: str, others: Sequence[str]
 ) -> pd.DataFrame:
@@ -92,18 +65,6 @@ def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "
     return Cell(*fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"])))
 
 
-def against(found: pd.DataFrame, name: str, words: str) -> str:
-    """Return the same in words: "it is 12.3x faster than contiguous (95 % 10.1 to 14.9)"."""
-    entry = found.loc[name]
-    verdict, note, _ = fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"]))
-    said = (
-        f"cannot be told from {words} in speed"
-        if verdict == fmt.CANNOT_TELL
-        else f"is {verdict} than {words}"
-    )
-    return f"it {said} ({note})"
-
-
 def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     """Return how much faster the pick is than each reference, one row a case and state;
     what counts comes first.
@@ -111,7 +72,7 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     rows, main = phase_rows(data, site, phase), phase_rows(data, site, "main")
     pairs = pd.concat([rows, main])[["case", "state"]]
     known = set(pairs.itertuples(index=False, name=None))
-    counted: Mapping[str, float] = data.choice(site).get("weights", {})
+    counted: Mapping[str, float] = data.choice(site).get("shares", {})
     others = compared(data, site)
     absent = "not measured again" if phase == "confirm" else "not measured"
     body = []

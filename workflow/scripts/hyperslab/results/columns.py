@@ -215,6 +215,7 @@ ROUND: dict[str, Column] = {
         "what stands for the round: the median; of throttled cold reads and writes the mean, and at least "
         "what the limit alone takes"
     ),
+    "request_s": _seconds("what a request waits for: typical_s, of cold selections with their opening"),
 }
 THROTTLE: dict[str, Column] = {
     "throttled_s": _seconds("that the site's limit alone would take for all repeats; empty without one"),

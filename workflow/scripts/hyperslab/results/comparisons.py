@@ -8,7 +8,8 @@ differences over the rounds have a deviation of their own. Three cases:
 - With three or four: the paired t test (Student, Biometrika 6, 1908), each comparison with its own deviation.
 - From five on: the moderated t test (Smyth, Statistical Applications in Genetics and Molecular Biology 3(1),
   2004, sections 3 and 6.2). The variances of comparisons that are made together are drawn towards what they
-  have in common, as far as they have it, which adds degrees of freedom. With fewer rounds the common part
+  have in common, as far as they have it, which adds degrees of freedom, here at most twice as many as a
+  comparison has itself. With fewer rounds the common part
   would have to be estimated from what is hardly known, and equal layouts are called different too often.
 
 One variance pooled over all comparisons is not among them: cells differ in how much they vary, and a pooled
@@ -35,6 +36,11 @@ MODERATED_ROUNDS = 5
 ALPHA = 0.05
 # A common variance is not estimated from fewer comparisons than these.
 FAMILY = 4
+# It counts for at most so many times the degrees of freedom that a comparison has itself: comparisons with
+# one reference share that one's deviation, and seem to agree more than they do. Without this limit equal
+# layouts were called different in 7.9 % of simulated studies of five rounds, with it in 4.3 %; of delays of
+# 15 % it finds 28 instead of 33 %.
+WEIGHT = 2.0
 # Deviations of a log below this are rounding of floating-point numbers, not agreement between rounds.
 ROUNDING = 1e-9
 
@@ -98,12 +104,11 @@ def of_rounds(differences: ArrayLike) -> Contrasts:
     return Contrasts(mean, deviation, rounds, error, np.where(enough, freedom, math.nan))
 
 
-def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return variances drawn towards their common value, and their degrees of freedom.
+def prior(variance: Floats, freedom: Floats) -> tuple[float, float]:
+    """Return what variances have in common: degrees of freedom (maybe endless) and the variance itself.
 
-    Both of shape (K,). The prior, `prior` degrees of freedom at the variance `common`, is fitted to the
-    moments of the log variances (Smyth 2004, section 6.2). Where the variances scatter no more than chance
-    lets equal ones, the prior is endless; degrees of freedom never exceed those of all together.
+    Both arguments have shape (K,). The moments of the log variances are fitted (Smyth 2004, section 6.2);
+    where these scatter no more than chance lets those of equal variances, the degrees are endless.
     """
     # A variance of nothing has no log; what counts is that it is far below the others.
     known = np.maximum(variance, max(1e-5 * float(np.median(variance)), ROUNDING**2))
@@ -111,12 +116,17 @@ def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     centred = np.log(known) - special.digamma(half) + np.log(half)
     scatter = float(np.var(centred, ddof=1) - special.polygamma(1, half).mean())
     if scatter <= 0:
-        common = math.exp(float(centred.mean()))
-        return np.full_like(known, common), np.full_like(known, freedom.sum())
-    prior = 2 * _inverse_trigamma(scatter)
-    common = math.exp(float(centred.mean()) + float(special.digamma(prior / 2)) - math.log(prior / 2))
-    drawn = (prior * common + freedom * variance) / (prior + freedom)
-    return drawn, np.minimum(prior + freedom, freedom.sum())
+        return math.inf, math.exp(float(centred.mean()))
+    degrees = 2 * _inverse_trigamma(scatter)
+    level = float(centred.mean()) + float(special.digamma(degrees / 2)) - math.log(degrees / 2)
+    return degrees, math.exp(level)
+
+
+def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Return variances drawn towards their common value, and their degrees of freedom; both of shape (K,)."""
+    degrees, common = prior(variance, freedom)
+    added = np.minimum(degrees, WEIGHT * freedom)
+    return (added * common + freedom * variance) / (added + freedom), added + freedom
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -158,24 +168,26 @@ def table(found: Contrasts, alpha: float = ALPHA) -> pd.DataFrame:
 
 
 def not_worse_than_best(logs: pd.DataFrame, alpha: float = ALPHA) -> tuple[Contrasts, NDArray[np.bool_]]:
-    """Compare each row with every other and tell which cannot be told from the best, the least.
+    """Compare each row with the best, the least, and tell which rows cannot be told from it.
 
     `logs` is layouts x rounds. A layout is left out where it is surely worse than some other: one-sided
     tests at alpha over the number of its rivals, which is Hsu's multiple comparisons with the best (Annals
     of Statistics 12, 1984) with Bonferroni's bound in place of Dunnett's, as variances differ here. The best
-    layout is among those that stay with probability 1 - alpha at least. Returns each layout against that
-    with the least mean (0 without error for itself), and which stay; without three rounds all do.
+    layout is among those that stay with probability 1 - alpha at least. Returns each layout against the one
+    with the least mean over the rounds that they share (0 for itself), and which stay; without three rounds
+    all do.
     """
     values = logs.to_numpy(dtype=float)
     count = len(values)
-    first, second = np.divmod(np.arange(count * count), count)
-    pairs = of_rounds((values[first] - values[second])[first != second]) if count > 1 else None
     stays = np.ones(count, bool)
-    if pairs is not None:
-        worse = np.zeros((count, count), bool)
-        worse[~np.eye(count, dtype=bool)] = pairs.p_above() <= alpha / (count - 1)
-        stays = ~worse.any(axis=1)
-    best = int(np.nanargmin(np.nanmean(values, axis=1)))
+    if count > 1:
+        first, second = np.nonzero(~np.eye(count, dtype=bool))
+        worse = of_rounds(values[first] - values[second]).p_above() <= alpha / (count - 1)
+        stays[first[worse]] = False
+    # Rounds differ, so that means are only compared over the same ones.
+    whole = values[:, np.isfinite(values).all(axis=0)]
+    leader = int(np.nanargmin(np.nanmean(whole if whole.size else values, axis=1)))
+    best = int(np.nanargmin(of_rounds(values - values[leader]).value))
     return of_rounds(values - values[best]), stays
 
 

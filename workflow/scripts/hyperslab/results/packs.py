@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
+
 from hyperslab.records import is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.tables import context_entry, record_rows, tidy
@@ -142,6 +144,21 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
         raise PackError(f"{file}: holds no records")
     _check_rows(file, rows)
     yield from ((f"config/studies/{name}.yaml", text) for name, text in described.items())
+
+
+def measurements(file: Path) -> pd.DataFrame:
+    """Return the repeats of a pack's records as a table with the columns of MEASUREMENTS; nothing is stale.
+
+    Raises PackError for a pack that is damaged.
+    """
+    inside = contents(file)
+    rows = [
+        row
+        for path, content in inside
+        if (found := _RECORD.fullmatch(path))
+        for row in _rows(file, path, content, found[1])
+    ]
+    return tidy(rows).assign(stale=False)
 
 
 def _below(results: Path, path: str) -> Path:

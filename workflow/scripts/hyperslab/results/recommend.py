@@ -1,62 +1,92 @@
-"""Which layout to use: the fastest over the study's cases within a size, and what cannot be told from it.
+"""Which layout to use: the least expected time of a mix, or the least largest regret, within a size.
 
-The objective of a layout is the weighted geometric mean, over cases and states, of its time relative to the
-best layout for that case. Its logarithm in one round is a weighted sum of log medians, so rounds carry its
-error as they do for a single time (`statistics.py`).
+What is compared is formed within each round (`requests.objectives`), so that rounds carry its error as they
+do for a single time (`comparisons.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hyperslab.results.block_model import MIN_ROUNDS, BlockFit, Floats, contrasts, fit_blocks
-from hyperslab.results.scoring import plain, site_state
-from hyperslab.results.statistics import log_medians
-from hyperslab.studies import case_kinds
+from hyperslab.results.comparisons import MIN_ROUNDS, Contrasts, equivalent, not_worse_than_best, of_rounds
+from hyperslab.results.requests import (
+    Entry,
+    Mix,
+    Question,
+    Rule,
+    best_times,
+    case_times,
+    objectives,
+    request_times,
+    shares,
+    typical,
+)
+from hyperslab.results.scoring import plain
 
-Weights = Mapping[tuple[str, str], float] | Mapping[str, float]
+IMPERCEPTIBLE_MS = 10.0
+# Within these a layout is as fast, and its file is smaller in a way that matters.
+EQUIVALENT = 1.05
+SMALLER = 0.98
+# A case whose time is longer by this factor than another layout's is given up.
+GIVEN_UP = 1.25
 
 
 @dataclass(frozen=True)
 class Ranked:
     """A layout in the ranking of a site.
 
-    `objective` is the weighted geometric mean of its times relative to the best of each case (1 or more),
-    `to_best` the ratio of its objective to that of the best layout within the size, with its adjusted
-    interval (None without one), `tied` whether it cannot be told from that layout.
+    `times` are the seconds of its requests by "case state" and `regrets` these over the best layout's, both
+    at least the floor; `objective` is its expected time in seconds, or its largest regret; `worst` the entry
+    with that regret. `to_best` is the ratio of its objective to that of the best layout within the size, with
+    its interval (None without one), `tied` whether it cannot be told from that layout.
     """
 
     layout: str
     objective: float
+    worst: str
+    times: Mapping[str, float]
+    regrets: Mapping[str, float]
     file_bytes: float
     rounds: int
     fits: bool
-    to_best: float | None
-    low: float | None
-    high: float | None
-    tied: bool
+    to_best: float | None = None
+    low: float | None = None
+    high: float | None = None
+    tied: bool = False
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """What to take instead where one case is asked more often: from the share `above` of all requests on."""
+
+    layout: str
+    case: str
+    above: float
 
 
 @dataclass(frozen=True)
 class Recommendation:
     """What to use at a site; `pick` is None, with the `reason`, where nothing can be recommended.
 
-    `best` has the smallest objective, `tied` are the layouts that cannot be told from it (itself included),
-    `pick` is the smallest file of these, `runner_up` the fastest other layout within the size, `finalists`
-    what to measure again. `ranking` is ordered by objective; `left_out` says why a layout is not in it.
+    `best` has the least objective, `tied` are the layouts that cannot be told from it (itself included),
+    `pick` is the best, or a layout that is as fast and whose file is smaller in a way that matters,
+    `runner_up` the best other layout within the size, `finalists` what to measure again. `ranking` is ordered
+    by objective; `alternatives` are other layouts for other mixes, `left_out` says why a layout is not in it.
     Without intervals (under three rounds) `tied` is empty, `pick` is the best and `reason` says so.
     """
 
     site: str
     phase: str
-    weights: Mapping[str, float]
-    size_bound_bytes: float | None
+    shares: Mapping[str, float]
+    rule: Rule
+    imperceptible_ms: float
+    size_bound_bytes: float | None = None
     pick: str | None = None
     reason: str | None = None
     best: str | None = None
@@ -64,6 +94,7 @@ class Recommendation:
     tied: tuple[str, ...] = ()
     finalists: tuple[str, ...] = ()
     ranking: tuple[Ranked, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
     left_out: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,185 +112,174 @@ def size_bound(raw_bytes: float, relative: float) -> float:
 
 def recommend(
     summary: pd.DataFrame,
-    weights: Weights | None = None,
+    mix: Mix | None = None,
     size_bound_bytes: float | None = None,
     phase: str = "main",
     states: Sequence[str] = ("cold",),
     contiguous: str | None = None,
     automatic: str | None = None,
+    imperceptible_ms: float = IMPERCEPTIBLE_MS,
 ) -> list[Recommendation]:
     """Return one recommendation a site, from the rows of `phase`.
 
-    `weights` by (case, state), or by case, whose weight is then divided over `states`; in any unit; None or
-    empty gives every read case the same. "cold" means "library-cold" where the file system is memory. Cases
-    that are not named do not count. A file may have up to `size_bound_bytes`. `contiguous` and `automatic`
-    name the layouts to measure again beside pick and runner-up.
-
-    The best layout was chosen for being the best, so pairs with it are not a family fixed beforehand:
-    Holm's adjustment runs over all pairs of layouts within the size. (Over the pairs with the best alone,
-    the set misses a layout as fast as the best in 30 % of runs of 42 equal layouts.)
+    `mix` says how often each case is asked, in any unit; a case's share is divided over `states`. "cold"
+    means "library-cold" where the file system is memory. Cases that are not named do not count. Without a mix
+    the largest regret over all read cases counts. A file may have up to `size_bound_bytes`. `contiguous` and
+    `automatic` name the layouts to measure again beside pick and runner-up.
     """
     rows = summary[summary["phase"] == phase]
-    return [
-        _recommend_site(str(site), phase, here, weights, states, size_bound_bytes, (contiguous, automatic))
-        for site, here in rows.groupby("site", sort=True, observed=True)
-    ]
+    sites = []
+    for site, here in rows.groupby("site", sort=True, observed=True):
+        rule: Rule = "mix" if mix else "regret"
+        question = Question(shares(here, mix, states), rule, imperceptible_ms / 1e3)
+        empty = Recommendation(str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes)
+        sites.append(_recommend_site(empty, here, question, (contiguous, automatic)))
+    return sites
 
 
-def resolve_weights(
-    rows: pd.DataFrame, weights: Weights | None, states: Sequence[str] = ("cold",)
-) -> dict[tuple[str, str], float]:
-    """Return (case, state) -> weight, summing to 1, as the site of `rows` names its states.
-
-    The weight of a case named alone is divided evenly over `states` (a write has one state, "write");
-    without weights every read case has the same. Raises ValueError for a weight that is negative or not
-    finite, and where all are zero.
-    """
-    if not weights:
-        read = rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))
-        weights = dict.fromkeys(sorted(set(rows["case"][read])), 1.0)
-    elif any(not (math.isfinite(weight) and weight >= 0) for weight in weights.values()):
-        raise ValueError("weights must be finite and not negative")
-    elif not any(weights.values()):
-        raise ValueError("at least one weight must be positive")
-    total = sum(weights.values())
-    writes = set(rows["case"][rows["kind"].isin(case_kinds.names(lambda kind: kind.writes_array))])
-    result: dict[tuple[str, str], float] = {}
-    for key, weight in weights.items():
-        if weight == 0:
-            continue
-        case = key if isinstance(key, str) else key[0]
-        wanted = key[1:] if isinstance(key, tuple) else ("write",) if case in writes else states
-        for state in wanted:
-            pair = (case, site_state(rows, state))
-            result[pair] = result.get(pair, 0.0) + weight / total / len(wanted)
-    return result
-
-
-def round_objectives(rows: pd.DataFrame, weights: Mapping[tuple[str, str], float]) -> pd.DataFrame:
-    """Return layouts x rounds of the weighted sum of log medians; NaN where a weighted cell is missing."""
-    layouts, rounds = sorted(set(rows["layout"])), sorted(set(rows["round"]))
-    total = pd.DataFrame(0.0, index=layouts, columns=rounds)
-    for (case, state), weight in weights.items():
-        logs = log_medians(rows[(rows["case"] == case) & (rows["state"] == state)])
-        total += weight * logs.reindex(index=layouts, columns=rounds)
-    return total
-
-
-def _best_log(rows: pd.DataFrame, weights: Mapping[tuple[str, str], float]) -> float:
-    """Return the objective, as a weighted sum of logs,
-    of an ideal layout that is the best one for every case.
-    """
-    total = 0.0
-    for (case, state), weight in weights.items():
-        fit = fit_blocks(log_medians(rows[(rows["case"] == case) & (rows["state"] == state)]))
-        total += weight * float(fit.effect.min())
-    return total
+def nothing(site: str, reason: str) -> Recommendation:
+    """Return that nothing is recommended at a site, and why."""
+    return Recommendation(site, "main", {}, "regret", IMPERCEPTIBLE_MS, reason=reason)
 
 
 def _recommend_site(
-    site: str,
-    phase: str,
-    rows: pd.DataFrame,
-    weights: Weights | None,
-    states: Sequence[str],
-    bound: float | None,
-    references: Sequence[str | None],
+    empty: Recommendation, rows: pd.DataFrame, question: Question, references: Sequence[str | None]
 ) -> Recommendation:
     """Return the recommendation of one site; `rows` are its summary in one phase."""
-    shares = resolve_weights(rows, weights, states)
-    named = {f"{case} {state}": weight for (case, state), weight in shares.items()}
-
-    def none(reason: str, left_out: Mapping[str, str] | None = None) -> Recommendation:
-        return Recommendation(site, phase, named, bound, reason=reason, left_out=left_out)
-
     measured = set(zip(rows["case"], rows["state"], strict=True))
-    absent = [f"{case} ({state})" for case, state in shares if (case, state) not in measured]
-    if absent or not shares:
-        return none(f"not measured here: {', '.join(absent) or 'any read case'}")
-    logs = round_objectives(rows, shares)
-    usable, left_out = _comparable(logs)
-    if usable.empty:
-        return none("no layout has all weighted cases and states in one round", left_out)
-    fit = fit_blocks(usable)
+    absent = [f"{case} ({state})" for case, state in question.shares if (case, state) not in measured]
+    if absent or not question.shares:
+        return replace(empty, reason=f"not measured here: {', '.join(absent) or 'any read case'}")
+    complete = objectives(rows, question, dict.fromkeys(question.shares, 1.0))
+    usable, left_out = _comparable(complete)
+    if not usable:
+        reason = "no layout has all cases and states that count in one round"
+        return replace(empty, reason=reason, left_out=left_out)
     # Only files of the cases that count: another case may be measured on an array of another shape.
-    files = rows[rows["case"].isin({case for case, _ in shares})]
-    file_bytes = files.groupby("layout", observed=True)["file_bytes"].median()
-    sizes = file_bytes.reindex(fit.layouts).to_numpy(dtype=float)
-    fits = np.full(len(sizes), True) if bound is None else sizes <= bound
-    objective = np.exp(fit.effect - _best_log(rows, shares))
-    order = np.argsort(fit.effect, kind="stable")
-    within = [int(position) for position in order if fits[position]]
-    pairs = _pairs_with_best(fit, within) if within else pd.DataFrame(index=pd.Index([], dtype=int))
-    ranking = tuple(
-        _ranked(fit, int(position), objective, sizes, bool(fits[position]), pairs) for position in order
-    )
+    files = rows[rows["case"].isin({case for case, _ in question.shares})]
+    sizes = files.groupby("layout", observed=True)["file_bytes"].median().reindex(usable).astype(float)
+    bound = empty.size_bound_bytes
+    within = [name for name in usable if bound is None or sizes[name] <= bound]
+    best = best_times(rows, question, within or usable)
+    logs = objectives(rows, question, best).loc[usable]
+    ranking = _rank(rows, question, best, logs, sizes, within)
     if not within:
-        smallest = fit.layouts[int(np.nanargmin(sizes))] if np.isfinite(sizes).any() else None
+        smallest = sizes.idxmin() if sizes.notna().any() else None
         reason = f"no layout has a file of at most {bound:.0f} bytes (smallest: {smallest})"
-        return Recommendation(site, phase, named, bound, reason=reason, ranking=ranking, left_out=left_out)
-    best = fit.layouts[within[0]]
+        return replace(empty, reason=reason, ranking=ranking, left_out=left_out)
+    order = [entry.layout for entry in ranking if entry.fits]
     tied = tuple(entry.layout for entry in ranking if entry.tied)
-    by_size = sorted((entry for entry in ranking if entry.tied), key=_size)
-    pick = by_size[0].layout if by_size else best
-    runner_up = next((entry.layout for entry in ranking if entry.fits and entry.layout != pick), None)
-    finalists = tuple(dict.fromkeys(name for name in (pick, runner_up, *references) if name is not None))
-    note = None if tied else f"under {MIN_ROUNDS} rounds: the pick is the fastest, ties are unknown"
-    return Recommendation(
-        site, phase, named, bound, pick, note, best, runner_up, tied, finalists, ranking, left_out
-    )
+    pick = _smaller(order[0], tied, logs, sizes)
+    runner_up = next((name for name in order if name != pick), None)
+    alternatives = _alternatives(ranking, pick, question)
+    named = (pick, runner_up, *references, *(other.layout for other in alternatives))
+    finalists = tuple(dict.fromkeys(name for name in named if name is not None))
+    note = None if tied else f"under {MIN_ROUNDS} rounds: the pick is the best, ties are unknown"
+    return replace(
+        empty, pick=pick, reason=note, best=order[0], runner_up=runner_up, tied=tied, finalists=finalists,
+        ranking=ranking, alternatives=alternatives, left_out=left_out,
+    )  # fmt: skip
 
 
-def _size(entry: Ranked) -> float:
-    """Return the file size for sorting; an unknown size is no reason to pick a layout."""
-    return entry.file_bytes if math.isfinite(entry.file_bytes) else math.inf
-
-
-def _comparable(logs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+def _comparable(logs: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
     """Return the layouts that can be ranked with each other, and why the others cannot be.
 
     Where some layout has enough rounds for an interval, those with fewer are left out: next to nothing can
-    be told from the best by one round. Of the layouts that share no round, the larger group is kept.
+    be told from the best by one round. Of layouts that share no round, the larger group is kept.
     """
-    rounds = logs.notna().sum(axis=1)
-    needed = min(MIN_ROUNDS, int(rounds.max()))
-    left_out = {str(name): "lacks a weighted case or state" for name in logs.index[rounds == 0]}
+    here = logs.notna()
+    rounds = here.sum(axis=1)
+    needed = max(1, min(MIN_ROUNDS, int(rounds.max())))
+    left_out = {str(name): "lacks a case or state that counts" for name in logs.index[rounds == 0]}
     for name in logs.index[(rounds > 0) & (rounds < needed)]:
         left_out[str(name)] = f"{rounds[name]} complete rounds, {needed} are needed"
-    usable = logs[(rounds >= max(1, needed))].dropna(axis=1, how="all")
-    if usable.empty:
-        return usable, left_out
-    part = fit_blocks(usable).part
-    kept = part == np.bincount(part).argmax()
-    left_out |= {str(name): "shares no round with the others" for name in usable.index[~kept]}
-    return usable[kept].dropna(axis=1, how="all"), left_out
+    enough = here[rounds >= needed]
+    if enough.empty or not rounds.max():
+        return [], left_out
+    shared = enough.astype(int) @ enough.astype(int).T >= needed
+    group = shared.loc[shared.sum(axis=1).idxmax()]
+    left_out |= {str(name): "shares too few rounds with the others" for name in group.index[~group]}
+    return [str(name) for name in group.index[group]], left_out
 
 
-def _pairs_with_best(fit: BlockFit, within: Sequence[int]) -> pd.DataFrame:
-    """Return the contrasts of each layout `within` (best first) with the best, by position,
-    adjusted over all pairs.
+def _rank(
+    rows: pd.DataFrame, question: Question, best: Mapping[Entry, float], logs: pd.DataFrame,
+    sizes: pd.Series, within: Sequence[str],
+) -> tuple[Ranked, ...]:  # fmt: skip
+    """Return the ranking, best first: by objective relative to that of the best within the size."""
+    names = [str(name) for name in logs.index]
+    relative, stays = not_worse_than_best(logs.loc[within or names])
+    against = dict(zip(within or names, range(len(relative.value)), strict=True))
+    leader = (within or names)[int(np.nanargmin(relative.value))]
+    base = float(logs.loc[leader].mean())
+    tables = {entry: typical(request_times(rows, entry)) for entry in question.shares}
+    found = []
+    for name in names:
+        times = {entry: float(table[name]) for entry, table in tables.items()}
+        regret = {entry: max(question.floor_s, seconds) / best[entry] for entry, seconds in times.items()}
+        worst = max(regret, key=lambda entry: regret[entry])
+        value = relative.value[against[name]] if name in against else logs.loc[name].mean() - base
+        entry = Ranked(
+            name, math.exp(base + float(value)), " ".join(worst),
+            {" ".join(key): seconds for key, seconds in times.items()},
+            {" ".join(key): ratio for key, ratio in regret.items()},
+            float(sizes[name]), int(logs.loc[name].notna().sum()), name in within,
+        )  # fmt: skip
+        found.append(_against_best(entry, relative, against[name], stays) if name in within else entry)
+    return tuple(sorted(found, key=lambda ranked: ranked.objective))
+
+
+def _against_best(entry: Ranked, relative: Contrasts, position: int, stays: Any) -> Ranked:
+    """Return an entry with its ratio to the best; the best itself has ratio 1 and no interval."""
+    low, high = (ends[position] for ends in relative.interval())
+    value = float(relative.value[position])
+    known = math.isfinite(low) and value != 0
+    enough = entry.rounds >= MIN_ROUNDS
+    return replace(
+        entry, to_best=math.exp(value), low=math.exp(low) if known else None,
+        high=math.exp(high) if known else None, tied=bool(enough and stays[position]),
+    )  # fmt: skip
+
+
+def _smaller(best: str, tied: Sequence[str], logs: pd.DataFrame, sizes: pd.Series) -> str:
+    """Return the layout of those tied with the best that is surely as fast and has the smallest file, where
+    that is smaller in a way that matters; else the best.
     """
-    positions = np.asarray(within)
-    lesser, greater = np.triu_indices(len(positions), 1)
-    pairs = contrasts(fit, positions[greater], positions[lesser])
-    # The pairs with position 0 of `within` come first: they are row 0 of the triangle.
-    return pairs.iloc[: len(positions) - 1].set_axis(positions[1:])
+    others = [name for name in tied if name != best and sizes[name] <= SMALLER * sizes[best]]
+    if not others:
+        return best
+    same = equivalent(of_rounds(logs.loc[others].to_numpy() - logs.loc[best].to_numpy()), EQUIVALENT)
+    return min((name for name, as_fast in zip(others, same, strict=True) if as_fast),
+               key=lambda name: float(sizes[name]), default=best)  # fmt: skip
 
 
-def _ranked(
-    fit: BlockFit, position: int, objective: Floats, sizes: Floats, fits: bool, pairs: pd.DataFrame
-) -> Ranked:
-    """Return one entry of the ranking. The best layout itself has ratio 1 and no interval."""
-    layout, rounds = fit.layouts[position], int(fit.rounds[position])
-    entry = (layout, float(objective[position]), float(sizes[position]), rounds, fits)
-    if not fits:
-        return Ranked(*entry, None, None, None, False)
-    enough = rounds >= MIN_ROUNDS
-    if position not in pairs.index:
-        return Ranked(*entry, 1.0, None, None, enough)
-    pair = pairs.loc[position]
-    low, high = (float(pair["low"]), float(pair["high"])) if math.isfinite(pair["low"]) else (None, None)
-    return Ranked(*entry, float(pair["ratio"]), low, high, enough and not pair["different"])
+def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> tuple[Alternative, ...]:
+    """Return what to take where the case that the pick gives up most is asked more often; none where it gives
+    up nothing that matters.
+    """
+    fitting = {entry.layout: _by_case(entry, question) for entry in ranking if entry.fits}
+    mine = fitting[pick]
+    best = {case: min(fitting, key=lambda name: fitting[name][case]) for case in mine}
+    lost = {case: mine[case] / fitting[other][case] for case, other in best.items()}
+    case = max(lost, key=lambda name: lost[name])
+    if lost[case] < GIVEN_UP or len(mine) < 2:
+        return ()
+    other = fitting[best[case]]
+    weight = {name: sum(share for (of, _), share in question.shares.items() if of == name) for name in mine}
+    rest = 1 - weight[case]
+
+    def elsewhere(times: Mapping[str, float]) -> float:
+        return sum(weight[name] * seconds for name, seconds in times.items() if name != case) / rest
+
+    # Expected times are linear in the case's share; so much more the other takes elsewhere, so much less
+    # here.
+    more, less = elsewhere(other) - elsewhere(mine), mine[case] - other[case]
+    return (Alternative(best[case], case, more / (more + less) if more > 0 else 0.0),)
+
+
+def _by_case(entry: Ranked, question: Question) -> dict[str, float]:
+    """Return the seconds of a layout by case."""
+    return case_times({key: entry.times[" ".join(key)] for key in question.shares}, question)
 
 
 def pareto(points: pd.DataFrame, columns: Sequence[str]) -> pd.Series:

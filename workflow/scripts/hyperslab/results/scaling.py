@@ -14,8 +14,9 @@ from hyperslab.results.comparisons import table as compared
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:
     """Return the time of the case `reference` over that of each of `others`: how many times faster these are.
 
-    `rows` are a summary of one site, layout, state and phase. Columns `case` and those of `comparisons.table`,
-    adjusted over `others`; a case that was not measured has no row, and without `reference` there is none.
+    `rows` are a summary of one site, layout, state and phase. Columns `case` and those of
+    `comparisons.table`, adjusted over `others`; a case that was not measured has no row, and without
+    `reference` there is none.
     """
     chosen = rows[rows["case"].isin([reference, *others])]
     logs = np.log(chosen.pivot(index="case", columns="round", values="median_s"))
@@ -31,8 +32,8 @@ def speedups(rows: pd.DataFrame, counts: Mapping[int, str]) -> pd.DataFrame:
     """Return the speed-up by number of workers: time with the fewest over time with so many.
 
     `rows` as for `against`; `counts` number of workers -> case. Columns `workers`, `case`, `ratio` and those
-    of `comparisons.table`, adjusted over all numbers; the first row, the reference, has ratio 1 and no interval.
-    Empty where the fewest were not measured.
+    of `comparisons.table`, adjusted over all numbers; the first row, the reference, has ratio 1 and no
+    interval. Empty where the fewest were not measured.
     """
     fewest, *more = sorted(counts)
     if not (rows["case"] == counts[fewest]).any():

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.columns import CARRIED, MEASUREMENTS
-from hyperslab.results.statistics import typical_column
+from hyperslab.results.statistics import COLD_STATES, typical_column
 from hyperslab.studies.criteria import label
 
 TIME_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s")
 FILE_STATISTICS = tuple(name for name in CARRIED if MEASUREMENTS[name].unit == "bytes")
-COLD_STATES = ("cold", "library-cold")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from hyperslab.results.comparisons import Contrasts, of_rounds, table
 FAMILY = ["site", "case", "kind", "phase", "state"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
 THROTTLED_STATES = ("cold", "write")
+# States in which every selection opens the file.
+COLD_STATES = ("cold", "library-cold")
 
 
 def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -52,6 +54,8 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     summary = grouped["time_s"].agg(n="size", min_s="min", mean_s="mean", max_s="max")
     for name, level in (("q1_s", 0.25), ("median_s", 0.5), ("q3_s", 0.75)):
         summary[name] = grouped["time_s"].quantile(level)
+    requests = _requests(measurements).groupby([measurements[key] for key in KEYS], observed=True)
+    summary["request_s"], summary["mean_request_s"] = requests.median(), requests.mean()
     first = measurements[measurements["repeat"] == 0]
     summary["first_access_s"] = first.set_index(KEYS)["time_s"]
     summary[present] = grouped[present].first()
@@ -64,10 +68,20 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     # What the limit alone takes is what a mean falls short of that profits from pauses between operations.
     at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
     summary["typical_s"] = summary["median_s"].where(~means, at_least)
+    opening = summary["mean_request_s"] - summary["mean_s"]
+    summary["request_s"] = summary["request_s"].where(~means, summary["typical_s"] + opening)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")
     return summary[[*KEYS, *ROUND, *THROTTLE, *POOLED, *present]]
+
+
+def _requests(measurements: pd.DataFrame) -> pd.Series:
+    """Return what a request waits for, repeat by repeat: a cold selection's opening, too."""
+    if "open_s" not in measurements:
+        return measurements["time_s"]
+    cold = measurements["state"].isin(COLD_STATES)
+    return measurements["time_s"] + measurements["open_s"].where(cold, 0.0).fillna(0.0)
 
 
 def by_mean(summary: pd.DataFrame) -> bool:
@@ -116,7 +130,8 @@ def compare(
     """Return the time of every other layout over that of `reference_layout`, one row a layout.
 
     Columns `layout`, `reference` and those of `comparisons.table`, which says what each promises. `layouts`
-    restricts what is compared (and adjusted for). Raises ValueError where `reference_layout` or one of `layouts` was not measured there.
+    restricts what is compared (and adjusted for). Raises ValueError where `reference_layout` or one of
+    `layouts` was not measured there.
     """
     if layouts is None:
         layouts = sorted(set(_select(summary, site, case, state, phase)["layout"]))

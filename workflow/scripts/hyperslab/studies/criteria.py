@@ -82,11 +82,11 @@ def _of_published(study: LoadedStudy) -> Iterator[Mistake]:
 
 def _of_recommendation(study: LoadedStudy) -> Iterator[Mistake]:
     given, path = study.study.recommendation, "recommendation"
-    for name in given.weights:
+    for name in given.mix:
         if name not in study.cases:
-            yield f"{path}.weights", f"no case {name!r}; the study has {choices(name, study.cases)}"
-    if given.weights and not any(given.weights.values()):
-        yield f"{path}.weights", "all are zero: nothing is left to judge by"
+            yield f"{path}.mix", f"no case {name!r}; the study has {choices(name, study.cases)}"
+    if given.mix and not any(given.mix.values()):
+        yield f"{path}.mix", "all are zero: nothing is left to judge by"
     measured = {state for case in study.cases.values() for state in case["states"]}
     # The default, cold, may be what no case of a study has.
     for state in given.states if "states" in given.model_fields_set else ():

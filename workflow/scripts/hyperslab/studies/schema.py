@@ -229,9 +229,13 @@ class Score(Strict):
 class Recommendation(Strict):
     """How the recommended layout is chosen."""
 
-    weights: dict[str, Annotated[Factor, Field(ge=0)]] = Field(
+    mix: dict[str, Annotated[Factor, Field(ge=0)]] = Field(
         default={},
-        description="how often each case is asked, relative to the others; 1 where nothing is given",
+        description="how often each case is asked, relative to the others: the expected time counts; without "
+        "a mix the largest regret does, a layout's time over the best one's for that case",
+    )
+    imperceptible_ms: Annotated[Factor, Field(ge=0)] = Field(
+        default=10.0, description="a time below this counts as this, because nobody notices, milliseconds"
     )
     states: list[State] = Field(default=["cold"], min_length=1, description="the states whose times count")
     size_bound: Annotated[Factor, Field(gt=0)] = Field(

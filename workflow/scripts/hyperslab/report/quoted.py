@@ -1,0 +1,149 @@
+"""What the answer quotes of a site: times of the layouts that it names, from rounds after the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab import text as fmt
+from hyperslab.report.data import Data
+from hyperslab.report.model import Cell, Table, table
+from hyperslab.report.speeds import compared, phase_rows
+from hyperslab.results.comparisons import of_rounds
+from hyperslab.results.comparisons import table as as_ratios
+from hyperslab.results.requests import Question, objectives, request_times, typical
+from hyperslab.studies.summary import case_title
+
+OBJECTIVES = {"mix": "Expected time", "regret": "Largest regret"}
+
+
+def question(choice: Mapping[str, Any]) -> Question:
+    """Return what a recommendation was asked."""
+    shares = {
+        (key.rpartition(" ")[0], key.rpartition(" ")[2]): value for key, value in choice["shares"].items()
+    }
+    return Question(shares, choice["rule"], choice["imperceptible_ms"] / 1e3)
+
+
+def named(data: Data, site: str) -> list[tuple[str, str]]:
+    """Return the layouts that the answer names, each once, with what they are: the pick first."""
+    choice = data.choice(site)
+    roles = [("the pick", choice.get("pick")), ("runner-up", choice.get("runner_up"))]
+    roles += [(words, name) for words, name in data.references() if name is not None]
+    roles += [("for another mix", other["layout"]) for other in choice.get("alternatives") or []]
+    found: dict[str, str] = {}
+    for words, name in roles:
+        if name is not None:
+            found[str(name)] = f"{found[str(name)]}, {words}" if str(name) in found else words
+    return list(found.items())
+
+
+def times(data: Data, site: str, phase: str) -> pd.DataFrame:
+    """Return layouts x entries ("case state") of the seconds of a request in rounds of a phase; NaN where not
+    measured.
+    """
+    rows, asked = phase_rows(data, site, phase), question(data.choice(site))
+    columns = {" ".join(entry): typical(request_times(rows, entry)) for entry in asked.shares}
+    return pd.DataFrame(columns)
+
+
+def entry_title(data: Data, site: str, entry: str) -> str:
+    """Return a case in a state as one says it; the state only where several count."""
+    case, _, state = entry.rpartition(" ")
+    states = {key.rpartition(" ")[2] for key in data.choice(site)["shares"]}
+    title = case_title(data.study, case)
+    return f"{title} ({state})" if len(states) > 1 else title
+
+
+def sentence(data: Data, site: str, phase: str) -> str:
+    """Return the answer as one says it to a colleague: what it takes, what it gives up, and for whom."""
+    choice, found = data.choice(site), times(data, site, phase)
+    pick = str(choice["pick"])
+    if pick not in found.index:
+        return ""
+    others = [(words, name) for words, name in compared(data, site) if name in found.index and name != pick]
+    parts = []
+    for entry in found.columns:
+        beside = ", ".join(f"{words} {fmt.seconds(found.loc[name, entry])}" for words, name in others)
+        said = f"{entry_title(data, site, entry)} in {fmt.seconds(found.loc[pick, entry])}"
+        parts.append(f"{said} ({beside})" if beside else said)
+    return f"It reads {fmt.listing(parts)}. {_given_up(data, site, found, pick)}"
+
+
+def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
+    """Return what the pick gives up, and which layout to take for which other mix."""
+    choice = data.choice(site)
+    alternatives = choice.get("alternatives") or []
+    if not alternatives:
+        return (
+            "It gives up nothing that anybody would notice: for no case is another layout a quarter faster."
+        )
+    (other,) = alternatives
+    name, case = other["layout"], other["case"]
+    entry = next(key for key in found.columns if key.rpartition(" ")[0] == case)
+    title = case_title(data.study, case)
+    if name in found.index:
+        lost = (
+            f"{fmt.seconds(found.loc[pick, entry])} where {name} takes {fmt.seconds(found.loc[name, entry])}"
+        )
+    else:
+        lost = f"{name} is faster there"
+    share = fmt.percent(other["above"], 0 if other["above"] < 0.95 else 1)
+    return f"It gives up {title}: {lost}. Take {name} if more than {share} of your requests are for {title}."
+
+
+def regret_table(data: Data, site: str, phase: str) -> Table | None:
+    """Return milliseconds and regret of every layout that the answer names, one column a case that counts."""
+    choice, found = data.choice(site), times(data, site, phase)
+    floor = choice["imperceptible_ms"] / 1e3
+    layouts = [(name, words) for name, words in named(data, site) if name in found.index]
+    if not layouts or found.empty:
+        return None
+    counted = found.loc[[name for name, _ in layouts]].clip(lower=floor)
+    regret = counted / counted.min()
+    body = []
+    for name, words in layouts:
+        cells = [
+            Cell(fmt.seconds(found.loc[name, entry]), _regret_text(regret.loc[name, entry]))
+            for entry in found.columns
+        ]
+        size = next((row["file_bytes"] for row in choice["ranking"] if row["layout"] == name), None)
+        body.append([Cell(name, words), *cells, fmt.megabytes(size)])
+    columns = ["Layout", *(f"#{entry_title(data, site, entry)}" for entry in found.columns), "#File"]
+    note = (
+        "What a request waits for (opening included), and how many times as long as the fastest of these "
+        f"layouts takes; a time under {fmt.seconds(floor)} counts as {fmt.seconds(floor)}. "
+        + ("Measured after the choice." if phase == "confirm" else "From the rounds that chose the layout.")
+    )
+    return table("What each layout gives up", columns, body, note, pick=choice.get("pick"))
+
+
+def _regret_text(value: float) -> str:
+    return "as good as the fastest" if value < 1.005 else f"{fmt.significant(value)}x the fastest"
+
+
+def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
+    """Return a layout's largest regret and where, or its expected time beside the pick's."""
+    if name is None:
+        return Cell(fmt.ABSENT, "not in this study", "muted")
+    asked, pick = question(data.choice(site)), str(data.choice(site)["pick"])
+    found = times(data, site, phase).clip(lower=asked.floor_s)
+    if name not in found.index or found.loc[name].isna().any():
+        return Cell("not measured", "", "muted")
+    if asked.rule == "regret":
+        regret = found.loc[name] / found.min()
+        entry = str(regret.idxmax())
+        return Cell(
+            _regret_text(regret[entry]),
+            f"{entry_title(data, site, entry)}: {fmt.seconds(found.loc[name, entry])}",
+        )
+    logs = objectives(phase_rows(data, site, phase), asked, {})
+    expected = Cell(fmt.seconds(float(np.exp(logs.loc[name].mean()))))
+    if name == pick or pick not in logs.index:
+        return expected
+    row = as_ratios(of_rounds(logs.loc[[name]].to_numpy() - logs.loc[[pick]].to_numpy())).iloc[0]
+    words, spread, tone = fmt.speed(row["ratio"], row["low"], row["high"], bool(row["different"]))
+    return Cell(expected.text, f"{pick} is {words} ({spread})" if spread else "", tone)
