@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 
 from hyperslab import figures
 from hyperslab.figures import FigureData
+from hyperslab.results.recommend import recommend
 from hyperslab.results.scoring import absolute_score, matched_score
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
@@ -118,9 +119,11 @@ def data_of(table: pd.DataFrame, **changes: Any) -> FigureData:
         "absolute": json.loads(absolute_score(summary, CRITERIA).to_json(orient="records")),
         "matched": [entry.to_dict() for entry in matched_score(summary, CRITERIA, 2, None, ["4x4x128"])],
     }
+    told = {"pick": "4x4x128", "runner_up": "4x4x256", "size_bound_bytes": 1.15 * RAW}
     chosen = [
-        {"site": site, "pick": "4x4x128", "runner_up": "4x4x256", "size_bound_bytes": 1.15 * RAW}
-        for site in ("disk", "memory")
+        {**entry.to_dict(), **told}
+        for entry in recommend(summary, contiguous="contiguous", automatic="auto")
+        if entry.pick
     ]
     recommendation = {"contiguous": "contiguous", "automatic": "auto", "sites": chosen}
     return dataclasses.replace(FigureData(table, summary, score, recommendation, STUDY), **changes)

@@ -26,7 +26,7 @@ CASES = STUDY["cases"]
 def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
     assert figure_kinds.names(STUDY) == [
         "session-slices", "ramp-slices", "grid-slices", "session-spectra", "ramp-spectra", "grid-spectra",
-        "sizes", "writes", "score", "tradeoff", "counts",
+        "sizes", "writes", "score", "tradeoff", "mix", "counts",
     ]  # fmt: skip
 
 
@@ -35,8 +35,8 @@ def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
     [
         ({"grids": []}, {"grid-slices", "grid-spectra"}),
         ({"score": False}, {"score"}),
-        ({"tradeoff": []}, {"tradeoff"}),
-        ({"tradeoff": ["slices"]}, {"tradeoff"}),
+        ({"tradeoff": []}, {"tradeoff", "mix"}),
+        ({"tradeoff": ["slices"]}, {"tradeoff", "mix"}),
         ({"cases": {name: CASES[name] for name in ("slices", "spectra")}}, {"writes"}),
         ({"cases": {"whole": CASES["whole"]}}, set(figure_kinds.names(STUDY)) - {"sizes", "writes", "score"}),
     ],
@@ -59,7 +59,7 @@ def test_a_case_without_session_has_bars_but_no_ramp() -> None:
 def test_a_site_has_the_figures_of_its_cases() -> None:
     study = {**STUDY, "cases": {**CASES, "slices": {**CASES["slices"], "sites": ["mem*"]}}}
     assert figure_kinds.names(study, "memory") == figure_kinds.names(STUDY)
-    left_out = {name for name in figure_kinds.names(STUDY) if "slices" in name} | {"tradeoff"}
+    left_out = {name for name in figure_kinds.names(STUDY) if "slices" in name} | {"tradeoff", "mix"}
     assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names(study, "disk")) == left_out
 
 

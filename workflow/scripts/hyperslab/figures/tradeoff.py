@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,7 +12,9 @@ from hyperslab.figures.labels import place
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View
+from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.recommend import pareto
+from hyperslab.results.requests import request_times
 from hyperslab.results.tables import STATES
 from hyperslab.text import megabytes
 
@@ -20,17 +23,25 @@ NAMED_ALL = 10
 # role -> number in the palette, marker, size of the marker in points, words
 ROLES = {
     "pick": (0, "*", 14.0, "recommended"),
+    "runner-up": (1, "^", 7.0, "runner-up"),
     "contiguous": (3, "s", 7.0, "contiguous"),
     "automatic": (2, "D", 6.5, "automatic chunks"),
 }
 PLAIN_SIZE = 5.5
 
 
+def requests_of(view: View, case: str, state: str) -> pd.DataFrame:
+    """Return what a request waits for by layout, in seconds: `value`, and the ends of its 95 % interval."""
+    times = request_times(view.summary, (case, state))
+    found = of_rounds(np.log(times))
+    low, high = found.interval()
+    columns = {"value": found.value, "low": low, "high": high}
+    return pd.DataFrame({name: np.exp(ends) for name, ends in columns.items()}, index=times.index)
+
+
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
-    """Return the layouts measured in both cases x (the two cases: pooled medians in seconds; `front`:
-    bool).
-    """
-    table = pd.DataFrame({case: view.pooled(case, state)["pooled_median_s"] for case in cases}).dropna()
+    """Return the layouts measured in both cases x (the two cases: seconds of a request; `front`: bool)."""
+    table = pd.DataFrame({case: requests_of(view, case, state)["value"] for case in cases}).dropna()
     table["front"] = pareto(table, cases) if len(table) else pd.Series(dtype=bool)
     return table.loc[view.order(table.index)]
 
@@ -52,7 +63,8 @@ def draw(view: View, case: str = "") -> Figure:
     _sizes(right, view, cases[0], state, named)
     right.set_title("file", fontweight="bold")
     rows = view.measurements[view.measurements["case"].isin(cases) & (view.measurements["state"] == state)]
-    notes = [view.over_rounds(rows), "left and down is faster", "lines: 95 % intervals of the rounds"]
+    waits = "what a request waits for, opening included" if state == view.cold else "what a request waits for"
+    notes = [waits, view.over_rounds(rows), "left and down is faster", "lines: 95 % intervals of the rounds"]
     finish(figure, view, title, rows, notes, _legend(view, table))
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
@@ -86,12 +98,13 @@ def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataF
     axes.plot(
         front[first], front[second], color=view.style["ink"], linewidth=1.2, zorder=2, label="Pareto front"
     )
+    intervals = {case: requests_of(view, case, state) for case in cases}
     for layout, row in table.iterrows():
         name, (x, y) = str(layout), (float(row[first]), float(row[second]))
         colour, marker, size = _look(view, name, bool(row["front"]))
         above = 6 if view.role(name) else 4
         for case, ends in ((first, "x"), (second, "y")):
-            low, high = view.pooled(case, state).loc[layout, ["pooled_low_s", "pooled_high_s"]]
+            low, high = intervals[case].loc[layout, ["low", "high"]]
             if pd.notna(low) and pd.notna(high):
                 line = ([low, high], [y, y]) if ends == "x" else ([x, x], [low, high])
                 axes.plot(*line, color=colour, linewidth=0.8, alpha=0.5, zorder=above - 1)

@@ -95,15 +95,16 @@ class View:
         return f"geometric mean of the {word} of {rounds} rounds" if rounds > 1 else f"{word} of one round"
 
     def role(self, layout: str) -> str | None:
-        """Return "pick", "contiguous" or "automatic", the first that fits."""
+        """Return "pick", "contiguous", "automatic" or "runner-up", the first that fits."""
         named = {"pick": self.pick, "contiguous": self.contiguous, "automatic": self.automatic}
+        named["runner-up"] = self.choice.get("runner_up")
         return next((role for role, name in named.items() if name == layout), None)
 
     def role_colour(self, layout: str) -> str:
         """Return the colour of a layout that has a role, everywhere the same; else that of plain text."""
         role = self.role(layout)
-        table = {"pick": self.palette[0], "contiguous": self.palette[3], "automatic": self.palette[2]}
-        return table[role] if role else str(self.style["ink"])
+        numbers = {"pick": 0, "contiguous": 3, "automatic": 2, "runner-up": 1}
+        return self.palette[numbers[role]] if role else str(self.style["ink"])
 
     def label(self, layout: str) -> str:
         """Return a layout's name with its role: a star for the recommended one,

@@ -38,7 +38,7 @@ BLOCKS = {
 # What the page opens with, before any table.
 OPENING = "tradeoff"
 # Further figures of a block.
-BESIDE = {"sizes": ("ratios",)}
+BESIDE = {"sizes": ("ratios",), "tradeoff": ("mix",)}
 
 
 def build_page(given: Inputs) -> Page:

@@ -32,6 +32,7 @@ KINDS = (
     "parallel",
     "score",
     "tradeoff",
+    "mix",
     "counts",
 )
 # Kinds that show how many criteria are met; no other depends on them.
@@ -101,6 +102,7 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
         "requests": bool(study.get("settings_vary") and cases),
         "score": study["score"],
         "tradeoff": len(two) > 1,
+        "mix": len(two) > 1,
     }
     wanted |= {figure for figure, there in asked.items() if there}
     return result + [figure for figure in KINDS if figure in wanted]
