@@ -108,6 +108,10 @@ class PlanesFormat:
         Path(path, DESCRIPTION).write_text(json.dumps(spec["dataset"]), encoding="utf-8")
         return Planes(path, spec)
 
+    def versions(self) -> dict[str, str]:
+        """Return the version of the only library there is."""
+        return {"planes": "1.0"}
+
     def prepare(self, spec: Spec) -> None:
         """Do nothing: nothing has to be loaded."""
 

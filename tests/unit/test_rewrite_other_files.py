@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,55 @@ def test_a_name_that_leads_elsewhere_is_a_difference(tmp_path: Path, what: str) 
     # As it was made before: the names as they are.
     rewritten(original, new, original.parent)
     assert any(line.startswith(f"/{what}: ") for line in differences(original, new, ["counts"]))
+
+
+def test_values_of_other_files_are_taken_in_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = write_file(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    new = tmp_path / "new" / "new.h5"
+    new.parent.mkdir()
+    rewrite.rewrite(original, new, "counts", layout([10]), 2**28, Progress(), materialise=True)
+    with h5py.File(original) as before, h5py.File(new) as file:
+        for name in ("virtual", "numbered", "raw", "inside"):
+            assert not file[name].is_virtual and not file[name].external
+            assert (file[name][...] == before[name][...]).all()
+            assert file[name].maxshape == before[name].maxshape
+            assert file[name].fillvalue == before[name].fillvalue
+            assert dict(file[name].attrs).keys() == dict(before[name].attrs).keys()
+        assert file[file["raw"].attrs["of"]] == file["counts"]
+    # It needs no other file any more, but for those of external links.
+    shutil.rmtree(original.parent / "100% raw")
+    (original.parent / "values.raw").unlink()
+    with h5py.File(new) as file:
+        assert all((file[name][...] == VALUES).all() for name in ("virtual", "numbered", "raw"))
+
+
+def test_a_value_that_differs_from_that_of_another_file_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = write_file(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    new = tmp_path / "data" / "new.h5"
+    rewrite.rewrite(original, new, "counts", layout([10]), 2**28, Progress(), materialise=True)
+    with h5py.File(new, "r+") as file:
+        file["virtual"][1, 3] += 1
+    assert list(differences(original, new, ["counts", "virtual", "numbered", "raw", "inside"])) == [
+        "/virtual: values differ"
+    ]
+
+
+def test_what_is_not_there_is_not_taken_in_as_fill_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = write_file(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    (tmp_path / "data/100% raw/row1.h5").unlink()
+    with pytest.raises(RewriteError, match="/virtual: has values in files that are not there .*row1.h5"):
+        rewrite.rewrite(
+            original, tmp_path / "new.h5", "counts", layout([10]), 2**28, Progress(), materialise=True
+        )
 
 
 def test_the_command_says_where_names_lead(tmp_path: Path) -> None:

@@ -41,13 +41,14 @@ def import_everything(name: str) -> None:
     # numpy leaves its generators until they are used.
     for module in (*MODULES, "numpy.random"):
         importlib.import_module(module)
-    from hyperslab import cases, formats, layouts
+    from hyperslab import cases, formats
     from hyperslab.measuring import machine, probes
 
-    formats.load(name)
+    format_ = formats.load(name)
     for kind in cases.CASES:
         cases.load(kind)
-    machine.describe_versions(layouts.load(name).packages)
+    machine.describe_versions()
+    format_.versions()
     probes.packed()
 
 

@@ -73,7 +73,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         "root": {"path": root, **asdict(described)},
         "throttle": throttle,
         "file_system": file_system,
-        "versions": {**machine.describe_versions(context.layout.packages), **outcome.versions},
+        "versions": {**machine.describe_versions(), **context.format.versions(), **outcome.versions},
         "environment": _environment(),
         "peak_memory_bytes": peak_memory_bytes() + outcome.workers_memory_bytes,
         "file": outcome.report,

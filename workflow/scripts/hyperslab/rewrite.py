@@ -43,6 +43,8 @@ scales, references, datatypes, fill values, orders of creation, the user block.
 Other files, which external links, virtual datasets and external storage name, stay where they are. In a new
 file in another folder relative names are changed so that they lead there, which is said. --folder names the
 folder in which the new file is to lie in the end; where that is the original's, the names are kept.
+--materialise has the new file hold the values of virtual datasets and of external storage itself; external
+links still name their files.
 
 Zarr holds the dataset alone, with its attributes but for those of dimension scales, which are named.
 
@@ -99,26 +101,30 @@ def rewrite(
     budget: int,
     progress: Progress,
     folder: Path | None = None,
+    materialise: bool = False,
 ) -> None:
     """Write `partial`, the file `original` with `dataset` in another layout, and compare the two.
 
     `layout` has `chunks` (extents, "all", or "auto"; None for contiguous), `filters` and `settings`, as
     rewriting.choice makes it. `budget` bounds the memory for values, in bytes. Names of other files lead
-    there from `folder` (default: where `partial` lies). Raises RewriteError for what cannot be rewritten and
+    there from `folder` (default: where `partial` lies), unless `materialise` takes in the values of virtual
+    datasets and of external storage. Raises RewriteError for what cannot be rewritten and
     for any difference, OSError and RuntimeError for what HDF5 refuses.
     """
+    from hyperslab.rewriting import taking_in
     from hyperslab.rewriting.copying import Copy
     from hyperslab.rewriting.differences import differences
 
     # The lock that is held on the partial file is not HDF5's, which may be told to insist on its own.
     os.environ.pop("HDF5_USE_FILE_LOCKING", None)
     before = os.stat(original)
-    Copy(original, partial, dataset, layout, budget, progress, folder or partial.parent).make()
+    relaid = [dataset, *(taking_in.paths(original) if materialise else ())]
+    Copy(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise).make()
     _copy_user_block(original, partial)
     descriptor = os.open(partial, os.O_RDWR)
     os.fsync(descriptor)
     os.close(descriptor)
-    found = list(_first(differences(original, partial, (dataset,), budget, progress, folder)))
+    found = list(_first(differences(original, partial, relaid, budget, progress, folder)))
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise RewriteError("was changed while it was read; run this again when nothing writes it")
@@ -157,9 +163,11 @@ def _verify(options: argparse.Namespace) -> int:
             raise RewriteError(f"{options.new}: --dataset says which dataset it holds")
         lines = zarr_copy.differences(*files, options.dataset, budget, Progress())
     else:
+        from hyperslab.rewriting import taking_in
         from hyperslab.rewriting.differences import differences
 
         relaid = [options.dataset] if options.dataset else []
+        relaid += taking_in.paths(options.original) if options.materialise else []
         lines = differences(*files, relaid, budget, Progress(), options.folder)
     for line in lines:
         found = True
@@ -188,7 +196,7 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
 
                 zarr_copy.copy(*what)
             else:
-                rewrite(*what, options.folder)
+                rewrite(*what, options.folder, options.materialise)
         except (RewriteError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
             progress.say(f"{options.original}: {_one_line(error)}")
             raise
@@ -223,6 +231,11 @@ def _parser() -> argparse.ArgumentParser:
         "--folder",
         type=Path,
         help="where the new file is to lie in the end (default: where it is written)",
+    )
+    parser.add_argument(
+        "--materialise",
+        action="store_true",
+        help="take in the values that virtual datasets and external storage have in other files",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file to write if it exists")
     parser.add_argument("--log", type=Path, help="a file that gets everything that is said, too")

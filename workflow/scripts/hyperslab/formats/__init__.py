@@ -160,6 +160,9 @@ class Format(Protocol):
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""
 
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that write and read it, by name."""
+
     def prepare(self, spec: Specification) -> None:
         """Load what the layout needs, so that no stopwatch measures it; raises Unavailable."""
 

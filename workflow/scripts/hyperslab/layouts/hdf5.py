@@ -11,7 +11,7 @@ from hyperslab.layouts import hdf5_index
 from hyperslab.layouts.chunks import Shape
 from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, lossy, promised_error, text
 from hyperslab.layouts.hdf5_releases import made
-from hyperslab.layouts.layout import Abilities, Array, Layout
+from hyperslab.layouts.layout import Abilities, Array, Layout, Setting
 
 # Header of a dataset, its links, and one node of a version-1 B-tree of its chunks.
 OBJECT_BYTES = 4096
@@ -28,10 +28,26 @@ class Hdf5Layout(Layout):
 
     title = "HDF5"
     suffix = ".h5"
-    packages = ("h5py", "hdf5plugin")
-    abilities = Abilities(
-        memory_types=True, strides=True, many_arrays=True, ranks=True, resize=True, rewriting=True
-    )
+    libraries = {"h5py": "h5py", "hdf5": "HDF5"}
+    released = "hdf5"
+    abilities = Abilities(memory_types=True, strides=True, many_arrays=True, ranks=True, rewriting=True)
+    settings = {
+        "chunk_cache_bytes": Setting("Chunk cache", size=True),
+        "chunk_cache_slots": Setting("Chunk cache slots"),
+        "chunk_cache_w0": Setting("Chunk cache w0"),
+        "sieve_bytes": Setting("Sieve buffer", size=True),
+        "meta_block_bytes": Setting("Metadata block", size=True),
+        "libver": Setting("File format versions (libver)"),
+        "alloc_time": Setting("Space allocated"),
+        "fill_time": Setting("Fill values written"),
+        "conversion_buffer_bytes": Setting("Conversion buffer", size=True),
+        "metadata_cache": Setting("Metadata cache"),
+        "alignment": Setting("Alignment"),
+        "driver": Setting("Driver"),
+        "paging": Setting("File space"),
+        "garbage_collect_every": Setting("Garbage collected every"),
+        "dtype": Setting("Type of the elements"),
+    }
 
     @property
     def filters(self) -> list[dict[str, Any]]:

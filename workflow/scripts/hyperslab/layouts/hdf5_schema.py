@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.layouts.hdf5_releases import RELEASES
 from hyperslab.layouts.layout import Array
+from hyperslab.layouts.parameters import check_parameters, known, spelt_out
 from hyperslab.layouts.schema import LayoutModel, automatic_extents, resolved_extents, resolved_order
 from hyperslab.validation.errors import Forms, Place
 from hyperslab.validation.models import Count, Name, Strict, Whole
@@ -181,18 +182,7 @@ Real = Annotated[float, Field(strict=True)]
 
 
 def _known(name: str) -> str:
-    if name not in FILTERS:
-        *others, last = map(repr, FILTERS)
-        raise ValueError(f"should be {', '.join(others)} or {last}")
-    return name
-
-
-def _has(name: str, parameter: str) -> None:
-    """Raise ValueError where the filter `name` has no such parameter."""
-    known = FILTERS[name].parameters if name in FILTERS else {parameter: None}
-    if parameter not in known:
-        has = f"it has {', '.join(known)}" if known else "it has no parameter"
-        raise ValueError(f"{name} has no {parameter}; {has}")
+    return known(name, FILTERS)
 
 
 class Filter(Strict):
@@ -218,28 +208,15 @@ class Filter(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict) and len(value) == 1 and "name" not in value:
-            ((name, given),) = value.items()
-            parameters = FILTERS[name].parameters if name in FILTERS else {}
-            if not isinstance(given, dict):
-                given = {next(iter(parameters), "level"): given}
-            for parameter in given:
-                _has(name, str(parameter))
-            return {"name": name, **given}
-        return value
+        return spelt_out(value, FILTERS)
 
     @model_validator(mode="after")
     def _fitting_parameters(self) -> Filter:
-        kind = FILTERS[self.name]
         given = self.model_dump(exclude_none=True, exclude={"name"})
-        for name, value in given.items():
-            _has(self.name, name)
-            if wrong := kind.parameters[name].mistake(value):
-                raise ValueError(f"{self.name}'s {name} {wrong}, not {value!r}")
-        if kind.modes and len(given.keys() & set(kind.modes)) != 1:
-            raise ValueError(f"{self.name} needs exactly one of {', '.join(kind.modes)}")
+        check_parameters(self.name, given, FILTERS)
+        modes = FILTERS[self.name].modes
+        if modes and len(given.keys() & set(modes)) != 1:
+            raise ValueError(f"{self.name} needs exactly one of {', '.join(modes)}")
         return self
 
 

@@ -44,14 +44,18 @@ class Abilities:
     many_arrays: bool = False
     # MPI ranks can open one file together.
     ranks: bool = False
-    # An axis can grow after the array was created.
-    resize: bool = False
-    # A coarser level of the array can be read by itself.
-    coarse_levels: bool = False
     # Nothing that was read of chunks and indexes is kept for the next selection on an open file.
     forgets: bool = False
     # A user's own file can be rewritten to a layout of this format.
     rewriting: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that files are read back to have, as reports name it; `size`: it counts bytes."""
+
+    label: str
+    size: bool = False
 
 
 class Layout(ABC):
@@ -64,8 +68,12 @@ class Layout(ABC):
     title: ClassVar[str]
     suffix: ClassVar[str]
     abilities: ClassVar[Abilities]
-    # Packages of Python that write and read it, whose versions are recorded.
-    packages: ClassVar[tuple[str, ...]] = ()
+    # What the file reports of itself of which the tables keep a note, by name, and what reports call
+    # the libraries whose versions a record has; those without a label stand under their own names.
+    settings: ClassVar[Mapping[str, Setting]] = {}
+    libraries: ClassVar[Mapping[str, str]] = {}
+    # The library of which a layout may name another release.
+    released: ClassVar[str | None] = None
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.described = described

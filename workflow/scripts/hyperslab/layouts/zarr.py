@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hyperslab.layouts import zarr_store
 from hyperslab.layouts.chunks import Shape
-from hyperslab.layouts.layout import Abilities, Array, Layout
+from hyperslab.layouts.layout import Abilities, Array, Layout, Setting
 from hyperslab.layouts.zarr_codecs import text
 
 # Seen on one machine, as an estimate.
@@ -19,8 +19,15 @@ class ZarrLayout(Layout):
 
     title = "Zarr"
     suffix = ".zarr"
-    packages = ("zarr", "zarrs", "numcodecs")
-    abilities = Abilities(resize=True, forgets=True, rewriting=True)
+    abilities = Abilities(forgets=True, rewriting=True)
+    settings = {
+        "dtype": Setting("Type of the elements"),
+        "codec_pipeline.path": Setting("Zarr: codec pipeline"),
+        "async.concurrency": Setting("Zarr: chunks at once"),
+        "codec_pipeline.chunk_concurrent_maximum": Setting("zarrs: most chunks at once"),
+        "threading.max_workers": Setting("Zarr: most threads"),
+        "write_empty_chunks": Setting("Zarr: empty chunks stored"),
+    }
 
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound: whole chunks that no codec shrinks, indexes, zarr.json, blocks of files."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.layouts.chunks import automatic_chunk, chunks_per_axis
 from hyperslab.layouts.layout import Array
+from hyperslab.layouts.parameters import check_parameters, known, spelt_out
 from hyperslab.layouts.schema import LayoutModel, resolved_extents, resolved_order
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.validation.errors import Forms, Place
@@ -25,10 +26,7 @@ SHARDS_FORMS = "a list with an extent for each axis, each a multiple of the chun
 
 
 def _known(name: str) -> str:
-    if name not in CODECS:
-        *others, last = map(repr, CODECS)
-        raise ValueError(f"should be {', '.join(others)} or {last}")
-    return name
+    return known(name, CODECS)
 
 
 class Codec(Strict):
@@ -42,24 +40,11 @@ class Codec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict) and len(value) == 1 and "name" not in value:
-            ((name, given),) = value.items()
-            if not isinstance(given, dict):
-                given = {next(iter(CODECS[name].parameters), "level") if name in CODECS else "level": given}
-            return {"name": name, **given}
-        return value
+        return spelt_out(value, CODECS)
 
     @model_validator(mode="after")
     def _fitting_parameters(self) -> Codec:
-        known = CODECS[self.name].parameters
-        for name, value in self.model_dump(exclude_none=True, exclude={"name"}).items():
-            if name not in known:
-                has = f"it has {', '.join(known)}" if known else "it has no parameter"
-                raise ValueError(f"{self.name} has no {name}; {has}")
-            if wrong := known[name].mistake(value):
-                raise ValueError(f"{self.name}'s {name} {wrong}, not {value!r}")
+        check_parameters(self.name, self.model_dump(exclude_none=True, exclude={"name"}), CODECS)
         return self
 
 

@@ -109,21 +109,18 @@ def describe_file_system(root: str) -> dict[str, Any]:
     }
 
 
-def describe_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of everything between the study and the kernel; `packages` are the format's."""
-    found = {
+def describe_versions() -> dict[str, str]:
+    """Return the versions of what every measurement runs on; a format adds its own."""
+    return {
         "python": platform.python_version(),
         "numpy": metadata.version("numpy"),
         "executable": Path(sys.executable).name,
-        # A release's environment may lack a package.
-        **{name: metadata.version(name) for name in packages if find_spec(name)},
     }
-    if "h5py" in found:
-        # It brings a library of its own, which is what is measured.
-        import h5py
 
-        found["hdf5"] = ".".join(str(part) for part in h5py.h5.get_libversion())
-    return found
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those Python packages that there are: a release's environment may lack one."""
+    return {name: metadata.version(name) for name in packages if find_spec(name)}
 
 
 def largest_memory_bytes() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from hyperslab import layouts
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data
 from hyperslab.report.model import Cell, Table, table
@@ -65,32 +66,6 @@ FILE_SYSTEM: tuple[tuple[str, str, Show], ...] = (
     ("Device bytes counted", "device_counted", _plain),
     ("Caches beyond the node", "server_cache", _plain),
 )
-VERSIONS: tuple[tuple[str, str, Show], ...] = tuple(
-    (name, key, _plain)
-    for name, key in (("Python", "python"), ("h5py", "h5py"), ("HDF5", "hdf5"), ("NumPy", "numpy"))
-)
-SETTINGS: tuple[tuple[str, str, Show], ...] = (
-    ("Chunk cache", "chunk_cache_bytes", _bytes),
-    ("Chunk cache slots", "chunk_cache_slots", _plain),
-    ("Chunk cache w0", "chunk_cache_w0", _plain),
-    ("Sieve buffer", "sieve_bytes", _bytes),
-    ("Metadata block", "meta_block_bytes", _bytes),
-    ("File format versions (libver)", "libver", _plain),
-    ("Space allocated", "alloc_time", _plain),
-    ("Fill values written", "fill_time", _plain),
-    ("Conversion buffer", "conversion_buffer_bytes", _bytes),
-    ("Metadata cache", "metadata_cache", _plain),
-    ("Alignment", "alignment", _plain),
-    ("Driver", "driver", _plain),
-    ("File space", "paging", _plain),
-    ("Garbage collected every", "garbage_collect_every", _plain),
-    ("Type of the elements", "dtype", _plain),
-    ("Zarr: codec pipeline", "codec_pipeline.path", _plain),
-    ("Zarr: chunks at once", "async.concurrency", _plain),
-    ("zarrs: most chunks at once", "codec_pipeline.chunk_concurrent_maximum", _plain),
-    ("Zarr: most threads", "threading.max_workers", _plain),
-    ("Zarr: empty chunks stored", "write_empty_chunks", _plain),
-)
 THROTTLE: tuple[tuple[str, str, Show], ...] = (
     ("Limit of reading", "read_bytes_per_s", _rate),
     ("Limit of writing", "write_bytes_per_s", _rate),
@@ -102,14 +77,24 @@ LOCKS: tuple[tuple[str, str, Show], ...] = (
     ("Lock of the node held", "node", _plain),
     ("Lock of the file system held", "root", _plain),
 )
-GROUPS = (
-    ("Machine", "machine", MACHINE),
-    ("File system", "file_system", FILE_SYSTEM),
-    ("Versions", "versions", VERSIONS),
-    ("Settings of the libraries, as read back from the files", "settings", SETTINGS),
-    ("Throttle", "throttle", THROTTLE),
-    ("Locks", "locks", LOCKS),
-)
+
+
+def _groups() -> Iterator[tuple[str, str, Sequence[tuple[str, str, Show]]]]:
+    """Yield title, name and properties of each group; of libraries and settings, those of every format."""
+    formats = [layouts.load(name) for name in layouts.FORMATS]
+    libraries = {name: label for each in formats for name, label in each.libraries.items()}
+    versions = {"python": "Python", **libraries, "numpy": "NumPy"}
+    settings = {name: setting for each in formats for name, setting in each.settings.items()}
+    yield "Machine", "machine", MACHINE
+    yield "File system", "file_system", FILE_SYSTEM
+    yield "Versions", "versions", [(label, name, _plain) for name, label in versions.items()]
+    yield (
+        "Settings of the libraries, as read back from the files",
+        "settings",
+        [(each.label, name, _bytes if each.size else _plain) for name, each in settings.items()],
+    )
+    yield "Throttle", "throttle", THROTTLE
+    yield "Locks", "locks", LOCKS
 
 
 def context_tables(data: Data) -> list[Table]:
@@ -117,7 +102,7 @@ def context_tables(data: Data) -> list[Table]:
     a property that varies shows how often.
     """
     tables = []
-    for title, group, properties in GROUPS:
+    for title, group, properties in _groups():
         rows = []
         for label, key, show in properties:
             rows.append([label, *(_value(data.context, site, group, key, show) for site in data.sites)])

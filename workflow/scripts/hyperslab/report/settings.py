@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hyperslab import layouts
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
@@ -104,23 +105,25 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, str]:
 def settings_table(data: Data) -> Table | None:
     """Return the settings in which layouts differ, each as its files say it."""
     by_layout: dict[str, dict[str, str]] = {}
+    # Only files of these libraries may be of one release or another.
+    formats = [layouts.load(name) for name in layouts.FORMATS]
+    released = {each.released: each.libraries[each.released] for each in formats if each.released}
     for entry in data.context:
         versions = entry.get("versions") or {}
-        # Only files of HDF5 may be of one release or another.
-        release = {"HDF5": versions["hdf5"]} if "hdf5" in versions else {}
-        flat = _flat({**(entry.get("settings") or {}), **release})
+        releases = {label: versions[name] for name, label in released.items() if name in versions}
+        flat = _flat({**(entry.get("settings") or {}), **releases})
         for layout in entry.get("layouts", ()):
             for name, text in flat.items():
                 seen = by_layout.setdefault(str(layout), {})
                 if text not in seen.get(name, "").split("; "):
                     seen[name] = "; ".join(filter(None, [seen.get(name), text]))
-    names = dict.fromkeys(name for found in by_layout.values() for name in found)
+    known = dict.fromkeys(name for found in by_layout.values() for name in found)
     # A setting that a format does not have makes no difference between those that have it.
-    vary = [name for name in names if len({found[name] for found in by_layout.values() if name in found}) > 1]
+    vary = [name for name in known if len({found[name] for found in by_layout.values() if name in found}) > 1]
     if not vary:
         return None
-    layouts = in_order(set(by_layout), data.study["layouts"])
-    body = [[layout, *(by_layout[layout].get(name, fmt.ABSENT) for name in vary)] for layout in layouts]
+    names = in_order(set(by_layout), data.study["layouts"])
+    body = [[layout, *(by_layout[layout].get(name, fmt.ABSENT) for name in vary)] for layout in names]
     note = "What is the same for all layouts stands above."
     return table(
         "Settings by layout, as read back from the files",

@@ -28,14 +28,6 @@ STATES = {
     "session": "session",
     "write": "write",
 }
-# Settings of a file that the context names; each as the file says it.
-SETTINGS = (
-    "alloc_time", "fill_time", "chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes",
-    "conversion_buffer_bytes", "meta_block_bytes", "metadata_cache", "alignment", "driver", "paging",
-    "garbage_collect_every", "libver", "dtype", "codec_pipeline.path",
-    "codec_pipeline.chunk_concurrent_maximum", "async.concurrency", "threading.max_workers",
-    "write_empty_chunks",
-)  # fmt: skip
 
 
 def compression(spec: Specification, stored: float | None) -> dict[str, float]:
@@ -171,13 +163,14 @@ def context_entry(record: Record) -> dict[str, Any]:
     # Free space differs from cell to cell and says nothing of the platform.
     file_system = {k: v for k, v in record["file_system"].items() if k != "free_bytes"}
     settings = record["file"]["settings"]
+    known = layout_of(record["specification"]["layout"]).settings
     return {
         "site": record["site"],
         "place": places.recorded(record).to_dict(),
         "machine": record["machine"],
         "file_system": file_system,
         "versions": record["versions"],
-        "settings": {name: settings[name] for name in SETTINGS if name in settings},
+        "settings": {name: settings[name] for name in known if name in settings},
         "locks": record["locks"],
         "throttle": record.get("throttle"),
         "skipped": record["skipped"],

@@ -14,7 +14,7 @@ from typing import Any
 
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5t
 
-from hyperslab.rewriting import RewriteError, calls, target
+from hyperslab.rewriting import RewriteError, calls, taking_in, target
 from hyperslab.rewriting.elements import (
     ELEMENTS_AT_ONCE,
     attribute_elements,
@@ -63,7 +63,12 @@ class Copy:
         budget: int,
         progress: Progress,
         folder: Path,
+        materialise: bool = False,
     ) -> None:
+        """Take what is copied where and how; `materialise`: values in other files are taken in."""
+        self._materialise = materialise
+        # Datasets whose values were in other files.
+        self._taken_in: list[Node] = []
         self._name, self._budget, self._progress, self._layout = path, budget, progress, layout
         self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
@@ -97,20 +102,22 @@ class Copy:
             self._remove(root, holder)
         for line in self._other.said():
             self._progress.say(line)
-        self._fill()
+        self._fill(self._nodes[self._target], self._name, self._chunk)
+        for node in self._taken_in:
+            new = h5d.open(self._new, node.path)
+            self._fill(node, f"{shown(node.path)}, whose values lie in other files,", chunk_of(new))
         h5f.flush(self._new, h5f.SCOPE_LOCAL)
         self._new.close()
         self._source.close()
 
-    def _fill(self) -> None:
-        """Copy the target's values."""
-        path = self._nodes[self._target].path
-        old = target.opened(self._source, path, self._budget)
-        new = target.opened(self._new, path, self._budget)
+    def _fill(self, node: Node, called: str, chunk: tuple[int, ...] | None) -> None:
+        """Copy the values of a dataset."""
+        old = target.opened(self._source, node.path, self._budget)
+        new = target.opened(self._new, node.path, self._budget)
         pieces = target.pieces_for(old, new, self._budget)
-        storage = f"in chunks {list(self._chunk)}" if self._chunk else "without chunks"
+        storage = f"in chunks {list(chunk)}" if chunk else "without chunks"
         size = math.prod(old.shape) * old.get_type().get_size()
-        self._progress.start(f"writing {self._name} {storage}", size)
+        self._progress.start(f"writing {called} {storage}", size)
         if pieces.decoded >= DECODED_OFTEN:
             self._progress.say(
                 f"reading each chunk {pieces.decoded:.1f} times; a larger --budget, fewer times"
@@ -178,6 +185,14 @@ class Copy:
             place = (group, link.name, linking)
             target.create(source, self._type(datatype), self._chunk, self._layout, self._lists, place)
             self._by_hand.append(node)
+            return
+        if self._materialise and any(elsewhere(source, self._original).values()):
+            try:
+                taking_in.create(source, self._original, self._type(datatype), (group, link.name, linking))
+            except RewriteError as error:
+                raise RewriteError(f"{shown(node.path)}: {error}") from None
+            self._by_hand.append(node)
+            self._taken_in.append(node)
             return
         attributes = [h5a.open(source, name).get_type() for name, _ in attributes_of(source)]
         try:

@@ -47,7 +47,8 @@ def differences(
     extents, fill values, attributes and every value, bit for bit; references by what they lead to. How
     datasets are stored is compared too, except for those named in `relaid`. Names of other files are the same
     where they lead to one file, those of the new file from `folder`, in which it is to lie (default: where it
-    lies). `budget` bounds the memory, in bytes. Raises OSError for a file that cannot be read.
+    lies). Of a dataset in `relaid` whose values lie in other files the new file may have the values itself.
+    `budget` bounds the memory, in bytes. Raises OSError for a file that cannot be read.
     """
     files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(path, new)) for path in (original, new)]
     try:
@@ -238,20 +239,26 @@ class _Comparison:
             kept_properties(dataset, place) | ({} if relaid else storage(dataset))
             for dataset, place in zip((ours, theirs), self._places, strict=True)
         )
+        taken_in = relaid and not any(elsewhere(theirs, self._places[1]).values())
+        if taken_in:
+            first |= {words: second[words] for words in elsewhere(theirs, self._places[1])}
         yield from (f"{where}: differs in {words}" for words in first if first[words] != second[words])
         if found:
             return
         try:
-            yield from self._value_differences(path, ours, theirs)
+            yield from self._value_differences(path, ours, theirs, taken_in)
         except UnknownReference as error:
             yield f"{where}: has {error}, which cannot be compared"
 
-    def _value_differences(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
+    def _value_differences(
+        self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID, taken_in: bool
+    ) -> Iterator[str]:
         where = shown(path)
         if not same_fill_value(ours, theirs, self._references):
             yield f"{where}: the fill value differs"
         # Where other files hold the values, their names are all that this file says.
-        if any(elsewhere(ours, self._places[0]).values()) or not count(ours.get_space()):
+        outside = not taken_in and any(elsewhere(ours, self._places[0]).values())
+        if outside or not count(ours.get_space()):
             return
         ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
         if not same_values(where, ours, theirs, self._references, self._budget, self._progress):

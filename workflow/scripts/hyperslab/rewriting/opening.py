@@ -62,7 +62,7 @@ def keep_orders(group: h5g.GroupID, creation: Any) -> None:
 def dataset_at(file: h5f.FileID, path: str) -> h5d.DatasetID:
     """Return the dataset at a path of the file; RewriteError where there is none."""
     try:
-        found = h5o.open(file, path.encode())
+        found = h5o.open(file, os.fsencode(path))
     except KeyError:
         found = None
     if isinstance(found, h5d.DatasetID):

@@ -46,7 +46,7 @@ class OtherNames:
         new: h5p.PropDCID = h5p.create(h5p.DATASET_CREATE) if external else old.copy()
         if external:
             # HDF5 adds to the list of files and never takes from it.
-            _copy_all_but_files(dataset, old, new)
+            copy_all_but_files(dataset, old, new)
             for file in external:
                 self._note(file.name, storage_found(file.name, self._original))
                 name = moved_storage(file.name, self._original, self._folder)
@@ -99,8 +99,8 @@ def _all_of(source: Source) -> h5s.SpaceID:
     return h5s.create_simple((math.prod(n for n in (*count, *block) if n != h5s.UNLIMITED),))
 
 
-def _copy_all_but_files(dataset: h5d.DatasetID, old: Any, new: Any) -> None:
-    """Give `new` the creation properties that a dataset with external storage can have."""
+def copy_all_but_files(dataset: h5d.DatasetID, old: Any, new: Any) -> None:
+    """Give `new` the creation properties of a dataset, but for those that say where its values lie."""
     new.set_fill_time(old.get_fill_time())
     new.set_alloc_time(old.get_alloc_time())
     new.set_obj_track_times(old.get_obj_track_times())

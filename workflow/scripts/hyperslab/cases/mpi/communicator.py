@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from mpi4py import MPI
 
+from hyperslab.formats import Format
 from hyperslab.measuring import machine
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.residency import NodeCache
@@ -92,11 +93,11 @@ def info_of(hints: dict[str, str]) -> MPI.Info:
     return info
 
 
-def versions() -> dict[str, str]:
+def _versions(format_: Format) -> dict[str, str]:
     """Return the versions of what ranks run on, which may be others than the measuring process has."""
-    libraries = machine.describe_versions(("h5py",))
     return {
-        **{f"ranks_{name}": libraries[name] for name in ("h5py", "hdf5", "numpy")},
+        **{f"ranks_{name}": version for name, version in format_.versions().items()},
+        "ranks_numpy": machine.describe_versions()["numpy"],
         "ranks_mpi": " ".join(MPI.Get_library_version().splitlines()[0].split()),
         "ranks_mpi4py": str(sys.modules["mpi4py"].__version__),
     }
@@ -125,11 +126,11 @@ def _wait_until_taken(descriptor: int) -> None:
             time.sleep(0.01)
 
 
-def report(ranks: Ranks, result: dict[str, Any]) -> dict[str, Any]:
+def report(ranks: Ranks, format_: Format, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result with what every program of ranks tells of itself; collective."""
     return {
         **result,
         "memory_bytes": ranks.memory_bytes(),
         "nodes": ranks.nodes(),
-        "versions": versions(),
+        "versions": _versions(format_),
     }

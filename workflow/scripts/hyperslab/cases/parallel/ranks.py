@@ -243,4 +243,4 @@ def run(ranks: Ranks, context: Context) -> dict[str, Any]:
             skipped[state] = str(reason)
     described = cell.described()
     cell.remove()
-    return report(ranks, {"rows": rows, "skipped": skipped, "file": described})
+    return report(ranks, context.format, {"rows": rows, "skipped": skipped, "file": described})

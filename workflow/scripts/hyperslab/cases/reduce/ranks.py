@@ -119,4 +119,4 @@ def run(ranks: Ranks, context: Context) -> dict[str, Any]:
         team.end()
     else:
         team.follow()
-    return report(ranks, {"rows": rows, "skipped": skipped})
+    return report(ranks, context.format, {"rows": rows, "skipped": skipped})

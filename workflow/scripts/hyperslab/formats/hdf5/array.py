@@ -22,6 +22,7 @@ from hyperslab.formats.hdf5.parallel_files import Parallel
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
 
 DATASET = b"data"
@@ -132,6 +133,11 @@ class Hdf5:
     many_arrays = ManyArrays()
     parallel = Parallel(_open_by)
     _workers_memory_bytes = 0
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of h5py, of the HDF5 that it brings, which is measured, and of plugins."""
+        library = ".".join(map(str, h5py.h5.get_libversion()))
+        return {**versions_of(("h5py", "hdf5plugin")), "hdf5": library}
 
     def create(self, path: str, spec: Specification) -> Hdf5Array:
         """Create the file and an empty dataset; chunks are allocated as they are written (HDF5's default)."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from h5py import h5d, h5f, h5o, h5p, h5s
+from h5py import h5d, h5f, h5i, h5o, h5p, h5s
 
 # What stands for a number in the name of a virtual dataset's source; %% is a percent sign.
 NUMBER = re.compile(rb"%\d*b")
@@ -133,12 +133,14 @@ def missing(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[str]:
         if place is None:
             yield os.fsdecode(name)
         elif deep < DEEPEST:
-            yield from _missing_in(place, _written(inner), deep + 1)
+            # A file that is open already is opened in the same way.
+            access = h5i.get_file_id(dataset).get_access_plist()
+            yield from _missing_in(place, _written(inner), access, deep + 1)
 
 
-def _missing_in(file: Path, dataset: bytes, deep: int) -> Iterator[str]:
+def _missing_in(file: Path, dataset: bytes, access: Any, deep: int) -> Iterator[str]:
     """Yield `missing` of a dataset that is opened for it; the dataset itself where it is not there."""
-    opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY)
+    opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access)
     try:
         source: Any = h5o.open(opened, dataset)
         yield from missing(source, file, deep)

@@ -16,6 +16,7 @@ from hyperslab.formats.zarr import inspection, prediction, settings
 from hyperslab.formats.zarr.description import OnDisk, create_array, open_array
 from hyperslab.formats.zarr.generation import fill
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import DatasetSpecification, LayoutSpecification, Specification
 
 # So many chunks of a small array bring all threads of zarr-python to life.
@@ -68,6 +69,10 @@ class Zarr:
     artifact = Artifact
     many_arrays = None
     parallel = None
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of zarr-python, of zarrs and of the codecs."""
+        return versions_of(("zarr", "zarrs", "numcodecs"))
 
     def create(self, path: str, spec: Specification) -> ZarrArray:
         """Create the directory and an empty array; files appear as chunks are written."""

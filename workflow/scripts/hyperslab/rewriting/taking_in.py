@@ -1,0 +1,57 @@
+"""Datasets whose values lie in other files, made so that the new file holds them itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from h5py import h5d, h5f, h5g, h5o, h5p
+
+from hyperslab.formats.hdf5.other_files import missing
+from hyperslab.rewriting import RewriteError, target
+from hyperslab.rewriting.elements import is_plain
+from hyperslab.rewriting.opening import access_for_reading
+from hyperslab.rewriting.other_names import copy_all_but_files
+from hyperslab.rewriting.storage import elsewhere
+from hyperslab.rewriting.survey import survey
+
+MOST_NAMED = 3
+
+
+def paths(file: Path) -> list[str]:
+    """Return the paths of all datasets of a file whose values lie in other files, as far as it says."""
+    opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access_for_reading())
+    try:
+        datasets = [node.path for node in survey(opened).values() if node.kind == h5o.TYPE_DATASET]
+        return [
+            os.fsdecode(path) for path in datasets if any(elsewhere(h5d.open(opened, path), file).values())
+        ]
+    finally:
+        opened.close()
+
+
+def create(
+    source: h5d.DatasetID, original: Path, datatype: Any, place: tuple[h5g.GroupID, bytes, h5p.PropLCID]
+) -> None:
+    """Make a dataset like `source` of the file `original`, in chunks where it can grow, else contiguous.
+
+    Raises RewriteError, without its name, where its values cannot be had: some of the files are not there, or
+    elements are of variable length or references, which name their own file.
+    """
+    if absent := list(dict.fromkeys(missing(source, original))):
+        more = f" and {len(absent) - MOST_NAMED} more" if len(absent) > MOST_NAMED else ""
+        names = ", ".join(absent[:MOST_NAMED])
+        raise RewriteError(f"has values in files that are not there from here: {names}{more}")
+    if not is_plain(source.get_type()):
+        raise RewriteError("has elements of variable length or references in other files, which stay there")
+    creation = h5p.create(h5p.DATASET_CREATE)
+    copy_all_but_files(source, source.get_create_plist(), creation)
+    shape, most = target.extents(source)
+    creation.set_alloc_time(h5d.ALLOC_TIME_LATE)
+    if shape != most:
+        chunk = target.resolved_chunks("auto", shape, most, source.get_type().get_size())
+        creation.set_chunk(chunk)
+        creation.set_alloc_time(h5d.ALLOC_TIME_INCR)
+    group, name, linking = place
+    h5d.create(group, name, datatype, source.get_space(), creation, linking).close()
