@@ -28,10 +28,8 @@ def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     """Return layouts x rounds of a quantity, from repeats of one site, case and state;
     NaN where not recorded.
     """
-    chosen = rows[rows["repeat"] == 0] if quantity.take == "first" else rows
-    total = chosen[list(quantity.columns)].sum(axis=1, skipna=False)
-    grouped = total.groupby([chosen["layout"], chosen["round"]], sort=True)
-    values = grouped.agg("first" if quantity.take == "first" else quantity.take)
+    total = rows[list(quantity.columns)].sum(axis=1, skipna=False)
+    values = total.groupby([rows["layout"], rows["round"]], sort=True).agg(quantity.take)
     table = values.unstack("round")
     return table.where(np.isfinite(table)).dropna(how="all")
 

@@ -210,10 +210,13 @@ ROUND: dict[str, Column] = {
     "q3_s": _seconds("third quartile of the round's repeats (linear interpolation)"),
     "mean_s": _seconds("mean of the round's repeats"),
     "max_s": _seconds("largest of the round's repeats"),
-    "first_access_s": _seconds("repeat 0: the first selection after opening"),
+    "first_access_s": _seconds(
+        "of a cold state: median of the round's repeats, opening plus selection, of a file that was evicted"
+    ),
+    "first_selection_s": _seconds("of a session: its first selection (repeat 0), without opening"),
     "typical_s": _seconds(
-        "what stands for the round: the median; of throttled cold reads and writes the mean, and at least "
-        "what the limit alone takes"
+        "what stands for the round: the median; of sessions the geometric mean; of throttled cold reads and "
+        "writes the mean, and at least what the limit alone takes"
     ),
 }
 THROTTLE: dict[str, Column] = {

@@ -212,10 +212,20 @@ class Criterion(Strict):
         default="session", description="the state in which it is measured"
     )
     statistic: Literal["median_s", "max_s", "first_access_s", "mean_s", "file_bytes"] = Field(
-        default="median_s", description="what is bounded: seconds, or bytes of the file"
+        default="median_s",
+        description="what is bounded: seconds, or bytes of the file; first_access_s is evict, open, select",
     )
     below: Annotated[float, Field(gt=0)] = Field(description="the bound: seconds, or bytes")
     title: Text | None = Field(default=None, description="what reports call it")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_access_is_cold(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("statistic") == "first_access_s":
+            if given.get("state", "cold") != "cold":
+                raise ValueError("first_access_s is that of a cold file; leave state out")
+            return {**given, "state": "cold"}
+        return given
 
 
 class Score(Strict):
