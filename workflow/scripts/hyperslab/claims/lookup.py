@@ -40,6 +40,8 @@ class Lookup:
     def __init__(self, measurements: pd.DataFrame, sites: Mapping[Side, str]) -> None:
         self._rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
         self._sites = sites
+        # Timing protocols older than today's under which some of what was looked at was measured.
+        self.older_protocols: set[int] = set()
         self._family = cache(self._make_family)
 
     def site(self, side: Side = "a") -> str:
@@ -57,6 +59,8 @@ class Lookup:
             rows = rows[rows["state"] == site_state(rows, state)]
             if rows.empty:
                 raise Untestable(f"case {case} was not measured in state {state} at {site}")
+            if "older_protocol" in rows:
+                self.older_protocols |= set(rows["older_protocol"].dropna().astype(int))
         missing = [name for name in known.columns if name not in rows]
         values = pd.DataFrame() if missing else per_round(rows, known)
         if values.empty:

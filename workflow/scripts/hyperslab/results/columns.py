@@ -127,7 +127,14 @@ _FLAGS = {
     ),
     "noisy": _yes_no("a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median"),
     "overlap": _yes_no("another timed job ran on this node or file system meanwhile"),
-    "stale": _yes_no("measured under another specification or protocol than today's"),
+    "stale": _yes_no(
+        "measured under another specification than today's, or under a protocol whose results do not count "
+        "(any more, or beside today's of the same case); left out of all results"
+    ),
+    "older_protocol": Column(
+        "number of the timing protocol where it is an older one than today's and the results count all the "
+        "same; empty under today's"
+    ),
 }
 _FILES = _said_by_files(
     {

@@ -176,7 +176,11 @@ class Case(Strict):
     states: list[State] = Field(
         default=["cold", "warm"], description="how the page cache stands when a selection starts"
     )
-    repeats: Repeats = Field(default={}, description="repeats within one process, by state")
+    repeats: Repeats = Field(
+        default={},
+        description="repeats within one process, by state; cold, where not given, 15, or 45 if these take "
+        "less than 50 ms each",
+    )
     layouts: list[str] = Field(
         default=["*"], min_length=1, description="names or patterns of the layouts that are measured"
     )
@@ -280,7 +284,11 @@ class Study(Strict):
     rounds: Annotated[Rounds, Field(gt=0)] = Field(
         default=3, description="how often everything is measured anew: new files, new processes"
     )
-    repeats: Repeats = Field(default={}, description="repeats within one process, by state")
+    repeats: Repeats = Field(
+        default={},
+        description="repeats within one process, by state; cold, where not given, 15, or 45 if these take "
+        "less than 50 ms each",
+    )
     seed: Whole = Field(
         default=1, description="decides where selections lie and in which order cells are measured"
     )
