@@ -56,7 +56,9 @@ def read_cell(
 ) -> Specification:
     """What measure is told of a read case: a box of `extent`, so many repeats of each state."""
     case: CaseSpecification = {"name": "box", "kind": "read", "extent": list(extent), "states": list(repeats)}
-    return {**spec, "case": case, "repeats": repeats, "seed": seed, "round": "r0", "protocol": 1}
+    return {
+        **spec, "case": case, "repeats": repeats, "study": "mine", "seed": seed, "round": "r0", "protocol": 1,
+    }  # fmt: skip
 
 
 def write_cell(spec: Specification, strategy: str, repeats: int, block: Any = None) -> Specification:

@@ -93,7 +93,21 @@ def test_first_access_maximum_and_median_are_of_each_round(tmp_path: Path) -> No
         for of in ("first_access", "median", "max")
     ]
     found = results(judged(resolved(tmp_path, *comparisons), table)[0])
-    assert [result["value"] for result in found] == [pytest.approx(one, rel=1e-3) for one in (1.0, 1.2, 1.4)]
+    # The first access is that of cold repeats, of which each begins with opening the file.
+    assert [result["value"] for result in found] == [pytest.approx(one, rel=1e-3) for one in (4.2, 1.2, 1.4)]
+
+
+def test_a_first_access_needs_cold_repeats(tmp_path: Path) -> None:
+    claims = resolved(
+        tmp_path, {"a": {"layouts": "2x2x10", "case": "slices", "of": "first_access"}, "above": 1}
+    )
+    table = measured(lambda case, layout, values: 1.0)
+    (verdict,) = judged(claims, table[table["state"] != "cold"])
+    assert verdict["verdict"] == "cannot be tested"
+    assert "was not measured in state cold" in verdict["comparisons"][0]["results"][0]["reason"]
+    # In memory nothing is evicted, but files are opened: the library's own first access.
+    there = table.assign(state=table["state"].replace("cold", "library-cold"))
+    assert judged(claims, there)[0]["verdict"] == "holds"
 
 
 def test_counts_hold_exactly_or_show_their_range(tmp_path: Path) -> None:

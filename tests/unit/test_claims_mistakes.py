@@ -161,10 +161,23 @@ def test_instances_and_their_rows(tmp_path: Path) -> None:
     ]  # fmt: skip
     first, second = comparison["instances"][0]["a"]
     assert (first["values"], second["values"]) == ({"m": 1}, {"m": 4})
-    assert first["terms"] == [[1.0, "slices", "1x1x10", "session", "first_access"],
+    # A first access is cold, whatever it is compared with.
+    assert first["terms"] == [[1.0, "slices", "1x1x10", "cold", "first_access"],
                               [-1.0, "slices", "1x1x10", "session", "median"]]  # fmt: skip
     (other,) = comparison["instances"][0]["b"]
     assert other["terms"] == [[1.0, "slices", "contiguous", "cold", "first_access"]]
+
+
+def test_a_first_access_is_cold(tmp_path: Path) -> None:
+    side = {"layouts": "2x2x10", "case": "slices", "of": "first_access"}
+    comparison = {"says": "a", "a": {"layouts": "2x2x10", "case": "slices", "state": "session"}, "below": 1}
+    (claim,) = resolved(tmp_path, {**comparison, "b": {"of": "first_access"}})
+    (other,) = claim["comparisons"][0]["instances"][0]["b"]
+    assert other["terms"] == [[1.0, "slices", "2x2x10", "cold", "first_access"]]
+    assert (
+        mistake(tmp_path, changed("a", {**side, "state": "session"}, comparison))
+        == f"{ATOM}.a.state: 'first_access' is always of state 'cold'; leave the state out"
+    )
 
 
 def test_a_line_for_all_instances_names_words_and_stands_for_numbers(tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def test_the_axis_holds_every_bar_where_they_are_alike() -> None:
     assert "6 layouts not measured" in texts(figure)
 
 
-def test_first_access_is_a_mark_of_its_own() -> None:
+def test_the_first_selection_of_a_session_is_a_mark_of_its_own() -> None:
     axes = picture("session-slices").axes[0]
-    first = statistic("first_access_s")
-    x, y = line(axes, "first access")
+    first = statistic("first_selection_s")
+    x, y = line(axes, "first selection")
     near = [layout for layout in LAYOUTS if first[layout] <= axes.get_xlim()[1]]
     expected = {row(axes, layout): first[layout] for layout in near}
     assert dict(zip(y, x, strict=True)) == pytest.approx(expected)

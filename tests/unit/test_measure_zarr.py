@@ -105,7 +105,8 @@ def test_processes_reduce_it(
     array: Spec = cell(shape, chunks=CHUNKS, shards=shards, codecs=["zstd"])
     spec: Spec = {
         **array,
-        "case": case, "repeats": {"cold": 2}, "seed": 1, "round": "r0", "protocol": 1,
+        "case": case, "repeats": {"cold": 2}, "study": "mine", "seed": 1, "round": "r0",
+        "protocol": 1,
     }  # fmt: skip
     record = measured(spec, root, tmp_path / "a.json")
     assert [row["state"] for row in record["repeats"]] == ["cold", "cold"]

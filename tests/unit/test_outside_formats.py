@@ -68,7 +68,7 @@ def reduce_cell(spec: Spec, workers: int) -> Spec:
         "name": f"v-{workers}p", "family": "v", "kind": "reduce", "planes": "z", "split": "y",
         "extent": [*SHAPE[:-1], 50], "by": "processes", "workers": workers, "states": list(STATES),
     }  # fmt: skip
-    return {**spec, "case": case, "repeats": STATES, "seed": 1, "round": "r0", "protocol": 1}
+    return {**spec, "case": case, "repeats": STATES, "study": "mine", "seed": 1, "round": "r0", "protocol": 1}
 
 
 # ---- cases

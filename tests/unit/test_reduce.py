@@ -50,7 +50,15 @@ def reduce_cell(
         "name": f"slices-{workers}p", "family": "slices", "kind": "reduce", "planes": "z", "split": "x",
         "extent": [*shape[:-1], planes], "by": "processes", "workers": workers, "states": list(repeats),
     }  # fmt: skip
-    return {**spec, "case": case, "repeats": repeats, "seed": 1, "round": "r0", "protocol": 1}
+    return {
+        **spec,
+        "case": case,
+        "repeats": repeats,
+        "study": "mine",
+        "seed": 1,
+        "round": "r0",
+        "protocol": 1,
+    }
 
 
 def outcome_of(spec: Spec, directory: Path, memory_resident: bool, values: Any = None) -> Outcome:

@@ -24,8 +24,39 @@ def test_summarise_gives_each_rounds_own_statistics() -> None:
     row = summarise(rows.sample(frac=1, random_state=1)).iloc[0]
     assert (row.n, row.min_s, row.q1_s, row.median_s, row.q3_s, row.max_s) == (5, 1, 2, 4, 5, 9)
     assert row.mean_s == pytest.approx(4.2)
-    assert row.first_access_s == 5.0
     assert (row.file_bytes, row.filters, row.grid_m, row.site) == (7, "gzip", 4, "disk")
+
+
+def test_a_first_access_is_opening_and_selection_of_every_cold_repeat() -> None:
+    times, opening = [5.0, 1.0, 2.0, 4.0, 9.0], [0.1, 0.2, 8.0, 0.4, 0.5]
+    for state in ("cold", "library-cold"):
+        rows = study(np.zeros((1, 1)), repeats=5, state=state).assign(time_s=times, open_s=opening)
+        row = summarise(rows).iloc[0]
+        # Of 5.1, 1.2, 10, 4.4 and 9.5; the sum of both medians would be 4.4.
+        assert row.first_access_s == pytest.approx(5.1)
+        assert np.isnan(row.first_selection_s)
+        assert row.typical_s == row.median_s == 4
+        assert np.isnan(summarise(rows.drop(columns="open_s")).iloc[0].first_access_s)
+
+
+def test_a_session_stands_for_itself_by_its_geometric_mean() -> None:
+    """A ramp: four selections from the disk, five from memory, whose median is that of memory alone."""
+    times = [16.0, 8.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    rows = study(np.zeros((1, 1)), repeats=9, state="session").assign(time_s=times, open_s=np.nan)
+    row = summarise(rows).iloc[0]
+    assert (row.median_s, row.first_selection_s) == (1.0, 16.0)
+    assert np.log2(row.typical_s) == pytest.approx(10 / 9)
+    assert np.isnan(row.first_access_s)
+
+
+def test_what_is_compared_of_sessions_is_their_geometric_mean() -> None:
+    both = study(np.zeros((2, 3)), repeats=3, repeat_sd=0, state="session")
+    # One layout fills the cache more slowly: its median says nothing of that.
+    slow = both["time_s"].where((both["layout"] != "l001") | (both["repeat"] > 0), 8.0)
+    summary = summarise(both.assign(time_s=slow))
+    assert (summary.median_s == 1).all()
+    found = compare(summary, "disk", "slices", "session", "main", "l000")
+    assert found["ratio"].tolist() == pytest.approx([2.0])
 
 
 def test_pooled_statistics_by_hand() -> None:

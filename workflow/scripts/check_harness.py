@@ -76,13 +76,12 @@ def bare(spec: Specification, path: str, state: str) -> float:
     """
     import h5py
 
-    from hyperslab.data.selections import endless_boxes, generator
+    from hyperslab.data.selections import asked_boxes
     from hyperslab.measuring import pagecache
     from hyperslab.measuring.residency import COLD_AT_MOST
 
-    case, settings, count = spec["case"], spec["layout"]["settings"], spec["repeats"][state]
-    rng = generator(spec["seed"], case["name"], spec["round"], state)
-    boxes = in_turn(endless_boxes(spec["dataset"]["shape"], case["extent"], count, rng))
+    settings, count = spec["layout"]["settings"], spec["repeats"][state]
+    boxes = in_turn(asked_boxes(spec, state))
     cache = {
         "rdcc_nbytes": settings["chunk_cache_bytes"],
         "rdcc_nslots": settings["chunk_cache_slots"],
@@ -116,12 +115,12 @@ def harness(spec: Specification, path: str, state: str) -> float:
     from hyperslab import cases, formats
     from hyperslab.cases import read
     from hyperslab.cases.context import Context
-    from hyperslab.data.selections import endless_boxes
+    from hyperslab.data.selections import asked_boxes
     from hyperslab.data.values import open_values
 
     only: Specification = {**spec, "case": {**spec["case"], "states": [state]}}
     context = Context(only, formats.load("hdf5"), path, open_values(spec["dataset"]), False)
-    with mock.patch.object(read, "endless_boxes", lambda *given: in_turn(endless_boxes(*given))):
+    with mock.patch.object(read, "asked_boxes", lambda *given: in_turn(asked_boxes(*given))):
         outcome = cases.load("read")(context)
     return float(statistics.median(row["time_s"] for row in outcome.repeats))
 
@@ -264,7 +263,7 @@ def check() -> int:
                 for state in [name for name in study.cases[case]["states"] if name in options.states]:
                     cells = (
                         specification.cell_specification(study, layout, case, f"r{number}")
-                        | {"repeats": dict(zip(STATES, options.repeats, strict=True))}
+                        | {"repeats": dict(zip(STATES, options.repeats, strict=True)), "most_repeats": {}}
                         for number in range(options.blocks)
                     )
                     ratios, times = compared(cells, files, state, options.sides)

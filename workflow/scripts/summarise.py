@@ -11,7 +11,7 @@ import pandas as pd
 from hyperslab.records import DamagedRecord
 from hyperslab.results import sources
 from hyperslab.results.statistics import bursts, noisy, overlaps, summarise
-from hyperslab.results.tables import context_of, rows_of, tidy
+from hyperslab.results.tables import context_of, rows_of, superseded, tidy
 
 CELL = ["site", "layout", "case", "phase", "round"]
 
@@ -41,7 +41,7 @@ def build(
     for record in records:
         cell = f"{record.parent.name}/{record.stem}"
         rows += rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
-    return with_flags(tidy(rows))
+    return with_flags(superseded(tidy(rows)))
 
 
 def read_json(path: Path) -> Any:

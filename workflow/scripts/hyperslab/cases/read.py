@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
@@ -13,14 +14,14 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
-from hyperslab.data.selections import Box, Pattern, endless_boxes, generator
+from hyperslab.data.selections import Box, Pattern, asked_boxes
 from hyperslab.formats import OpenArray
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
-from hyperslab.specifications import CaseSpecification
+from hyperslab.specifications import SHORT_SECONDS, CaseSpecification
 
 
 def _digest(block: npt.NDArray[Any]) -> bytes:
@@ -88,6 +89,12 @@ class _Session:
     def device_bytes(self, state: str) -> int:
         """Return the bytes that all selections of a state so far have had from the device."""
         return sum(_counted(row)["device_bytes"] for row in self.rows if row["state"] == state)
+
+    def short(self, repeats: int) -> bool:
+        """Return whether the last `repeats` selections, each on a file opened for it, took little time."""
+        return (
+            statistics.median(row["open_s"] + row["time_s"] for row in self.rows[-repeats:]) < SHORT_SECONDS
+        )
 
     def verify(self) -> dict[str, float]:
         """Compare everything that was read with the truth; raises VerificationError naming the selection.
@@ -182,14 +189,20 @@ def _selected(case: CaseSpecification, box: Box) -> Box:
 
 
 def _until_enough(context: Context, session: _Session, state: str, boxes: Iterator[Box]) -> Iterator[Box]:
-    """Yield as many `boxes` as the state has repeats; cold on a throttled site,
-    more until their mean says enough.
+    """Yield as many `boxes` as the state has repeats; more where these were short and the cell may go on, and
+    cold on a throttled site until their mean says enough.
 
-    What one selection moves decides how many that are, so each is drawn when the last one has been read.
+    What one selection takes and moves decides how many that are, so each is drawn when the last one has been
+    read.
     """
-    planned = context.specification["repeats"][state]
+    spec = context.specification
+    planned = spec["repeats"][state]
+    most = spec.get("most_repeats", {}).get(state, planned)
     context.limiter.begin()
     yield from itertools.islice(boxes, planned)
+    if most > planned and session.short(planned):
+        yield from itertools.islice(boxes, most - planned)
+        planned = most
     for repeat, box in enumerate(boxes, planned):
         if state != "cold" or context.limiter.enough("read", session.device_bytes(state), repeat):
             return
@@ -219,18 +232,13 @@ def run(context: Context) -> Outcome:
     written.
     """
     spec = context.specification
-    extent, shape = spec["case"]["extent"], spec["dataset"]["shape"]
     session, skipped = _Session(context), {}
     cache = NodeCache(context.artifact, context.memory_resident)
     try:
         for state, measure in STATES.items():
             if state not in spec["case"]["states"]:
                 continue
-            rng = generator(spec["seed"], spec["case"]["name"], spec["round"], state)
-            boxes = (
-                _selected(spec["case"], box)
-                for box in endless_boxes(shape, extent, spec["repeats"][state], rng)
-            )
+            boxes = (_selected(spec["case"], box) for box in asked_boxes(spec, state))
             try:
                 measure(context, session, cache, state, _until_enough(context, session, state, boxes))
             except NotInState as reason:

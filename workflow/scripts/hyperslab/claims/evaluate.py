@@ -158,6 +158,7 @@ def _judged(claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, s
         "sites": list(dict.fromkeys(sites.values())),
         "verdict": verdict,
         **({"reason": reason} if reason else {}),
+        **({"older_protocols": sorted(lookup.older_protocols)} if lookup.older_protocols else {}),
         "comparisons": compared,
     }
 

@@ -28,10 +28,8 @@ def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     """Return layouts x rounds of a quantity, from repeats of one site, case and state;
     NaN where not recorded.
     """
-    chosen = rows[rows["repeat"] == 0] if quantity.take == "first" else rows
-    total = chosen[list(quantity.columns)].sum(axis=1, skipna=False)
-    grouped = total.groupby([chosen["layout"], chosen["round"]], sort=True)
-    values = grouped.agg("first" if quantity.take == "first" else quantity.take)
+    total = rows[list(quantity.columns)].sum(axis=1, skipna=False)
+    values = total.groupby([rows["layout"], rows["round"]], sort=True).agg(quantity.take)
     table = values.unstack("round")
     return table.where(np.isfinite(table)).dropna(how="all")
 
@@ -42,6 +40,8 @@ class Lookup:
     def __init__(self, measurements: pd.DataFrame, sites: Mapping[Side, str]) -> None:
         self._rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
         self._sites = sites
+        # Timing protocols older than today's under which some of what was looked at was measured.
+        self.older_protocols: set[int] = set()
         self._family = cache(self._make_family)
 
     def site(self, side: Side = "a") -> str:
@@ -59,6 +59,8 @@ class Lookup:
             rows = rows[rows["state"] == site_state(rows, state)]
             if rows.empty:
                 raise Untestable(f"case {case} was not measured in state {state} at {site}")
+            if "older_protocol" in rows:
+                self.older_protocols |= set(rows["older_protocol"].dropna().astype(int))
         missing = [name for name in known.columns if name not in rows]
         values = pd.DataFrame() if missing else per_round(rows, known)
         if values.empty:

@@ -1,4 +1,10 @@
-"""Seeded random boxes: every layout answers the same questions."""
+"""Seeded random boxes, spread evenly over the array: every layout of a round answers the same questions.
+
+Their starts are a Latin hypercube: of n boxes each axis has one in each of n equal parts. So the boxes of one
+round are all over the array, while those of another round or study are another draw. Where a cell may go on
+with more boxes than it begins with, the hypercube is sliced (Qian, Sliced Latin Hypercube Designs, Journal of
+the American Statistical Association 107, 2012): each slice is a Latin hypercube, and so are all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from hyperslab.specifications import Specification
 
 
 @dataclass(frozen=True)
@@ -43,12 +51,41 @@ def generator(*parts: object) -> np.random.Generator:
 
 
 def random_boxes(
-    shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator
+    shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator, slices: int = 1
 ) -> list[Box]:
-    """Return `count` boxes of `extent`; starts are uniform in 0 … dimension - extent, both ends included."""
-    highest = np.asarray(shape) - np.asarray(extent)
-    origins = rng.integers(0, highest, size=(count, len(shape)), endpoint=True)
-    return [Box(tuple(int(start) for start in origin), tuple(extent)) for origin in origins]
+    """Return `count` boxes of `extent`; starts are uniform in 0 … dimension - extent, both ends included.
+
+    Along each axis every one of `count` equal parts has one start, in random order. Of several `slices`,
+    which divide `count`, each run of `count / slices` boxes is spread like this by itself, too.
+    """
+    starts = [
+        _starts(size - width + 1, count // slices, slices, rng)
+        for size, width in zip(shape, extent, strict=True)
+    ]
+    return [Box(tuple(map(int, origin)), tuple(extent)) for origin in zip(*starts, strict=True)]
+
+
+def _starts(choices: int, size: int, slices: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return `size` starts a slice, 0 … `choices` - 1, a slice behind the other."""
+    # A row is a part of the axis in which each slice has one start, in a finer part of its own.
+    finer = rng.permuted(np.tile(np.arange(slices), (size, 1)), axis=1)
+    parts = rng.permuted(np.arange(size)[:, None] * slices + finer, axis=0).T.reshape(-1)
+    position = (parts + rng.random(len(parts))) / len(parts)
+    return np.minimum((position * choices).astype(np.int64), choices - 1)
+
+
+def asked_boxes(spec: Specification, state: str) -> Iterator[Box]:
+    """Yield the boxes of a cell in one state, for as long as they are asked for.
+
+    Study, round and state have boxes of their own; layouts, and cases of one family, have the same. Each run
+    of as many as the state has repeats, and of as many as it goes on to, is spread evenly over the array.
+    """
+    case, count = spec["case"], spec["repeats"][state]
+    most = spec.get("most_repeats", {}).get(state, count)
+    name = case.get("family", case["name"])
+    rng = generator(spec["study"], spec["seed"], name, spec["round"], state)
+    while True:
+        yield from random_boxes(spec["dataset"]["shape"], case["extent"], most, rng, most // count)
 
 
 @dataclass(frozen=True)
@@ -107,11 +144,3 @@ class Pattern(Box):
     def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what this pattern selects of the `block` that its box covers."""
         return block[self.mask()].reshape(self.shape)
-
-
-def endless_boxes(
-    shape: Sequence[int], extent: Sequence[int], count: int, rng: np.random.Generator
-) -> Iterator[Box]:
-    """Yield the `count` boxes of `random_boxes`, then further ones, drawn when they are asked for."""
-    while True:
-        yield from random_boxes(shape, extent, count, rng)

@@ -16,7 +16,7 @@ from hyperslab.figures.view import View
 from hyperslab.results.tables import STATES
 from hyperslab.text import count, listing, seconds
 
-COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
+COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
 
 
 def state_of(view: View, case: str) -> str:
@@ -49,7 +49,7 @@ def parts_of(view: View, table: pd.DataFrame) -> list[Part]:
 
 
 def draw(view: View, case: str) -> Figure:
-    """Draw the stacked bars of one case, with the first access as a mark of its own."""
+    """Draw the stacked bars of one case, with a session's first selection as a mark of its own."""
     state = state_of(view, case)
     title = f"{view.title(case)}: {STATES[state]}, minimum to maximum by layout"
     table = statistics(view, case, state)
@@ -72,12 +72,12 @@ def draw(view: View, case: str) -> Figure:
 
 def _text(row: pd.Series, limit: float) -> str:
     """Return what is written on a bar beyond the axis."""
-    first = f", first {seconds(row['first_access_s'])}" if row["first_access_s"] > limit else ""
+    first = f", first {seconds(row['first_selection_s'])}" if row["first_selection_s"] > limit else ""
     return f"max {seconds(row['max_s'])}{first}"
 
 
 def _marks(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Line2D]:
-    """Draw a diamond at each first access, a white tick at each mean below its median;
+    """Draw a diamond at a session's first selection, a white tick at each mean below its median;
     returns their legend.
     """
     diamond: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _marks(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Li
     low = table["mean_s"].where(table["mean_s"] < table["median_s"])
     handles = []
     for label, values, look, colour in (
-        ("first access", table["first_access_s"], diamond, view.style["ink"]),
+        ("first selection", table["first_selection_s"], diamond, view.style["ink"]),
         ("mean below the median", low, tick, "white"),
     ):
         seen = values[values <= limit]

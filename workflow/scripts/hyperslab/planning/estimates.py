@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab.layouts import layout_of
+from hyperslab.specifications import SHORT_SECONDS
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 
@@ -37,6 +38,10 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     extent = asked["extent"]
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
+    if one < SHORT_SECONDS:
+        repeats += sum(
+            most - asked["repeats"][state] for state, most in asked.get("most_repeats", {}).items()
+        )
     if not kind.computes:
         return SECONDS_A_CELL + writing + repeats * one
     one += math.prod(extent) * SECONDS_A_VALUE

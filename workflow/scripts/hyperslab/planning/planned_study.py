@@ -99,10 +99,17 @@ class PlannedStudy(LoadedStudy):
 
     def is_todays(self, record: Path, cell: tuple[str, str, str]) -> bool:
         """Tell whether a record is there and of what its cell (layout, case, round) is today."""
+        return self._standing(record, cell) == "today"
+
+    def counts(self, record: Path, cell: tuple[str, str, str]) -> bool:
+        """Tell whether a record is there and its results count today, if of an older protocol."""
+        return self._standing(record, cell) != "stale"
+
+    def _standing(self, record: Path, cell: tuple[str, str, str]) -> specification.Standing:
         with suppress(ValueError, KeyError, TypeError, OSError):
             expected = specification.digest(specification.cell_specification(self, *cell))
-            return specification.agrees(expected, read_record(record)["specification"])
-        return False
+            return specification.standing(expected, read_record(record)["specification"], self.name)
+        return "stale"
 
     def score_settings(self) -> dict[str, Any] | None:
         """Return the criteria, published layouts and target of the score."""

@@ -90,11 +90,11 @@ def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory:
     """Refuse a donor that cannot serve where what was measured is of another; raises ConfigurationError.
 
     Snakemake would take each record as it is where what it is made of cannot be made. Results of another
-    machine need no donor, as long as they are of today's study.
+    machine need no donor, as long as they count for today's study.
     """
     wrong = _donor_mistake(study)
     if wrong and any(
-        not study.is_todays(Path(record), cell)
+        not study.counts(Path(record), cell)
         for site in reached
         for cell, record in zip(
             inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True

@@ -14,6 +14,7 @@ from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
+from hyperslab.studies import case_kinds
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01
@@ -67,10 +68,27 @@ def _stale(data: Data) -> Check:
     cells = _cells(data.rows[data.rows["stale"].astype(bool)])
     if not cells:
         return Check(
-            "Stale records", "None: every record was measured under today's study and protocol.", "good"
+            "Stale records",
+            "None: every record was measured under today's study and a protocol that counts.",
+            "good",
         )
     text = f"{fmt.count(len(cells), 'record')} measured under another study or protocol than today's"
     return Check("Stale records", f"{text}: left out of all results.", "bad", [_list("Stale records", cells)])
+
+
+def _older_protocol(data: Data) -> Check:
+    name, older = "Older timing protocol", data.fresh[data.fresh["older_protocol"].notna()]
+    if older.empty:
+        return Check(name, "None: every record that counts is of today's timing protocol.", "good")
+    parts = []
+    for (kind, number), rows in older.groupby(["kind", "older_protocol"], sort=False, observed=True):
+        known = case_kinds.KINDS[str(kind)]
+        parts.append(
+            f"{fmt.count(len(_cells(rows)), 'record')} of {kind} cases are of protocol {int(number)}, "
+            f"today's is {known.protocol}: {known.older_protocols[int(number)]}"
+        )
+    text = f"{'; '.join(parts)}. Times mean the same: they count, and are compared among themselves."
+    return Check(name, text, "unknown", [_list("Records of an older protocol", _cells(older))])
 
 
 def _unconfirmed(data: Data) -> Check:
@@ -293,6 +311,7 @@ def _residency(data: Data) -> Check:
 CHECKS: tuple[Callable[[Data], Check], ...] = (
     _missing,
     _stale,
+    _older_protocol,
     _unconfirmed,
     _few_rounds,
     _skipped,

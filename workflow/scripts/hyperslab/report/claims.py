@@ -169,7 +169,10 @@ def _entry(study: str, claim: Mapping[str, Any], verdict: Mapping[str, Any], pla
     for site in sites if verdict["comparisons"] and claim.get("figure") else []:
         if href := place(study, site, claim["figure"]):
             figures.append((href, f"figure {claim['figure']}" + (f" of {site}" if len(sites) > 1 else "")))
-    return Entry(" against ".join(sites), BADGES[verdict["verdict"]], _reason(verdict, lines), lines, figures)
+    where = " against ".join(sites)
+    if older := verdict.get("older_protocols"):
+        where += f" (measured under timing protocol {fmt.listing(map(str, older))}, older than today's)"
+    return Entry(where, BADGES[verdict["verdict"]], _reason(verdict, lines), lines, figures)
 
 
 def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:

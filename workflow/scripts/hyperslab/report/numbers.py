@@ -54,23 +54,31 @@ def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
         return None
     steady = [state for state in ("cold", "library-cold", "warm") if (rows["state"] == state).any()]
     found = {state: pooled(rows, state) for state in steady}
-    session_names = ["min_s", "median_s", "mean_s", "max_s", "first_access_s"]
+    cold = cold_state(rows)
+    accesses = medians(rows[rows["state"] == cold], ["layout"], ["first_access_s"])["first_access_s"]
+    session_names = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
     session = medians(rows[rows["state"] == "session"], ["layout"], session_names)
     body = [
         [
             layout,
+            *([fmt.seconds(accesses.get(layout))] if cold else []),
             *(_pooled_cell(found[state], layout) for state in steady),
             *(fmt.seconds(session[name].get(layout)) for name in session_names if len(session)),
         ]
         for layout in in_order(set(rows["layout"]), data.study["layouts"])
     ]
     words = {state: "mean" if by_mean(rows[rows["state"] == state]) else "median" for state in steady}
-    columns = ["Layout", *(f"#{state.capitalize()}, {word}" for state, word in words.items())]
+    columns = [
+        "Layout",
+        *(["#First access"] if cold else []),
+        *(f"#{state.capitalize()}, {word}" for state, word in words.items()),
+    ]
     if len(session):
-        columns += [f"#Session {word}" for word in ("min", "median", "mean", "max", "first access")]
+        columns += [f"#Session {word}" for word in ("min", "median", "mean", "max", "first selection")]
     note = (
         "Cold and warm: geometric mean of the rounds' medians (means, where I/O is throttled) with its 95 % "
-        "interval (each layout by itself; for comparisons see the answer). Session: median over the rounds."
+        "interval (each layout by itself; for comparisons see the answer). First access, opening plus cold "
+        "selection, and session: median over the rounds."
     )
     return table(f"Numbers: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick)
 

@@ -127,7 +127,14 @@ _FLAGS = {
     ),
     "noisy": _yes_no("a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median"),
     "overlap": _yes_no("another timed job ran on this node or file system meanwhile"),
-    "stale": _yes_no("measured under another specification or protocol than today's"),
+    "stale": _yes_no(
+        "measured under another specification than today's, or under a protocol whose results do not count "
+        "(any more, or beside today's of the same case); left out of all results"
+    ),
+    "older_protocol": Column(
+        "number of the timing protocol where it is an older one than today's and the results count all the "
+        "same; empty under today's"
+    ),
 }
 _FILES = _said_by_files(
     {
@@ -210,10 +217,13 @@ ROUND: dict[str, Column] = {
     "q3_s": _seconds("third quartile of the round's repeats (linear interpolation)"),
     "mean_s": _seconds("mean of the round's repeats"),
     "max_s": _seconds("largest of the round's repeats"),
-    "first_access_s": _seconds("repeat 0: the first selection after opening"),
+    "first_access_s": _seconds(
+        "of a cold state: median of the round's repeats, opening plus selection, of a file that was evicted"
+    ),
+    "first_selection_s": _seconds("of a session: its first selection (repeat 0), without opening"),
     "typical_s": _seconds(
-        "what stands for the round: the median; of throttled cold reads and writes the mean, and at least "
-        "what the limit alone takes"
+        "what stands for the round: the median; of sessions the geometric mean; of throttled cold reads and "
+        "writes the mean, and at least what the limit alone takes"
     ),
     "request_s": _seconds("what a request waits for: typical_s, of cold selections with their opening"),
 }

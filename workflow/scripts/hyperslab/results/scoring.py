@@ -116,7 +116,7 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
     """Return layout -> median over rounds of the criterion's statistic; a throttled median is one of bursts,
-    so that there the mean stands for it (see `statistics.summarise`).
+    so that there the mean stands for it (see `statistics.summarise`). A session's is its own, as published.
 
     `rows` are one site and phase of a summary; `criteria`, all of the score, say whose files count: another
     case may be measured on an array of another shape.
@@ -126,7 +126,8 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
         rows = rows[rows["case"].isin(cases)]
     if criterion.timed:
         rows = rows[rows["state"] == site_state(rows, str(criterion.state))]
-    name = typical_column(rows) if criterion.statistic == "median_s" else criterion.statistic
+    median = criterion.statistic == "median_s" and criterion.state != "session"
+    name = typical_column(rows) if median else criterion.statistic
     return rows.groupby("layout", observed=True)[name].median()
 
 

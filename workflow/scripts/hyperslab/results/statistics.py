@@ -1,9 +1,10 @@
 """From repeats to rounds, from rounds to intervals and comparisons; noise and overlap.
 
 A round is a block: every cell once, in shuffled order, with new files in new processes. Repeats inside one
-process share that process's luck, so the statistic is the natural logarithm of a round's median time, and its
-error the deviation between rounds (`comparisons.py` says which test is used when). Where a limit holds I/O
-back but lets bursts pass, the mean of a round's cold reads or writes stands for its median.
+process share that process's luck, so the statistic is the natural logarithm of what stands for a round, and
+its error the deviation between rounds (`comparisons.py` says which test is used when). A round's median
+stands for it; of a session, a ramp whose median is that of no state, the geometric mean. Where a limit holds
+I/O back but lets bursts pass, the mean of a round's cold reads or writes stands for its median.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from hyperslab.results.comparisons import Contrasts, of_rounds, table
 FAMILY = ["site", "case", "kind", "phase", "state"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
 THROTTLED_STATES = ("cold", "write")
-# States in which every selection opens the file.
+# States each of whose repeats is a first access: on a file that was evicted (where there is a cache to evict
+# it from) and is opened for it.
 COLD_STATES = ("cold", "library-cold")
 
 
@@ -30,8 +32,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
 
     Needs `KEYS`, `repeat` and `time_s` (seconds); the file columns are carried over where present. Adds to
     the round's own statistics (`ROUND`, quartiles by linear interpolation) those of the cell over
-    its rounds (`POOLED`). `typical_s` stands for a round: its median, or of cold reads and writes
-    that a limit holds back their mean, and at least what the limit alone takes (`throttled_s`).
+    its rounds (`POOLED`). `typical_s` stands for a round: its median, of a session the geometric mean, or of
+    cold reads and writes that a limit holds back their mean, and at least what the limit alone takes
+    (`throttled_s`). `first_access_s` is of cold states alone, `first_selection_s` of sessions.
     `pooled_median_s` is the geometric mean of the rounds' `typical_s`, `sd_log` the deviation of their logs
     between rounds, and low and high the 95 % t interval of the cell alone (not of a ratio: use `compare`),
     NaN under three rounds. Nothing is dropped: choose rows before calling. Raises
@@ -56,20 +59,27 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
         summary[name] = grouped["time_s"].quantile(level)
     requests = _requests(measurements).groupby([measurements[key] for key in KEYS], observed=True)
     summary["request_s"], summary["mean_request_s"] = requests.median(), requests.mean()
-    first = measurements[measurements["repeat"] == 0]
-    summary["first_access_s"] = first.set_index(KEYS)["time_s"]
+    cold = measurements[measurements["state"].isin(COLD_STATES)]
+    opening = cold.get("open_s", math.nan)
+    asked = cold.assign(first_access_s=cold["time_s"] + opening)
+    summary["first_access_s"] = asked.groupby(KEYS, observed=True)["first_access_s"].median()
+    session = measurements[measurements["state"] == "session"]
+    summary["first_selection_s"] = session[session["repeat"] == 0].set_index(KEYS)["time_s"]
+    ramp = np.exp(np.log(session["time_s"]).groupby([session[key] for key in KEYS], observed=True).mean())
     summary[present] = grouped[present].first()
     summary[list(THROTTLE)] = math.nan, False
     if "throttled_s" in measurements:
         summary["throttled_s"] = grouped["throttled_s"].sum(min_count=1)
         summary["throttle_artefact"] = bursts(measurements).groupby([measurements[key] for key in KEYS]).any()
+    summary["typical_s"] = ramp.reindex(summary.index).fillna(summary["median_s"])
     summary = summary.reset_index()
     means = (summary["throttled_s"] > 0) & summary["state"].isin(THROTTLED_STATES)
     # What the limit alone takes is what a mean falls short of that profits from pauses between operations.
     at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
-    summary["typical_s"] = summary["median_s"].where(~means, at_least)
+    summary["typical_s"] = summary["typical_s"].where(~means, at_least)
     opening = summary["mean_request_s"] - summary["mean_s"]
-    summary["request_s"] = summary["request_s"].where(~means, summary["typical_s"] + opening)
+    of_medians = summary["request_s"].where(summary["state"].isin(COLD_STATES), summary["typical_s"])
+    summary["request_s"] = of_medians.where(~means, summary["typical_s"] + opening)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")

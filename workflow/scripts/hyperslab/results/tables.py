@@ -64,6 +64,7 @@ def record_rows(
     first = writer.get("began", record["began"])
     probes = [record["probes"][when] for when in ("before", "after")]
     values = list(grid.values())
+    standing = specification.standing(expected, spec, study)
     common = {
         "study": study,
         "site": record["site"],
@@ -72,7 +73,8 @@ def record_rows(
         "kind": case["kind"],
         "phase": "main" if round_.startswith("r") else "confirm",
         "round": int(round_[1:]),
-        "stale": not specification.agrees(expected, spec),
+        "stale": standing == "stale",
+        "older_protocol": spec["protocol"] if standing == "older protocol" else None,
         **{name: record["file"].get(name, MEASUREMENTS[name].before) for name in OF_FILE},
         **compression(spec, record["file"].get("stored_bytes")),
         "error_bound": layout.promised_error(),
@@ -121,6 +123,19 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
                 table[name] = table[name].astype(np.float64)
     return table.sort_values(
         ["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True
+    )
+
+
+def superseded(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with results of an older protocol stale where their case was measured under today's.
+
+    What was asked differs between protocols, so that rounds of one and of the other make no block.
+    """
+    older = table["older_protocol"].notna()
+    todays = ~older & ~table["stale"]
+    measured = todays.groupby([table[key] for key in ("site", "case", "phase")]).transform("any")
+    return table.assign(
+        stale=table["stale"] | (older & measured), older_protocol=table["older_protocol"].where(~measured)
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from hyperslab.data.donor_paths import identity
 from hyperslab.specifications import DatasetSpecification, Specification
@@ -51,6 +51,10 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
         "round": round_,
         "protocol": kind.protocol,
     }
+    if kind.draws_boxes:
+        spec["study"] = study.name
+    if "most_repeats" in resolved:
+        spec["most_repeats"] = resolved["most_repeats"]
     if study.study.reader != "any":
         spec["reader"] = study.study.reader
     return spec
@@ -59,6 +63,33 @@ def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) 
 def text(spec: Mapping[str, object]) -> str:
     """Return a specification as canonical JSON: equal specifications have equal texts."""
     return json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+Standing = Literal["today", "older protocol", "stale"]
+
+
+def standing(expected: str | None, spec: Specification, study: str) -> Standing:
+    """Return what the results of a specification are worth; today's of the same cell has the hash `expected`.
+
+    Those of an older protocol count where the protocol is all that changed, and its times mean the same.
+    """
+    if agrees(expected, spec):
+        return "today"
+    return "older protocol" if any(agrees(expected, one) for one in _under_today(spec, study)) else "stale"
+
+
+def _under_today(spec: Specification, study: str) -> Iterator[Specification]:
+    """Yield what a cell of an older protocol may specify today; nothing if such results do not count."""
+    kind = kind_of(spec["case"])
+    if spec.get("protocol") not in kind.older_protocols:
+        return
+    today: Specification = {**spec, "protocol": kind.protocol}
+    if kind.draws_boxes:
+        today["study"] = study
+    yield today
+    # The study may have said how many repeats there are, and say so no longer.
+    if most := {state: count for state, count in kind.most_repeats.items() if state in spec["repeats"]}:
+        yield {**today, "most_repeats": most}
 
 
 def agrees(expected: str | None, spec: Specification) -> bool:

@@ -95,7 +95,8 @@ class LoadedStudy:
                 known = choices(pattern, self.layouts)
                 message = f"{pattern!r} matches no layout of this study; there are {known}"
                 raise self._fail(f"{path}.layouts", message)
-        repeats: Mapping[Any, int] = REPEATS | self.study.repeats | case.repeats
+        given: Mapping[Any, int] = self.study.repeats | case.repeats
+        repeats = REPEATS | given
         try:
             specified = case.kind.resolve(case, shape)
         except CaseMistake as mistake:
@@ -109,6 +110,13 @@ class LoadedStudy:
             **specified,
             "repeats": {state: repeats[state] for state in specified["states"]},
         }
+        most = {
+            state: count
+            for state, count in case.kind.most_repeats.items()
+            if state in specified["states"] and state not in given
+        }
+        if most:
+            resolved["most_repeats"] = most
         for layout_name in resolved["layouts"]:
             try:
                 case.kind.check(case, resolved, self.dataset, layout_of(self.layouts[layout_name]))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from time import perf_counter_ns
 
 import numpy as np
@@ -15,7 +16,7 @@ from hyperslab.cases.mpi import launch
 from hyperslab.cases.reduce import moments
 from hyperslab.cases.reduce.division import COUNTS, Division, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
-from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
 from hyperslab.measuring.counters import Counters, between
@@ -177,14 +178,12 @@ STATES = {"warm": _on_open_files, "session": _on_open_files, "cold": _each_on_a_
 def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
     """Return the rows of every state with this team, verified, and why which states could not be had."""
     spec = context.specification
-    case, shape = spec["case"], spec["dataset"]["shape"]
     repeats, skipped = Repeats(context, team), {}
     for state, run_state in STATES.items():
-        if state not in case["states"]:
+        if state not in spec["case"]["states"]:
             continue
         # The same runs of planes whatever the number of workers: the cases of a family are compared.
-        rng = generator(spec["seed"], case["family"], spec["round"], state)
-        boxes = random_boxes(shape, case["extent"], spec["repeats"][state], rng)
+        boxes = list(islice(asked_boxes(spec, state), spec["repeats"][state]))
         try:
             run_state(context, repeats, state, boxes)
         except NotInState as reason:

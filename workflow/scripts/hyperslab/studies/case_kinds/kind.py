@@ -34,9 +34,15 @@ class Kind(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     # Keys of a resolved case that decide what is measured, beside its kind and states.
     keys: ClassVar[tuple[str, ...]] = ()
-    # Raised whenever a change alters what the stopwatch of this kind covers, or what is done between two of
-    # its repeats; older results then show as stale.
+    # Raised whenever a change alters what the stopwatch of this kind covers, what is done between two of its
+    # repeats, or what is asked; older results then show as stale, but for those of `older_protocols`.
     protocol: ClassVar[int]
+    # Older protocol -> what was otherwise in it: its times mean the same, so its results count, marked.
+    older_protocols: ClassVar[Mapping[int, str]] = {}
+    # Its cells draw boxes at random, which depend on the name of the study, too.
+    draws_boxes: ClassVar[bool] = False
+    # State -> repeats that a cell goes on to where its first ones are short, unless the study says how many.
+    most_repeats: ClassVar[Mapping[str, int]] = {}
 
     # Selections are read: layouts are recommended by such cases, and confirmed in fresh rounds of them.
     reads_selections: ClassVar[bool] = False

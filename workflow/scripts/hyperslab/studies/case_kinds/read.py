@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
 from hyperslab.studies.case_kinds.selection import check_box, extent_of, is_stride
@@ -19,7 +20,13 @@ class Read(Kind):
     given = "a selection"
     options = ("pattern", "memory_dtype")
     keys = ("extent", "pattern", "memory_dtype")
-    protocol = 3
+    protocol = 4
+    older_protocols: ClassVar[Mapping[int, str]] = {
+        3: "selections lie anywhere, at the same places in all studies, and short ones were repeated no more "
+        "often than others"
+    }
+    draws_boxes = True
+    most_repeats: ClassVar[Mapping[str, int]] = {"cold": 45}
     reads_selections = True
     measures_error = True
     study_figures = ("counts",)

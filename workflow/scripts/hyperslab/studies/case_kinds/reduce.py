@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.selection import check_box, extent_of
@@ -19,7 +20,11 @@ class Reduce(Team):
     given = "a number of planes"
     options = (PROCESSES, RANKS, "split")
     keys = ("extent", "planes", "split", "by", "workers", "family")
-    protocol = 2
+    protocol = 3
+    older_protocols: ClassVar[Mapping[int, str]] = {
+        2: "runs of planes lie anywhere, at the same places in all studies"
+    }
+    draws_boxes = True
     computes = True
     family_figure = "speedup"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Take = Literal["median", "mean", "max", "min", "first"]
+Take = Literal["median", "mean", "max", "min"]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """The sum of `columns` in each repeat, and what is taken of a round's repeats.
+    """The sum of `columns` in each repeat, and what is taken of a round's repeats; `state` is the only one in
+    which it is taken, where it is not one of any state.
 
     A time has intervals from rounds. Anything else is `exact`: a count that has the value it has, whose
     range over the rounds is shown where they differ.
@@ -21,6 +22,7 @@ class Quantity:
     title: str
     unit: str = "s"
     writes_only: bool = False
+    state: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -39,7 +41,8 @@ def _count(column: str, unit: str, title: str) -> tuple[str, Quantity]:
 # Which span of a write its source timed decides which of them a claim names.
 QUANTITIES: dict[str, Quantity] = {
     "median": Quantity(("time_s",), "median", "median"),
-    "first_access": Quantity(("time_s",), "first", "first access"),
+    # Evict, open, select.
+    "first_access": Quantity(("open_s", "time_s"), "median", "first access", state="cold"),
     "max": Quantity(("time_s",), "max", "maximum"),
     "mean": Quantity(("time_s",), "mean", "mean"),
     "min": Quantity(("time_s",), "min", "minimum"),

@@ -46,7 +46,7 @@ class Sides:
             if len(cases) > 1 and not self._any_layout(side, {**known, **values}, case):
                 continue
             asked = fill(side.of or "", known)
-            state = self._state(f"{path}.state", side.state, case, asked)
+            state = self._state(f"{path}.state", side, case, asked)
             quantity = self._quantity(f"{path}.of", asked, state)
             for own, layout in self.layouts(path, side, known, self.study.cases[case]["layouts"], values):
                 cells.append({"values": own, "terms": [[1.0, case, layout, state, quantity]]})
@@ -100,11 +100,15 @@ class Sides:
             raise Mistake(f"{path}.where", "leaves no layout")
         return kept
 
-    def _state(self, path: str, state: str | None, case: str, asked: str) -> str:
-        """Return the state asked for; else that of writes for their times, the session,
-        or the only one there is.
+    def _state(self, path: str, side: Side, case: str, asked: str) -> str:
+        """Return the only state of a quantity, or the one asked for; else that of writes for their times, the
+        session, or the only one there is.
         """
         states: list[str] = self.study.cases[case]["states"]
+        only = QUANTITIES[asked].state if asked in QUANTITIES else None
+        if only and "state" in side.model_fields_set and side.state != only:
+            raise Mistake(path, f"{asked!r} is always of state {only!r}; leave the state out")
+        state = only or side.state
         wanted = (
             [state] if state else ["write"] if _of_writes(asked) else ["session", *states[: len(states) == 1]]
         )
@@ -140,7 +144,7 @@ def over(side: Side, base: Side) -> Side:
     if "case" in given and "state" not in given:
         # Another case may know other states: a write has no session.
         inherited.pop("state")
-    return Side.model_construct(_fields_set=None, **{**Side().model_dump(), **inherited, **given})
+    return Side.model_construct(_fields_set=set(given), **{**Side().model_dump(), **inherited, **given})
 
 
 def paired(cells: Sequence[Cell], others: Sequence[Cell], path: str) -> list[Cell]:
