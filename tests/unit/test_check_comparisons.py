@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from check_comparisons import delayed, rank_correlation, told_apart
+from check_comparisons import delayed, gates, rank_correlation, told_apart
 
 NAMES = [f"{m}x{m}x{n}" for m in (1, 2, 4) for n in (128, 512)]
 
 
-def measured(seed: int, sd: float = 0.02) -> pd.DataFrame:
-    """Six layouts and their twins, three rounds of five repeats; a round's log median deviates by `sd`."""
+def measured(seed: int, sd: float = 0.02, rounds: int = 10) -> pd.DataFrame:
+    """Six layouts and their twins, rounds of five repeats; a round's log median deviates by `sd`."""
     random = np.random.default_rng(seed)
     rows = []
     for position, name in enumerate(NAMES):
         for layout in (name, f"{name}-twin"):
-            for round_ in range(3):
+            for round_ in range(rounds):
                 luck = float(np.exp(random.normal(0, sd)))
                 rows += [
                     {"site": "disk", "case": "slices", "kind": "read", "state": "cold", "phase": "main",
@@ -42,3 +42,26 @@ def test_rank_correlation_sees_another_order() -> None:
     assert (rank_correlation(one, other)["spearman"] > 0.95).all()
     turned = other.assign(time_s=1 / other["time_s"])
     assert (rank_correlation(one, turned)["spearman"] < -0.9).all()
+
+
+def study(sd: float, unlike: float = 0.0) -> pd.DataFrame:
+    """Twelve families of twins; with `unlike` some twins are no equals at all."""
+    parts = [measured(seed, sd).assign(case=f"case {seed}") for seed in range(12)]
+    return delayed(pd.concat(parts, ignore_index=True), unlike)
+
+
+def test_gates_hold_for_equals_and_fail_for_what_they_are_there_for() -> None:
+    good = study(0.02)
+    held = gates(told_apart(good), told_apart(delayed(good, 0.15))).set_index("gate")
+    assert held["holds"].all(), held
+    assert held["of"].tolist() == [72, 24, 36, 12, 72]
+    # Twins that differ by 3 % are told apart too often.
+    unlike = study(0.02, 0.03)
+    failed = gates(told_apart(unlike), told_apart(delayed(unlike, 0.15))).set_index("gate")["holds"]
+    assert not failed["p under 0.05, all pairs"]
+    assert not failed["families with equals called different"]
+    # Where rounds differ by a fifth nobody finds 15 % in ten of them.
+    noisy = study(0.2)
+    missed = gates(told_apart(noisy), told_apart(delayed(noisy, 0.15))).set_index("gate")["holds"]
+    assert missed.drop("planted delay found").all()
+    assert not missed["planted delay found"]

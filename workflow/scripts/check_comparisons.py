@@ -1,31 +1,51 @@
 #!/usr/bin/env python3
-"""How often intervals tell a layout from its twin, and a twin that is really slower from the layout.
+"""Whether comparisons keep their promises: equal layouts, a planted delay, and gates that can fail.
+
+    check_comparisons.py                                 the results of same-twice
+    check_comparisons.py --pack packs/same-twice.tar.xz  those of a pack
 
 The study has each layout twice, as NAME and NAME-twin (config/studies/same-twice.yaml). Every pair is
 compared in every case and state as the report compares layouts, adjusted over the pairs of a case and state.
-Then the twins' measured times are made longer by a planted delay, and the comparisons are counted again.
+Then the twins' measured times are made longer by a planted delay, and the comparisons are made again.
+
+Gates, each within the 99 % interval of the binomial distribution:
+
+    p values    of equals are uniform: 5 % of the unadjusted ones lie under 0.05, of all pairs, of the
+    noisiest
+                fifth and of the quietest half (by the deviation of their differences between rounds; only
+                from ten rounds on, as with fewer a pair's own deviation says as much of its luck as of its
+                noise)
+    families    with any pair of equals called different (Holm at 5 %) are at most 5 %
+    the delay   is found in at least 80 % of the pairs
+
+Exit status 1 where a gate fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import pandas as pd
 from scipy import stats
 
+from hyperslab.results.comparisons import ALPHA
+from hyperslab.results.packs import PackError, measurements
 from hyperslab.results.statistics import compare_pairs, summarise
 from hyperslab.results.tables import read_table
 
 TWIN = "-twin"
 FAMILY = ["site", "case", "state"]
+LEVEL = 0.99
+FOUND = 0.8
+# From so many rounds on a pair's own deviation tells how noisy it is.
+ENOUGH_ROUNDS = 10
 
 
-def told_apart(measurements: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a pair, case and state: the interval of twin over layout,
-    and whether it leaves out 1.
-    """
-    summary = summarise(measurements)
+def told_apart(measured: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a pair, case and state: the interval of twin over layout, and whether it leaves out 1."""
+    summary = summarise(measured)
     found = []
     for (site, case, state), rows in summary.groupby(FAMILY, observed=True):
         names = sorted(set(rows["layout"]))
@@ -37,11 +57,11 @@ def told_apart(measurements: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def delayed(measurements: pd.DataFrame, delay: float) -> pd.DataFrame:
+def delayed(measured: pd.DataFrame, delay: float) -> pd.DataFrame:
     """Return the measurements with every time of a twin longer by the share `delay`."""
-    twins = measurements["layout"].str.endswith(TWIN)
-    times = measurements["time_s"].where(~twins, measurements["time_s"] * (1 + delay))
-    return measurements.assign(time_s=times)
+    twins = measured["layout"].str.endswith(TWIN)
+    times = measured["time_s"].where(~twins, measured["time_s"] * (1 + delay))
+    return measured.assign(time_s=times)
 
 
 def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
@@ -57,8 +77,28 @@ def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def fresh(file: Path) -> pd.DataFrame:
     """Return the measurements of a file that are not stale."""
-    measurements = read_table(file)
-    return measurements[~measurements["stale"]]
+    measured = read_table(file)
+    return measured[~measured["stale"]]
+
+
+def gates(same: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a gate: what it counts, of how many, the bounds of chance, and whether it holds."""
+    spread = same.groupby(FAMILY, observed=True)["sd_log"].rank(pct=True)
+    parts = {"all pairs": same}
+    if same["rounds"].min() >= ENOUGH_ROUNDS:
+        parts |= {"noisiest fifth": same[spread > 0.8], "quietest half": same[spread <= 0.5]}
+    rows = []
+    for name, part in parts.items():
+        low, high = stats.binom.interval(LEVEL, len(part), ALPHA)
+        rows.append((f"p under {ALPHA:g}, {name}", int((part["p"] < ALPHA).sum()), len(part), low, high))
+    families = same.groupby(FAMILY, observed=True)["different"].any()
+    most = stats.binom.ppf(LEVEL, len(families), ALPHA)
+    rows.append(("families with equals called different", int(families.sum()), len(families), 0, most))
+    least = FOUND * len(planted)
+    rows.append(("planted delay found", int(planted["slower"].sum()), len(planted), least, len(planted)))
+    table = pd.DataFrame(rows, columns=["gate", "count", "of", "least", "most"])
+    table["holds"] = table["count"].between(table["least"], table["most"])
+    return table
 
 
 def main() -> None:
@@ -67,6 +107,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("study", nargs="?", default="same-twice", help="a study of twins that has results")
+    parser.add_argument("--pack", type=Path, help="a pack whose records are used in place of results")
     parser.add_argument("--delay", type=float, default=0.15, help="planted delay as a share (default 0.15)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
     parser.add_argument(
@@ -76,24 +117,36 @@ def main() -> None:
     )
     options = parser.parse_args()
     file = options.results / options.study / "measurements.parquet"
-    if not file.exists():
+    if not options.pack and not file.exists():
         parser.error(
             f"{file} is missing; run: snakemake --profile profiles/local results/{options.study}/summary.csv"
         )
-    measurements = fresh(file)
+    try:
+        measured = measurements(options.pack) if options.pack else fresh(file)
+    except PackError as error:
+        parser.error(str(error))
     if options.against:
-        print(rank_correlation(measurements, fresh(options.against)).to_string(index=False), end="\n\n")
-        if not measurements["layout"].str.endswith(TWIN).any():
+        print(rank_correlation(measured, fresh(options.against)).to_string(index=False), end="\n\n")
+    if not measured["layout"].str.endswith(TWIN).any():
+        if options.against:
             return
-    same, planted = told_apart(measurements), told_apart(delayed(measurements, options.delay))
-    per_state = same.assign(found=planted["slower"]).groupby(FAMILY, observed=True)
+        parser.error(f"study {options.study} has no twins: layouts called NAME and NAME{TWIN}")
+    same, planted = told_apart(measured), told_apart(delayed(measured, options.delay))
+    per_state = same.assign(found=planted["slower"], small=same["p"] < ALPHA).groupby(FAMILY, observed=True)
     print(
         per_state.agg(
-            pairs=("different", "size"), called_different=("different", "sum"), delay_found=("found", "sum")
-        )
+            pairs=("different", "size"),
+            rounds=("rounds", "min"),
+            p_under_5=("small", "sum"),
+            called_different=("different", "sum"),
+            delay_found=("found", "sum"),
+            median_sd_log=("sd_log", "median"),
+        ).to_string(float_format="{:.3f}".format),
+        end="\n\n",
     )
-    print(f"\n{int(same['different'].sum())} of {len(same)} pairs of equals called different")
-    print(f"a planted {options.delay:.0%} found in {int(planted['slower'].sum())} of {len(planted)}")
+    table = gates(same, planted)
+    print(table.to_string(index=False))
+    sys.exit(int(not table["holds"].all()))
 
 
 if __name__ == "__main__":
