@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report test lint unit lock clean help
+.PHONY: quick report site test lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -23,6 +23,10 @@ report: .venv/made-in
 	@study=$$(.venv/bin/python workflow/scripts/pack.py unpack "$(PACK)") && \
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) --config measure=false -- "results/$$study/report.html" && \
 	echo "The report: results/$$study/report.html"
+
+# A website of the reports of all packs, or of those that PACKS names.
+site: .venv/made-in
+	@page=$$(.venv/bin/python workflow/scripts/website.py $(PACKS)) && echo "The website: $$page"
 
 test: lint .venv/made-for-tests
 	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
@@ -55,6 +59,7 @@ clean:
 help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
 	@echo "make report PACK=packs/NAME.tar.xz   figures and report of a study measured elsewhere"
+	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"
 	@echo "make test    linters, type checker and all tests"
 	@echo "make lint    linters and type checker alone"
 	@echo "make unit    unit tests alone: seconds"

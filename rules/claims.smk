@@ -37,5 +37,6 @@ rule claims_page:
         "../envs/report.yaml"
     params:
         waiting=lambda wildcards: claims_page.waiting(PLAN.inventory),
+        reports=lambda wildcards: claims_page.reports(PLAN.inventory) if PLAN.request.website else [],
     script:
         "../workflow/scripts/claims_page.py"

@@ -2,6 +2,8 @@
 
 import re
 
+from hyperslab.report import templates
+
 # One job draws all figures of a site, since a process of its own for each would cost more than the drawing. Only
 # the score's depends on the criteria, so that it has a job of its own.
 for drawing in PLAN.drawings:
@@ -60,5 +62,6 @@ rule report:
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
         wanted=lambda wildcards: PLAN.inputs.wanted(wildcards.study),
+        front_door=templates.FRONT_DOOR if PLAN.request.website else "",
     script:
         "../workflow/scripts/report.py"

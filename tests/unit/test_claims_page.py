@@ -139,6 +139,25 @@ def test_the_page_lists_what_has_no_results(tmp_path: Path) -> None:
     assert "the study later has no results" in html
 
 
+def test_on_a_website_claims_lead_to_their_reports(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, FASTER)
+    reports = [{"study": "mine", "title": "Mine"}, {"study": "unclaimed", "title": "Another"}]
+    found = Tags(render(build([content], [], [], reports), templates.CLAIMS)).found
+    links = [attributes.get("href") for tag, attributes in found if tag == "a"]
+    assert {"mine/report.html#claim-mine-000.1", "mine/report.html", "unclaimed/report.html"} <= set(links)
+    alone = render(build([content], [], []), templates.CLAIMS)
+    assert "report.html" not in alone
+    assert "Reports" not in alone
+
+
+def test_long_comparisons_are_folded(tmp_path: Path) -> None:
+    html = render(build([verdicts(tmp_path, *[FASTER] * 11)], [], []), templates.CLAIMS)
+    assert "<summary>Compared (11 rows)</summary>" in html
+    few = render(build([verdicts(tmp_path, MANY)], [], []), templates.CLAIMS)
+    assert "Compared (" not in few
+    assert "<summary>One by one (3 rows)</summary>" in few
+
+
 def test_the_page_is_self_contained_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     figure = tmp_path / "mine" / "figures" / "disk" / "session-slices.svg"
     figure.parent.mkdir(parents=True)

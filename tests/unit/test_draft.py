@@ -136,14 +136,12 @@ def test_what_cannot_be_drafted_is_one_line(tmp_path: Path, studies: Path) -> No
     assert "the name of a study should" in refused(studies, str(file), "--name", "a/b")
 
 
-def test_the_studies_of_the_readme_are_whole(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    examples = [block for block in re.findall(r"```yaml\n(.*?)```", text, re.S) if block.startswith("title:")]
-    assert len(examples) == 2
-    for number, block in enumerate(examples):
-        (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
-        study = PlannedStudy(tmp_path / f"{number}.yaml")
-        assert bool(study.dataset.donor) == (number == 0)
+@pytest.mark.parametrize(("page", "donor"), [("README.md", False), ("docs/studies.md", True)])
+def test_the_studies_of_the_pages_are_whole(tmp_path: Path, page: str, donor: bool) -> None:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    (block,) = [block for block in re.findall(r"```yaml\n(.*?)```", text, re.S) if block.startswith("title:")]
+    (tmp_path / "example.yaml").write_text(block, encoding="utf-8")
+    assert bool(PlannedStudy(tmp_path / "example.yaml").dataset.donor) == donor
 
 
 @given(

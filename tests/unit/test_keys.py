@@ -1,4 +1,4 @@
-"""docs/keys.md and the README's table speak of the keys that the models have, and of each."""
+"""docs/keys.md and the table of docs/studies.md speak of the keys that the models have, and of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hyperslab.validation.models import Strict
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+STUDIES = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
 
 
 def below(model: type[BaseModel]) -> set[type[BaseModel]]:
@@ -62,8 +62,8 @@ def test_links_of_the_page_lead_somewhere() -> None:
     assert set(re.findall(r"\]\(#(\w+)\)", PAGE)) <= headings
 
 
-def test_keys_in_the_readme_are_those_of_the_models() -> None:
-    table = README.split("| key | meaning |\n|---|---|\n")[1].split("\n\n")[0]
+def test_the_usual_keys_are_those_of_the_models() -> None:
+    table = STUDIES.split("| key | meaning |\n|---|---|\n")[1].split("\n\n")[0]
     named = [key for row in table.splitlines() for key in re.findall(r"`([\w.]+)`", row.split("|")[1])]
     assert len(named) > 8
     layout = {name for model in keys.layout_models() for name in model.model_fields}

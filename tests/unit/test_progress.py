@@ -78,9 +78,9 @@ def test_a_duration_is_what_a_person_says(seconds: float, text: str) -> None:
     assert about(seconds) == f"about {text}"
 
 
-@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize(("verbose", "counted"), [(False, False), (False, True), (True, False)])
 def test_jobs_that_go_well_are_not_shown_and_failures_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verbose: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verbose: bool, counted: bool
 ) -> None:
     shown: list[str] = []
     terminal, kept = logging.Handler(), logging.FileHandler(tmp_path / "run.log")
@@ -88,12 +88,14 @@ def test_jobs_that_go_well_are_not_shown_and_failures_are(
     monkeypatch.setattr(logger, "handlers", [terminal, kept])
     monkeypatch.setattr(logger, "level", logging.INFO)
     logger.manager._clear_cache()
-    snakemake_patches.show_few_lines(SimpleNamespace(output_settings=SimpleNamespace(verbose=verbose)))
+    workflow = SimpleNamespace(output_settings=SimpleNamespace(verbose=verbose))
+    snakemake_patches.show_few_lines(workflow, counted)
     logger.info("Select jobs to execute...")
     for event in snakemake_patches.OF_SINGLE_JOBS:
         logger.info(event, extra={"event": event})
     logger.error("a job failed", extra={"event": "job_error"})
     kept.close()
     everything = ["Select jobs to execute...", *snakemake_patches.OF_SINGLE_JOBS, "a job failed"]
-    assert shown == (everything if verbose else ["a job failed"])
+    few = [snakemake_patches.PROGRESS, "a job failed"] if counted else ["a job failed"]
+    assert shown == (everything if verbose else few)
     assert (tmp_path / "run.log").read_text().splitlines() == everything

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,42 @@ def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) ->
 )  # fmt: skip
 def test_numbers_are_written_for_people(shown: object, text: object) -> None:
     assert shown == text
+
+
+@pytest.mark.parametrize(("rows", "folded"), [(10, False), (11, True)])
+def test_a_table_of_more_than_ten_rows_is_folded_and_says_what_and_how_many(rows: int, folded: bool) -> None:
+    page = page_of()
+    long = table("Some numbers", ["Layout"], [[str(row)] for row in range(rows)])
+    html = render(dataclasses.replace(page, context=[long]))
+    assert (f"<summary>Some numbers ({rows} rows)</summary>" in html) == folded
+    assert ("<h3>Some numbers</h3>" in html) != folded
+    # On paper nothing can be opened.
+    assert ('<details class="printed">' in html) == folded
+
+
+def test_checks_that_found_nothing_are_one_line() -> None:
+    page = page_of()
+    fine = [check for check in page.checks if check.tone == "good"]
+    other = [check for check in page.checks if check.tone != "good"]
+    assert len(fine) > 1
+    assert other
+    html = render(page)
+    summary = html.split("fine</span>")[1].split("</summary>")[0]
+    assert summary == f"{len(fine)} checks found nothing wrong: {', '.join(c.name.lower() for c in fine)}"
+    before, _, folded = html.partition(summary)
+    for check in fine:
+        assert f"<b>{check.name}.</b>" not in before
+        assert f"<b>{check.name}.</b>" in folded
+    for check in other:
+        assert f"<b>{check.name}.</b>" in before
+    nothing = render(dataclasses.replace(page, checks=other))
+    assert "found nothing wrong" not in nothing
+
+
+def test_a_report_of_a_website_leads_to_the_page_of_all_claims() -> None:
+    assert "All claims and reports" not in render(page_of())
+    found = Tags(render(page_of(front_door="../index.html"))).found
+    assert "../index.html" in [attributes.get("href") for tag, attributes in found if tag == "a"]
 
 
 def test_a_number_is_set_flush_right_and_the_pick_is_marked() -> None:

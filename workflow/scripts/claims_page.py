@@ -12,7 +12,7 @@ from hyperslab.report.render import render
 def main(job: Any) -> None:
     """Write the page; a study without results is on it with the reason."""
     judged = [json.loads(Path(file).read_text(encoding="utf-8")) for file in job.input.get("verdicts", [])]
-    page = build(judged, job.params.waiting, job.input.get("figures", []))
+    page = build(judged, job.params.waiting, job.input.get("figures", []), job.params.reports)
     Path(job.output[0]).write_text(render(page, templates.CLAIMS), encoding="utf-8")
 
 

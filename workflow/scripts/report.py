@@ -44,6 +44,7 @@ def main(job: Any) -> None:
         figures=figures_by_site(list(inputs.get("figures", []))),
         expected=[*map(tuple, job.params.wanted), *confirming(again)],
         claims=read(inputs.claims) if inputs.get("claims") else None,
+        front_door=job.params.front_door,
     )
     Path(job.output[0]).write_text(render(build_page(given)), encoding="utf-8")
 

@@ -98,6 +98,12 @@ def inputs(inventory: Inventory) -> dict[str, Any]:
     return found
 
 
+def reports(inventory: Inventory) -> list[dict[str, str]]:
+    """Return name and title of each study that has results, and so a report on a website."""
+    names = [name for name in _studies(inventory) if _with_results(inventory, name)]
+    return [{"study": name, "title": inventory.study(name).study.title} for name in names]
+
+
 def waiting(inventory: Inventory) -> list[dict[str, Any]]:
     """Return the claims without results, as claims.json would have them: of studies not measured,
     and of no study.

@@ -73,6 +73,11 @@ class Request:
         return str(self.config.get("aggregate", "here")) == "here"
 
     @property
+    def website(self) -> bool:
+        """Whether reports and the page of all claims link to each other."""
+        return bool(self.config.get("website", False))
+
+    @property
     def forwarded(self) -> dict[str, Any]:
         """The configuration that a run inside this one is given."""
         return {key: self.config[key] for key in FORWARDED if key in self.config}

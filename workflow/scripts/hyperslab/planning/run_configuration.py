@@ -91,6 +91,9 @@ class RunConfiguration(Strict):
     container: Annotated[Text, BeforeValidator(_text)] = Field(
         default="hyperslab.sif", description="the image in which rules run with --sdm apptainer"
     )
+    website: Switch = Field(
+        default=False, description="true: reports and the page of all claims link to each other (make site)"
+    )
     style: FigureStyle = Field(default=FigureStyle(), description="how figures look; see FigureStyle")
 
 

@@ -127,7 +127,8 @@ class RunCourse:
         if request.batched:
             return
         if invocation.local:
-            snakemake_patches.show_few_lines(workflow)
+            # Who measures nothing hears of no cells.
+            snakemake_patches.show_few_lines(workflow, counted=not request.measuring)
         for name, records, later in self._awaited():
             progress.Progress(name, records, self._reruns.forced(self._studies), later).start()
         if inventory.submitted and invocation.executor == "slurm":

@@ -252,24 +252,27 @@ def end_together() -> None:
 COMMAND = re.compile(r"^Command '.*' (?=returned|died)", re.MULTILINE | re.DOTALL)
 
 # Events of a single job that goes well; what stands for them says how far a run is.
+PROGRESS = "progress"
 OF_SINGLE_JOBS = (
-    "job_info", "job_started", "job_finished", "group_info", "shellcmd", "progress", "resources_info",
+    "job_info", "job_started", "job_finished", "group_info", "shellcmd", PROGRESS, "resources_info",
 )  # fmt: skip
 # The same, a line that is no event.
 SELECTING = "Select jobs to execute..."
 
 
-def show_few_lines(workflow: Any) -> None:
+def show_few_lines(workflow: Any, counted: bool) -> None:
     """Show on the terminal from now on no line of a single job that goes well; the run's log keeps them all.
 
-    Failures are shown as ever, and so is everything with --verbose.
+    Failures are shown as ever, and so is everything with --verbose; `counted`: and how many jobs are done.
     """
     if not there("snakemake.logging:get_event") or workflow.output_settings.verbose:
         return
     from snakemake.logging import get_event, logger
 
+    hidden = set(OF_SINGLE_JOBS) - ({PROGRESS} if counted else set())
+
     def shown(record: logging.LogRecord) -> bool:
-        return get_event(record) not in OF_SINGLE_JOBS and record.msg != SELECTING
+        return get_event(record) not in hidden and record.msg != SELECTING
 
     for handler in logger.handlers:
         if not isinstance(handler, logging.FileHandler):

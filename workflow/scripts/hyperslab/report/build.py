@@ -74,6 +74,7 @@ def build_page(given: Inputs) -> Page:
         method=METHOD,
         columns=column_tables(),
         claims=claim_rows([claims], _place(sites, pictures)) if claims else (),
+        front_door=given.front_door,
     )
 
 

@@ -6,13 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab import text as fmt
 from hyperslab.claims import text
 from hyperslab.claims.verdicts import VERDICTS
-from hyperslab.report.model import Figure
+from hyperslab.report.model import MOST_OPEN_ROWS, Figure
 
 # (study, site, figure) -> where on the page that figure is; None where it is not there.
 Place = Callable[[str, str, str], str | None]
@@ -68,6 +68,16 @@ class Entry:
     lines: Sequence[Line] = ()
     figures: Sequence[tuple[str, str]] = ()
 
+    @property
+    def parts(self) -> list[Line]:
+        """The instances of those comparisons that have several."""
+        return [part for line in self.lines for part in line.parts]
+
+    @property
+    def long(self) -> bool:
+        """Whether its comparisons are too many to stand open on a page."""
+        return len(self.lines) > MOST_OPEN_ROWS
+
 
 @dataclass(frozen=True)
 class Row:
@@ -100,13 +110,15 @@ class Group:
 class ClaimsPage:
     """All claims; `figures` are embedded at its end, by anchor.
 
-    `measured` says which studies have results where, `waiting` names those without.
+    `measured` says which studies have results where, `waiting` names those without; `reports` are the titles
+    of studies whose reports are its neighbours, by name.
     """
 
     groups: Sequence[Group]
     figures: Sequence[tuple[str, Figure]]
     measured: Sequence[str]
     waiting: Sequence[str]
+    reports: Mapping[str, str] = field(default_factory=dict)
 
 
 def in_order(claim: str) -> list[tuple[int, str]]:

@@ -19,9 +19,13 @@ def anchor(study: str, site: str, figure: str) -> str:
 
 
 def build(
-    judged: Sequence[Mapping[str, Any]], pending: Sequence[Mapping[str, Any]], files: Iterable[str]
+    judged: Sequence[Mapping[str, Any]],
+    pending: Sequence[Mapping[str, Any]],
+    files: Iterable[str],
+    reports: Iterable[Mapping[str, str]] = (),
 ) -> ClaimsPage:
-    """Return the page from the content of every claims.json, the claims without results, and figure files.
+    """Return the page from the content of every claims.json, the claims without results, figure files and
+    the studies whose reports are its neighbours.
 
     A figure's path ends in STUDY/figures/SITE/NAME.svg; it is embedded once, where a claim shows it.
     """
@@ -42,7 +46,8 @@ def build(
     sources = {row.anchor: claims[row.study, row.claim]["source"] for row in made}
     names = [content["study"] for content in pending if content["study"] != NO_STUDY]
     measured = [_where(content) for content in judged]
-    return ClaimsPage(groups(made, sources), list(embedded.items()), measured, names)
+    neighbours = {report["study"]: report["title"] for report in reports}
+    return ClaimsPage(groups(made, sources), list(embedded.items()), measured, names, neighbours)
 
 
 def _where(content: Mapping[str, Any]) -> str:

@@ -29,7 +29,8 @@ class Inputs:
 
     `measurements` are one row a repeat, stale rows included; `summary` is that of the main rounds;
     `confirmation` the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per
-    site, in order; `expected` every planned cell; `claims` the content of claims.json.
+    site, in order; `expected` every planned cell; `claims` the content of claims.json;
+    `front_door` the address of the page of all claims, "" for a page that stands alone.
     """
 
     study: Meta
@@ -42,6 +43,7 @@ class Inputs:
     figures: Mapping[str, Sequence[FigureFile]]
     expected: Sequence[PlannedCell]
     claims: Mapping[str, Any] | None = None
+    front_door: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any
 
 # What the template has a style for; "" is plain. Every tone also shows in words, never as colour alone.
 TONES = ("", "good", "bad", "unknown", "muted", "pick")
+# A longer table shows its title and number of rows until it is opened.
+MOST_OPEN_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `folded` ones show their title and number of rows until they are opened."""
+    """A table; `folded` and long ones show their title and number of rows until they are opened."""
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
     folded: bool = False
+
+    @property
+    def long(self) -> bool:
+        """Whether it has too many rows to stand open on a page."""
+        return len(self.rows) > MOST_OPEN_ROWS
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class Page:
     pictures: Sequence[Picture] = field(default=())
     # hyperslab.report.claims.Row
     claims: Sequence[Any] = field(default=())
+    # The page of all claims, of which this is a neighbour; "" for a page that stands alone.
+    front_door: str = ""
 
 
 def cell(value: Any) -> Cell:

@@ -1,0 +1,93 @@
+"""README, CONTRIBUTING and docs/: what they link to and name is there, and the first page stays short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MOST_LINES = 150
+
+
+def prose(page: Path) -> str:
+    """The text of a page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+
+
+def places(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def on_website(study: str, anchor: str) -> bool:
+    """Whether `make site` makes the report of this study, or a claim's place on the page of all claims."""
+    study = study or re.sub(r"^claim-(.+?)-\d+\..*", r"\1", anchor)
+    content = yaml.safe_load((ROOT / "config" / "studies" / f"{study}.yaml").read_text(encoding="utf-8"))
+    known = {f"claim-{study}-{claim}" for claim in content.get("claims", {})}
+    return (ROOT / "packs" / f"{study}.tar.xz").is_file() and (not anchor or anchor in known)
+
+
+def broken(page: Path) -> list[str]:
+    """The links of a page that lead nowhere; those to other sites are not followed."""
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        path, _, anchor = link.partition("#")
+        if "://" in path:
+            continue
+        if page_of_website := re.fullmatch(r"\.\./site/(?:index|([\w.-]+)/report)\.html", path):
+            if not on_website(page_of_website[1] or "", anchor):
+                found.append(link)
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in places(target)):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`: three\n[a](#one-two-three) [b](#four) [c](gone.md) [d](page.md#five)\n")
+    assert broken(page) == ["#four", "gone.md", "page.md#five"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set[Path](), [README]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#\s]+\.md)", prose(page))
+        waiting += {(page.parent / link).resolve() for link in links} - reached
+    assert reached >= set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_name_what_there_is(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    for script in re.findall(r"workflow/scripts/[\w/]+\.py", text):
+        assert (ROOT / script).is_file(), script
+    for pack in re.findall(r"packs/[\w.-]+\.tar\.xz", text):
+        assert (ROOT / pack).is_file() or pack == "packs/quick.tar.xz", pack
+
+
+def test_every_study_is_on_the_page_of_studies() -> None:
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    names = {file.stem for file in (ROOT / "config" / "studies").glob("*.yaml")}
+    assert {name for name in names if f"`{name}`" not in text} == set()
