@@ -11,10 +11,8 @@ Then the twins' measured times are made longer by a planted delay, and the compa
 Gates, each within the 99 % interval of the binomial distribution:
 
     p values    of equals are uniform: 5 % of the unadjusted ones lie under 0.05, of all pairs, of the
-    noisiest
-                fifth and of the quietest half (by the deviation of their differences between rounds; only
-                from ten rounds on, as with fewer a pair's own deviation says as much of its luck as of its
-                noise)
+                noisiest fifth and of the quietest half (by the deviation of their differences between
+                rounds; only from ten rounds on, as with fewer it says as much of luck as of noise)
     families    with any pair of equals called different (Holm at 5 %) are at most 5 %
     the delay   is found in at least 80 % of the pairs
 
@@ -44,7 +42,7 @@ ENOUGH_ROUNDS = 10
 
 
 def told_apart(measured: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a pair, case and state: the interval of twin over layout, and whether it leaves out 1."""
+    """Return one row a pair, case and state: the interval of twin over layout, and whether 1 is outside."""
     summary = summarise(measured)
     found = []
     for (site, case, state), rows in summary.groupby(FAMILY, observed=True):
