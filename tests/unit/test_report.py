@@ -57,7 +57,7 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
         for cell, reference in zip(shown[3:], ("contiguous", "auto"), strict=True):
             entry = direct.set_index("layout").loc[reference]
             assert cell.text == f"{entry.ratio:.2f}x faster"
-            assert cell.note == f"95 % {entry.low:.2f} to {entry.high:.2f}"
+            assert cell.note.startswith(f"95 % {entry.low:.2f} to {entry.high:.2f}, sd ")
     assert answer.regrets is not None
     assert [[cell.text for cell in row] for row in answer.regrets.rows] == [
         ["4x4x2", "11.0 ms", "11.0 ms", "2.00 MB"],

@@ -84,6 +84,11 @@ def interval(low: float | None, high: float | None) -> str:
     return f"95 % {significant(low)} to {significant(high)}" if known(low) and known(high) else ""
 
 
+def with_deviation(spread: str, sd_log: float | None) -> str:
+    """Return an interval with the deviation between rounds behind it: "95 % 1.1 to 1.4, sd 6.0 %"."""
+    return f"{spread}, sd {percent(sd_log)}" if spread and known(sd_log) else spread
+
+
 def time_interval(low: float | None, high: float | None) -> str:
     """Return a 95 % interval of a time: "95 % 1.10 to 1.49 ms", "95 % 900 µs to 1.20 ms";
     empty without one.

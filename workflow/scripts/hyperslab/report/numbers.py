@@ -35,7 +35,7 @@ def pooled(rows: pd.DataFrame, state: str) -> pd.DataFrame:
     `rows` are the summary of one site and case.
     """
     here = rows[rows["state"] == state].drop_duplicates("layout")
-    return here.set_index("layout")[["pooled_median_s", "pooled_low_s", "pooled_high_s", "rounds"]]
+    return here.set_index("layout")[["pooled_median_s", "pooled_low_s", "pooled_high_s", "sd_log", "rounds"]]
 
 
 def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
@@ -44,7 +44,7 @@ def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
         return Cell(fmt.ABSENT)
     entry = found.loc[layout]
     note = fmt.time_interval(entry["pooled_low_s"], entry["pooled_high_s"])
-    return Cell(fmt.seconds(entry["pooled_median_s"]), note)
+    return Cell(fmt.seconds(entry["pooled_median_s"]), fmt.with_deviation(note, entry["sd_log"]))
 
 
 def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | None:
@@ -77,7 +77,8 @@ def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
         columns += [f"#Session {word}" for word in ("min", "median", "mean", "max", "first selection")]
     note = (
         "Cold and warm: geometric mean of the rounds' medians (means, where I/O is throttled) with its 95 % "
-        "interval (each layout by itself; for comparisons see the answer). First access, opening plus cold "
+        "interval (each layout by itself; for comparisons see the answer) and sd, its own deviation between "
+        "rounds. First access, opening plus cold "
         "selection, and session: median over the rounds."
     )
     return table(f"Numbers: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick)

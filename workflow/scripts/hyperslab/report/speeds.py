@@ -62,7 +62,8 @@ def speed_cell(found: pd.DataFrame, name: str | None, pick: str, absent: str = "
     if name not in found.index:
         return Cell(absent, "", "muted")
     entry = found.loc[name]
-    return Cell(*fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"])))
+    words, spread, tone = fmt.speed(entry["ratio"], entry["low"], entry["high"], bool(entry["different"]))
+    return Cell(words, fmt.with_deviation(spread, entry["sd_log"]), tone)
 
 
 def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
@@ -93,6 +94,7 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     number = int(rows[rows["layout"] == pick]["rounds"].max()) if (rows["layout"] == pick).any() else 0
     made = "measured after the choice" if phase == "confirm" else "that chose it"
     note = (
-        f"From {fmt.count(number, 'round')} {made}. Intervals: 95 %, adjusted for the comparisons of a row."
+        f"From {fmt.count(number, 'round')} {made}. Intervals: 95 %, adjusted for the comparisons of a row; "
+        "sd: deviation of the ratio between rounds."
     )
     return table(f"How much faster {pick} is", columns, body, note)
