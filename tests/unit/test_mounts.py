@@ -116,3 +116,22 @@ def test_lustre_is_set_and_read_back_through_its_own_command(
 )
 def test_striping_in_words(striped: dict[str, int | str | None], words: str) -> None:
     assert text.striping_text(striped) == words
+
+
+def test_a_part_of_a_disk_reads_ahead_as_the_disk(
+    memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel keeps the setting with the disk alone; in memory there is none at all."""
+    assert mounts.read_ahead_setting(memory) is None
+    assert mounts.read_ahead_bytes(memory) is None
+    part, setting = tmp_path / "sda" / "sda1", tmp_path / "sda" / "bdi" / "read_ahead_kb"
+    for directory in (part, setting.parent):
+        directory.mkdir(parents=True)
+    (part / "partition").write_text("1\n")
+    setting.write_text("512\n")
+    monkeypatch.setattr(mounts, "_block_device", lambda path, mount: part)
+    assert mounts.read_ahead_setting(memory) == setting
+    assert mounts.read_ahead_bytes(memory) == 512 * 1024
+    # Nothing is known of a device that has no such file, such as one of a container.
+    setting.unlink()
+    assert mounts.read_ahead_setting(memory) is None

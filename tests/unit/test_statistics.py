@@ -36,7 +36,7 @@ def test_a_first_access_is_opening_and_selection_of_every_cold_repeat() -> None:
         assert row.first_access_s == pytest.approx(5.1)
         assert np.isnan(row.first_selection_s)
         assert row.typical_s == row.median_s == 4
-        assert np.isnan(summarise(rows.drop(columns="open_s")).iloc[0].first_access_s)
+        assert np.isnan(summarise(rows.assign(state="warm")).iloc[0].first_access_s)
 
 
 def test_a_session_stands_for_itself_by_its_geometric_mean() -> None:

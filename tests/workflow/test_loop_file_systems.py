@@ -15,6 +15,8 @@ import yaml
 
 import loop_file_systems
 from file_system_command import FileSystemError
+from hyperslab.measuring import pagecache, read_ahead
+from hyperslab.sites import mounts
 from hyperslab.sites.configuration import load_sites
 
 SCRIPT = Path(loop_file_systems.__file__)
@@ -115,6 +117,37 @@ def test_throttle_limits_only_who_joins_the_group(
     assert free_write < write / 2 and free_read < read / 2
     assert script("down", directory).returncode == 0
     assert not Path(group).exists()
+
+
+def came_along(path: Path) -> float:
+    """Bytes of a file in the page cache for each byte that was read from its beginning, in small pieces."""
+    with path.open("rb", buffering=0) as file:
+        pagecache.evict_file(file.fileno(), 0.0)
+        for _ in range(16):
+            file.read(2**16)
+        return pagecache.resident_share([file.fileno()]) * path.stat().st_size / 2**20
+
+
+@pytest.mark.parametrize("kind", ["ext4", "btrfs"])
+def test_read_ahead_is_the_devices_for_as_long_as_a_cell_runs(
+    kind: str, directory: Path, require: Callable[[str | None], None]
+) -> None:
+    require(loop_file_systems.missing(kind))
+    assert script("up", directory, "--size", "300M", kind).returncode == 0
+    root = directory / kind
+    data = root / "data"
+    data.write_bytes(os.urandom(16 * 2**20))
+    os.sync()
+    before = mounts.read_ahead_bytes(root)
+    with read_ahead.kept(str(root), 0):
+        alone = came_along(data)
+    with read_ahead.kept(str(root), 8 * 2**20) as found:
+        assert found == 8 * 2**20
+        much = came_along(data)
+    assert mounts.read_ahead_bytes(root) == before != 8 * 2**20
+    assert alone == 1
+    assert much > 2
+    assert not list(read_ahead.NOTES.glob("hyperslab-read-ahead-*"))
 
 
 def test_a_file_system_in_use_stays_with_one_line_and_goes_later(directory: Path) -> None:

@@ -13,7 +13,7 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.values import open_values
 from hyperslab.layouts import layout_of
-from hyperslab.measuring import limits, locks, machine, pagecache, probes
+from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
@@ -46,7 +46,11 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         Limiter(throttle),
     )
     artifact = context.artifact
-    with locks.alone(root) as held:
+    with locks.alone(root) as held, read_ahead.kept(root, described.read_ahead_bytes) as ahead:
+        file_system |= {
+            "read_ahead_bytes": ahead,
+            "read_ahead_set": described.read_ahead_bytes is not None,
+        }
         pagecache.sync_file_system(root)
         before = probes.probe(root)
         began = machine.now()

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hyperslab.layouts import layout_of
+from hyperslab.measuring import read_ahead
+from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
@@ -83,6 +85,18 @@ def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Pa
                 f"{root} has room for {there.f_favail:,} files, but study {study.name} needs {files:,} for "
                 "one test artifact; take shards or larger chunks, or a file system with more inodes",
             )
+
+
+def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None:
+    """Raise ConfigurationError where a site of this node sets the read-ahead of its device, and cannot."""
+    for name in names:
+        site = sites[name]
+        if site["read_ahead_bytes"] is None:
+            continue
+        root = Path(site["root"])
+        existing = next(str(parent) for parent in (root, *root.parents) if os.path.exists(parent))
+        if wrong := read_ahead.mistake(existing, mounts.read_ahead_setting(existing)):
+            raise ConfigurationError(file, f"file_systems.{site['file_system']}.read_ahead_bytes", wrong)
 
 
 def _writable(directory: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring import limits, machine
+from hyperslab.measuring import limits, machine, read_ahead
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.reachability import left_out
 from hyperslab.sites import mounts, striping
@@ -58,6 +58,10 @@ def _reach(site: Site, existing: Path | None, reason: str | None) -> str:
     try:
         if site["cgroup"] and site["executor"] == "local":
             limits.limits_of(site["cgroup"], mounts.block_devices(existing))
+        if site["read_ahead_bytes"] is not None and site["executor"] == "local":
+            setting = mounts.read_ahead_setting(existing)
+            if wrong := read_ahead.mistake(str(existing), setting):
+                return f"no: {wrong}"
         if site["stripe"]:
             striping.check(str(existing))
     except (OSError, striping.StripingError) as error:
@@ -86,6 +90,8 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
         found.append(f"striped: {striping_text(facts['striping'])}")
     if site["stripe"]:
         found.append(f"to be striped: {striping_text(site['stripe'])}")
+    if site["read_ahead_bytes"] is not None:
+        found.append(f"read-ahead set to {size(site['read_ahead_bytes'])} for each cell")
     if site["cgroup"] and existing is not None:
         found.append(_throttle(site["cgroup"], existing))
     return found

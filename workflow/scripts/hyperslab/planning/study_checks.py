@@ -11,7 +11,7 @@ from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
-from hyperslab.planning.site_checks import check_reader, check_roots
+from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_roots
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
@@ -48,6 +48,10 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
         check_roots(study, names, inventory.sites, inventory.sites_file)
+        timed = [
+            name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
+        ]
+        check_read_ahead(timed, inventory.sites, inventory.sites_file)
         for site in here:
             check_place(study, site, inventory)
         if wrong := _donor_mistake(study):

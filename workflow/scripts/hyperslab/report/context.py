@@ -15,6 +15,11 @@ from hyperslab.report.settings import settings_table
 from hyperslab.text import size, striping_text
 
 Show = Callable[[Any], str]
+READ_AHEAD_NOTE = (
+    "How far the kernel reads ahead decides how much of a file comes with a cold selection, and which part "
+    "of the file a session finds in memory. Linux's own is 128 KiB; a site may set another one "
+    "(read_ahead_bytes), and study read-ahead shows what that changes."
+)
 
 
 def _plain(value: Any) -> str:
@@ -59,6 +64,7 @@ FILE_SYSTEM: tuple[tuple[str, str, Show], ...] = (
     ("Mount options", "options", _plain),
     ("Block", "block_bytes", _bytes),
     ("Read-ahead", "read_ahead_bytes", _bytes),
+    ("Read-ahead set for each cell", "read_ahead_set", _plain),
     ("Lies in memory", "memory_resident", _plain),
     ("FUSE", "fuse", _plain),
     ("Network file system", "network", _plain),
@@ -101,7 +107,7 @@ def context_tables(data: Data) -> list[Table]:
     """Return one table a group of properties, and one for the run itself;
     a property that varies shows how often.
     """
-    tables = []
+    tables = [_opening(data)]
     for title, group, properties in _groups():
         rows = []
         for label, key, show in properties:
@@ -117,6 +123,21 @@ def context_tables(data: Data) -> list[Table]:
         tables.append(table(title, ["", *data.sites], rows))
     by_layout = [found] if (found := settings_table(data)) else []
     return [*tables, *by_layout, _run_table(data), _noise_table(data)]
+
+
+def _opening(data: Data) -> Table:
+    """Return where each site lies, and how far the kernel reads ahead there: much depends on it."""
+    listed: tuple[tuple[str, str, Show], ...] = (
+        ("File system", "type", _plain),
+        ("Device", "source", _plain),
+        ("Read-ahead", "read_ahead_bytes", _bytes),
+        ("Set for each cell", "read_ahead_set", _plain),
+    )
+    rows = [
+        [label, *(_value(data.context, site, "file_system", key, show) for site in data.sites)]
+        for label, key, show in listed
+    ]
+    return table("Where, and with which read-ahead", ["", *data.sites], rows, READ_AHEAD_NOTE)
 
 
 def _value(context: Sequence[Mapping[str, Any]], site: str, group: str, key: str, show: Show) -> Cell:

@@ -218,7 +218,7 @@ ROUND: dict[str, Column] = {
     "mean_s": _seconds("mean of the round's repeats"),
     "max_s": _seconds("largest of the round's repeats"),
     "first_access_s": _seconds(
-        "of a cold state: median of the round's repeats, opening plus selection, of a file that was evicted"
+        "request_s of cold states: the file is evicted, opened, and one selection is read"
     ),
     "first_selection_s": _seconds("of a session: its first selection (repeat 0), without opening"),
     "typical_s": _seconds(

@@ -59,10 +59,6 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
         summary[name] = grouped["time_s"].quantile(level)
     requests = _requests(measurements).groupby([measurements[key] for key in KEYS], observed=True)
     summary["request_s"], summary["mean_request_s"] = requests.median(), requests.mean()
-    cold = measurements[measurements["state"].isin(COLD_STATES)]
-    opening = cold.get("open_s", math.nan)
-    asked = cold.assign(first_access_s=cold["time_s"] + opening)
-    summary["first_access_s"] = asked.groupby(KEYS, observed=True)["first_access_s"].median()
     session = measurements[measurements["state"] == "session"]
     summary["first_selection_s"] = session[session["repeat"] == 0].set_index(KEYS)["time_s"]
     ramp = np.exp(np.log(session["time_s"]).groupby([session[key] for key in KEYS], observed=True).mean())
@@ -77,9 +73,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     # What the limit alone takes is what a mean falls short of that profits from pauses between operations.
     at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
     summary["typical_s"] = summary["typical_s"].where(~means, at_least)
-    opening = summary["mean_request_s"] - summary["mean_s"]
-    of_medians = summary["request_s"].where(summary["state"].isin(COLD_STATES), summary["typical_s"])
-    summary["request_s"] = of_medians.where(~means, summary["typical_s"] + opening)
+    cold, opening = summary["state"].isin(COLD_STATES), summary["mean_request_s"] - summary["mean_s"]
+    summary["request_s"] = summary["request_s"].where(cold & ~means, summary["typical_s"] + opening)
+    summary["first_access_s"] = summary["request_s"].where(cold)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
     summary = summary.merge(pooled, on=[*FAMILY, "layout"], how="left", validate="many_to_one")

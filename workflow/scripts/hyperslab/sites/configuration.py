@@ -32,6 +32,8 @@ VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 # Of a job, far beyond any partition's limit: ten years, and the memory of no node.
 MOST_MINUTES = 10 * 366 * 24 * 60
 MOST_MEMORY_MB = 2**40
+# Of any machine's memory.
+MOST_READ_AHEAD = 2**30
 # As many storage targets as no file system has.
 MOST_TARGETS = 100_000
 
@@ -109,6 +111,10 @@ class FileSystem(Strict):
     node_local: bool = Field(default=False, description="whether only the node that wrote can see it")
     cgroup: Annotated[Text, AfterValidator(_absolute)] | None = Field(
         default=None, description="the directory of a cgroup that throttles whoever measures there"
+    )
+    read_ahead_bytes: Annotated[Whole, Field(ge=0, le=MOST_READ_AHEAD, multiple_of=4096)] | None = Field(
+        default=None,
+        description="how far the kernel reads ahead on its device while a cell is timed, bytes; needs root",
     )
 
 
@@ -253,6 +259,7 @@ def prepare_root(
         concurrency=max(concurrency(other["name"]) for other in sharing),
         node_local=site["node_local"],
         cgroup=site["cgroup"],
+        read_ahead_bytes=site["read_ahead_bytes"],
         memory_mb=min(memory) if site["executor"] == "slurm" else None,
         identity=identity,
     )

@@ -109,13 +109,23 @@ def block_devices(path: str | Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def read_ahead_setting(path: str | Path) -> Path | None:
+    """Return the kernel's file with the read-ahead, KiB, of the file system of `path`; None without one."""
+    device = os.stat(path).st_dev
+    directories = [Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")]
+    mount = mount_of(path)
+    if not mount.fuse and (block := _block_device(path, mount)):
+        # A part of a disk has the disk's.
+        directories.append((block.parent if (block / "partition").exists() else block) / "bdi")
+        if mount.type == "btrfs" and (several := _btrfs(block.name)):
+            directories.insert(0, several / "bdi")
+    files = (directory.resolve() / "read_ahead_kb" for directory in directories)
+    return next((file for file in files if file.exists()), None)
+
+
 def read_ahead_bytes(path: str | Path) -> int | None:
     """Return how far the kernel reads ahead on the file system of `path`; None where it does not say."""
-    device = os.stat(path).st_dev
-    directory = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
-    mount = mount_of(path)
-    if mount.type == "btrfs" and (block := _block_device(path, mount)) and (known := _btrfs(block.name)):
-        directory = known / "bdi"
     with suppress(OSError, ValueError):
-        return int((directory / "read_ahead_kb").read_text()) * 1024
+        if setting := read_ahead_setting(path):
+            return int(setting.read_text()) * 1024
     return None

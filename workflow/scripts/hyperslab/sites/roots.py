@@ -22,6 +22,8 @@ class Root:
     node_local: bool = False
     # The cgroup that a measuring process joins, if its I/O is to be throttled.
     cgroup: str | None = None
+    # How far the kernel reads ahead there while a cell is timed, bytes; None: as it does.
+    read_ahead_bytes: int | None = None
     # Memory that a cell may take, in MB (10^6); None where no scheduler limits it.
     memory_mb: int | None = None
     # Given at the first use; tells this root from what lies in its place when it is gone.
