@@ -63,7 +63,7 @@ FILE_SYSTEM: tuple[tuple[str, str, Show], ...] = (
     ("Source", "source", _plain),
     ("Mount options", "options", _plain),
     ("Block", "block_bytes", _bytes),
-    ("Read-ahead", "read_ahead_bytes", _bytes),
+    ("Read-ahead", "read_ahead_bytes", size),
     ("Read-ahead set for each cell", "read_ahead_set", _plain),
     ("Lies in memory", "memory_resident", _plain),
     ("FUSE", "fuse", _plain),
@@ -130,7 +130,7 @@ def _opening(data: Data) -> Table:
     listed: tuple[tuple[str, str, Show], ...] = (
         ("File system", "type", _plain),
         ("Device", "source", _plain),
-        ("Read-ahead", "read_ahead_bytes", _bytes),
+        ("Read-ahead", "read_ahead_bytes", size),
         ("Set for each cell", "read_ahead_set", _plain),
     )
     rows = [
