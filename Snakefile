@@ -4,12 +4,17 @@ snakemake --profile profiles/local                                      the stud
 snakemake --profile profiles/local results/openmsi-chunking/report.html   any study in config/studies/
 """
 
+import gc
 import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
 
 min_version("9.17")
+
+# Hardly an object of a plan goes before its end: to look for some took a quarter of the time of a dry run.
+gc.freeze()
+gc.set_threshold(100_000)
 
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
