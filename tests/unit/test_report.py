@@ -75,6 +75,21 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
     assert_self_contained(html)
 
 
+def test_what_the_pick_gives_up_is_told_and_for_whom() -> None:
+    main = {"contiguous": (0.4, 0.04), "auto": (0.5, 0.5), "4x4x2": (0.04, 0.1)}
+    given = inputs(measured(main, "main"), measured(main, "confirm"))
+    (answer,) = build_page(Inputs(**given)).answers
+    assert "It gives up some spectra: 110 ms where contiguous takes 44.1 ms." in answer.lead
+    assert (
+        "Take contiguous if more than 85.7 % of your requests are for some spectra."
+        in answer.lead.replace("86 %", "85.7 %")
+    )
+    # Luck made it look so in the rounds that chose.
+    again = {**main, "4x4x2": (0.04, 0.042)}
+    (answer,) = build_page(Inputs(**inputs(measured(main, "main"), measured(again, "confirm")))).answers
+    assert "It gives up nothing that a second look confirmed: some spectra takes 46." in answer.lead
+
+
 def test_a_score_is_told_where_there_are_criteria() -> None:
     facts = {fact.term: fact.text for fact in page_of().answers[0].facts}
     assert facts["Score"].startswith("2 of 2 as published")

@@ -14,6 +14,7 @@ from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.speeds import compared, phase_rows
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
+from hyperslab.results.recommend import GIVEN_UP
 from hyperslab.results.requests import Question, objectives, request_times, typical
 from hyperslab.studies.summary import case_title
 
@@ -81,16 +82,16 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
         return (
             "It gives up nothing that anybody would notice: for no case is another layout a quarter faster."
         )
-    (other,) = alternatives
+    (other,), floor = alternatives, choice["imperceptible_ms"] / 1e3
     name, case = other["layout"], other["case"]
     entry = next(key for key in found.columns if key.rpartition(" ")[0] == case)
     title = case_title(data.study, case)
+    lost = f"{name} is faster there"
     if name in found.index:
-        lost = (
-            f"{fmt.seconds(found.loc[pick, entry])} where {name} takes {fmt.seconds(found.loc[name, entry])}"
-        )
-    else:
-        lost = f"{name} is faster there"
+        mine, theirs = found.loc[pick, entry], found.loc[name, entry]
+        lost = f"{fmt.seconds(mine)} where {name} takes {fmt.seconds(theirs)}"
+        if max(mine, floor) < GIVEN_UP * max(theirs, floor):
+            return f"It gives up nothing that a second look confirmed: {title} takes {lost}."
     share = fmt.percent(other["above"], 0 if other["above"] < 0.95 else 1)
     return f"It gives up {title}: {lost}. Take {name} if more than {share} of your requests are for {title}."
 
