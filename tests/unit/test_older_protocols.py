@@ -155,7 +155,11 @@ def test_a_verdict_says_under_which_protocol_it_was_measured(tmp_path: Path) -> 
     def truth(case: str, layout: str, values: Any) -> float:
         return 2.0 if layout == "contiguous" else 1.0
 
-    faster = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}
+    faster: dict[str, Any] = {
+        "a": {"layouts": "2x2x10", "case": "slices"},
+        "b": {"layouts": "contiguous"},
+        "below": 1,
+    }
     size = {"a": {"layouts": "2x2x10", "case": "slices", "of": "file_bytes"}, "equals": 500}
     table = measured(truth)
     older = (table["case"] == "slices").map({True: OLDER, False: None}).astype(float)

@@ -99,8 +99,9 @@ def test_means_of_rounds_differ_far_less_than_those_of_boxes_anywhere() -> None:
 
 def cell(**changes: Any) -> Specification:
     spec: Any = read_cell(file_specification((60, 60, 5000)), (5, 5, 7), {"cold": 15, "warm": 4})
-    case = changes.pop("case", {})
-    return {**spec, **changes, "case": {**spec["case"], **case}}
+    spec["case"] |= changes.pop("case", {})
+    changed: Specification = spec | changes
+    return changed
 
 
 def first(count: int, spec: Specification, state: str = "cold") -> list[tuple[int, ...]]:

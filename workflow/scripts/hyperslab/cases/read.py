@@ -92,9 +92,8 @@ class _Session:
 
     def short(self, repeats: int) -> bool:
         """Return whether the last `repeats` selections, each on a file opened for it, took little time."""
-        return (
-            statistics.median(row["open_s"] + row["time_s"] for row in self.rows[-repeats:]) < SHORT_SECONDS
-        )
+        waited = [float(row["open_s"] + row["time_s"]) for row in self.rows[-repeats:]]
+        return statistics.median(waited) < SHORT_SECONDS
 
     def verify(self) -> dict[str, float]:
         """Compare everything that was read with the truth; raises VerificationError naming the selection.

@@ -96,7 +96,7 @@ class LoadedStudy:
                 message = f"{pattern!r} matches no layout of this study; there are {known}"
                 raise self._fail(f"{path}.layouts", message)
         given: Mapping[Any, int] = self.study.repeats | case.repeats
-        repeats = REPEATS | given
+        repeats = {**REPEATS, **given}
         try:
             specified = case.kind.resolve(case, shape)
         except CaseMistake as mistake:
