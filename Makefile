@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report site test lint unit lock clean help
+.PHONY: quick report site findings test lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -27,6 +27,10 @@ report: .venv/made-in
 # A website of the reports of all packs, or of those that PACKS names.
 site: .venv/made-in
 	@page=$$(.venv/bin/python workflow/scripts/website.py $(PACKS)) && echo "The website: $$page"
+
+# docs/index.md and its figures, from docs/findings.yaml and packs/.
+findings: .venv/made-in
+	.venv/bin/python workflow/scripts/findings.py
 
 test: lint .venv/made-for-tests
 	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
@@ -60,6 +64,7 @@ help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
 	@echo "make report PACK=packs/NAME.tar.xz   figures and report of a study measured elsewhere"
 	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"
+	@echo "make findings   docs/index.md and its figures from docs/findings.yaml and packs/"
 	@echo "make test    linters, type checker and all tests"
 	@echo "make lint    linters and type checker alone"
 	@echo "make unit    unit tests alone: seconds"

@@ -12,6 +12,7 @@ import fcntl
 import filecmp
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,13 +26,14 @@ from typing import TextIO
 from hyperslab.results.packs import SUFFIX, PackError, unpack
 
 PROJECT = Path(__file__).resolve().parents[2]
+PACKS = Path(os.path.relpath(PROJECT / "packs"))
 FRONT_PAGE = "index.html"
 CLAIMS = "results/claims.html"
 REPORT = "report.html"
 # What a report says lies beside it.
 TABLES = ("summary.csv", "measurements.parquet", "confirmation.parquet")
-# What begins the line that says why Snakemake failed.
-REASONS = ("hyperslab: ", "Error in rule ")
+# What begins a line that says why Snakemake failed: a mistake in a configuration, or the job that it was.
+MISTAKE, FAILED = "hyperslab: ", "Error in rule "
 STEPS = re.compile(r"(\d+) of (\d+) steps")
 # Between two lines that say how far it is.
 SAID_SECONDS = 5.0
@@ -119,17 +121,19 @@ def _run(what: str, targets: Sequence[str], work: Path, log: TextIO) -> None:
         "--config", *settings, "--", *targets,
     ]  # fmt: skip
     say(what)
-    reason, said = "Snakemake failed", time.monotonic()
+    mistake, failed, said = "Snakemake failed", "", time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         for line in running.stdout or ():
             log.write(line)
-            if line.startswith(REASONS):
-                reason = line.strip().removesuffix(":")
+            if line.startswith(MISTAKE):
+                mistake = line.strip().removeprefix(MISTAKE)
+            if line.startswith(FAILED):
+                failed = failed or line.strip().removesuffix(":")
             if (step := STEPS.match(line)) and time.monotonic() - said > SAID_SECONDS:
                 say(f"{what}: {step[1]} of {step[2]} steps")
                 said = time.monotonic()
     if running.returncode:
-        raise WebsiteError(f"{reason} ({log.name} has the rest); the website is as it was before")
+        raise WebsiteError(f"{failed or mistake} ({log.name} has the rest); the website is as it was before")
 
 
 def publish(studies: Sequence[str], work: Path, site: Path) -> int:
@@ -154,11 +158,11 @@ def main() -> None:
     parser.add_argument("packs", type=Path, nargs="*", help="the packs to show (default: all in packs/)")
     parser.add_argument("--site", type=Path, default=Path("site"), help="the folder to make (default: site)")
     options = parser.parse_args()
-    packs: list[Path] = options.packs or sorted((PROJECT / "packs").glob(f"*{SUFFIX}"))
+    packs: list[Path] = options.packs or sorted(PACKS.glob(f"*{SUFFIX}"))
     site: Path = options.site
     try:
         if not packs:
-            raise WebsiteError(f"{PROJECT / 'packs'}: holds no packs; name some, or make one with pack.py")
+            raise WebsiteError(f"{PACKS}: holds no packs; name some, or make one with pack.py")
         with alone(site / ".work"):
             studies = gather(packs, site / ".work")
             make(studies, site / ".work")

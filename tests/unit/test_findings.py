@@ -1,0 +1,76 @@
+"""docs/index.md: every number is that of a pack, and every sentence has a figure and its evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import findings
+from hyperslab.results.packs import PackError
+from hyperslab.validation.errors import ConfigurationError
+
+DOCS = findings.DOCS
+MOST_BYTES = 60_000
+
+
+def test_the_page_is_made_of_the_packs() -> None:
+    made = findings.page(findings.read(), findings.PROJECT / "packs", None)
+    assert (DOCS / "index.md").read_text(encoding="utf-8") == made, "make it anew: make findings"
+
+
+def test_there_are_ten_sentences_each_with_a_small_figure() -> None:
+    names = [finding.name for finding in findings.read().findings]
+    assert len(set(names)) == len(names) == 10
+    drawn = {file.name: file.stat().st_size for file in (DOCS / "figures").iterdir()}
+    assert set(drawn) == {f"{name}.svg" for name in names}
+    assert max(drawn.values()) < MOST_BYTES
+
+
+def logs() -> pd.DataFrame:
+    """Three rounds of two layouts, the second of which takes twice as long."""
+    times = np.array([[1.0, 1.1, 0.9], [2.0, 2.2, 1.8]])
+    return pd.DataFrame(np.log(times), index=["a/slices/cold", "b/slices/cold"])
+
+
+def finding(**changes: object) -> findings.Finding:
+    """A sentence on them."""
+    content = {
+        "name": "twice", "heading": "Twice", "study": "mine", "sentence": "It takes {long} as long.",
+        "numbers": {"long": {"over": "b/slices/cold", "under": "a/slices/cold"}},
+        "series": {"images": "*/slices/cold"}, "rows": {"first": "a", "second": "b"}, **changes,
+    }  # fmt: skip
+    return findings.Finding.model_validate(content)
+
+
+def test_a_sentence_says_numbers_intervals_and_which_rounds_they_are_of() -> None:
+    text = findings.part_of(finding(claim="000.1"), 3, logs(), "main")
+    assert "## 3. Twice" in text
+    assert "It takes 2.00 times (2.00 to 2.00) as long." in text
+    assert "(../site/mine/report.html)" in text
+    assert "(../site/index.html#claim-mine-000.1)" in text
+    assert "its 3 rounds, which no other rounds confirm" in text
+    assert "its 3 confirming rounds after the choice" in findings.part_of(finding(), 3, logs(), "confirm")
+    two = findings.part_of(finding(), 1, logs().iloc[:, :2], "main")
+    assert "takes 2.00 times as long" in two
+
+
+def test_a_place_that_a_pack_does_not_hold_is_named() -> None:
+    findings.check(finding(), logs())
+    with pytest.raises(ConfigurationError, match=r"findings.yaml: twice: study mine has no c/slices/cold"):
+        findings.check(finding(rows={"third": "c"}), logs())
+
+
+def test_a_figure_shows_every_round_of_every_row() -> None:
+    (axes,) = findings.drawn(finding(), logs()).axes
+    points = [line.get_xdata() for line in axes.lines]
+    assert [len(np.asarray(xs)) for xs in points] == [3, 3]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second"]
+    assert axes.get_xlabel() == "time, one point a round"
+
+
+def test_a_pack_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(PackError, match="there is no such file"):
+        findings.page(findings.read(), tmp_path, None)

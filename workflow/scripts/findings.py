@@ -1,0 +1,203 @@
+"""docs/index.md and its figures, from docs/findings.yaml and the packs that it names. It measures nothing.
+
+findings.py                 docs/index.md and docs/figures/
+findings.py --packs DIR     of the packs in another folder
+"""
+
+import argparse
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from hyperslab import text as fmt
+from hyperslab.figures.canvas import save
+from hyperslab.figures.scales import logarithmic
+from hyperslab.figures.style import STYLE, colours, settings
+from hyperslab.results.comparisons import of_rounds
+from hyperslab.results.packs import SUFFIX, PackError, contents
+from hyperslab.results.statistics import log_medians, summarise
+from hyperslab.results.tables import record_rows, tidy
+from hyperslab.validation.errors import ConfigurationError, validate
+from hyperslab.validation.models import Name, Strict, Text
+from hyperslab.validation.yaml_files import read_yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOCS = PROJECT / "docs"
+SOURCE = DOCS / "findings.yaml"
+MARKERS = "osD"
+PHASES = {"confirm": "confirming rounds", "main": "rounds"}
+
+
+class Number(Strict):
+    """How many times as long one thing takes as another; each is LAYOUT/CASE/STATE."""
+
+    over: Text = Field(description="what takes longer")
+    under: Text = Field(description="what it is divided by")
+
+
+class Finding(Strict):
+    """One sentence with its evidence."""
+
+    name: Name = Field(description="what its figure is called")
+    heading: Text = Field(description="the finding in a few words")
+    study: Name = Field(description="the study whose pack holds the measurements")
+    claim: Name | None = Field(default=None, description="the claim of a document that it bears on")
+    sentence: Text = Field(description="what was found, with {name} for each of the numbers")
+    numbers: dict[Name, Number] = Field(description="what the sentence quotes")
+    series: dict[Text, Text] = Field(description="LAYOUT/CASE/STATE of each colour, with * for a row's name")
+    rows: dict[Text, Text] = Field(description="what stands for the * of a series, by its words")
+
+
+class Findings(Strict):
+    """The file of findings."""
+
+    opening: Text = Field(description="what the page begins with")
+    findings: list[Finding] = Field(description="in the order of the page")
+
+
+@cache
+def summary_of(pack: Path) -> pd.DataFrame:
+    """Return one row a cell, state and round of what a pack holds; raises PackError."""
+    rows: list[dict[str, Any]] = []
+    for path, content in contents(pack):
+        if path.startswith("results/"):
+            rows += record_rows(json.loads(content), Path(path).parent.name, pack.name, None, {})
+    return summarise(tidy(rows))
+
+
+def logs_of(pack: Path, phase: str) -> pd.DataFrame:
+    """Return the log of each round's typical time in seconds, LAYOUT/CASE/STATE x rounds.
+
+    Raises ConfigurationError for a pack of several sites, whose times are no rounds of one thing.
+    """
+    summary = summary_of(pack)
+    if len(sites := summary["site"].unique()) > 1:
+        said = f"{pack} holds several sites ({fmt.listing(sites)}); name a pack of one"
+        raise ConfigurationError(SOURCE, "", said)
+    rows = summary[summary["phase"] == phase]
+    if rows.empty:
+        return pd.DataFrame()
+    places = rows[["layout", "case", "state"]].astype(str).agg("/".join, axis=1)
+    return log_medians(rows.assign(layout=places))
+
+
+def phase_of(finding: Finding, pack: Path) -> str:
+    """Return "confirm" where the confirming rounds hold all that the sentence quotes, else "main"."""
+    quoted = {place for number in finding.numbers.values() for place in (number.over, number.under)}
+    return "confirm" if quoted <= set(logs_of(pack, "confirm").index) else "main"
+
+
+def ratio(logs: pd.DataFrame, number: Number) -> str:
+    """Return a number of a sentence with its interval: "43.2 times (37.0 to 50.5)"."""
+    found = of_rounds(logs.loc[[number.over]].to_numpy() - logs.loc[[number.under]].to_numpy())
+    low, high = (float(np.exp(end[0])) for end in found.interval())
+    between = f" ({fmt.significant(low)} to {fmt.significant(high)})" if fmt.known(low) else ""
+    return f"{fmt.significant(float(np.exp(found.value[0])))} times{between}"
+
+
+def drawn(finding: Finding, logs: pd.DataFrame) -> Figure:
+    """Return the figure: a row of points for each series, one a round, on a logarithmic axis of time."""
+    values: list[float] = []
+    figure = Figure(figsize=(7.0, 1.1 + 0.33 * len(finding.rows)), layout="constrained")
+    axes = figure.subplots()
+    for number, (words, place) in enumerate(finding.series.items()):
+        for row, name in enumerate(finding.rows.values()):
+            seconds = np.exp(logs.loc[place.replace("*", name)].dropna().to_numpy(dtype=float))
+            values += seconds.tolist()
+            above = 0.24 * (number - (len(finding.series) - 1) / 2)
+            axes.plot(
+                seconds, np.full(len(seconds), row + above), MARKERS[number], color=colours(STYLE)[number],
+                markersize=6.5, markeredgecolor="white", markeredgewidth=0.7,
+                label=words if row == 0 else None,
+            )  # fmt: skip
+    axes.set_yticks(range(len(finding.rows)), list(finding.rows))
+    axes.set_ylim(len(finding.rows) - 0.5, -0.5)
+    logarithmic(axes.xaxis, values, "time, one point a round", inches=5.0)
+    if len(finding.series) > 1:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(finding.series), borderaxespad=0.2)
+    else:
+        axes.set_title(next(iter(finding.series)))
+    return figure
+
+
+def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str) -> str:
+    """Return what the page says of one finding."""
+    quoted = {name: ratio(logs, value) for name, value in finding.numbers.items()}
+    site, study = "../site", finding.study
+    rounds = logs.loc[[value.over for value in finding.numbers.values()]].notna().sum(axis=1).max()
+    source = f"{rounds} {PHASES[phase]}" + (" after the choice" if phase == "confirm" else "")
+    evidence = [f"[the report]({site}/{study}/report.html)", f"numbers from its {source}"]
+    if phase == "main":
+        evidence[1] += ", which no other rounds confirm"
+    if finding.claim:
+        evidence.insert(0, f"[claim {finding.claim}]({site}/index.html#claim-{study}-{finding.claim})")
+    lines = [
+        f"## {number}. {finding.heading}",
+        finding.sentence.format(**quoted).strip(),
+        f"![{finding.heading}: {'; '.join(finding.rows)}](figures/{finding.name}.svg)",
+        f"Study `{study}`: {', '.join(evidence)}.",
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def page(findings: Findings, packs: Path, figures: Path | None) -> str:
+    """Return the page, and draw its figures into the folder `figures`, if any.
+
+    Raises PackError and ConfigurationError.
+    """
+    parts = [findings.opening]
+    for number, finding in enumerate(findings.findings, 1):
+        pack = packs / f"{finding.study}{SUFFIX}"
+        if figures:
+            print(f"findings: {finding.name}, {number} of {len(findings.findings)}", file=sys.stderr)
+        phase = phase_of(finding, pack)
+        logs = logs_of(pack, phase)
+        check(finding, logs)
+        parts.append(part_of(finding, number, logs, phase))
+        if figures:
+            figures.mkdir(exist_ok=True)
+            rc: Any = settings(STYLE)
+            with mpl.rc_context(rc):
+                save(drawn(finding, logs), figures / f"{finding.name}.svg")
+    return "\n".join(parts)
+
+
+def check(finding: Finding, logs: pd.DataFrame) -> None:
+    """Raise ConfigurationError where a finding names what its pack does not hold."""
+    named = [place for number in finding.numbers.values() for place in (number.over, number.under)]
+    named += [place.replace("*", row) for place in finding.series.values() for row in finding.rows.values()]
+    if absent := [place for place in named if place not in logs.index]:
+        raise ConfigurationError(SOURCE, finding.name, f"study {finding.study} has no {absent[0]}")
+
+
+def read(file: Path = SOURCE) -> Findings:
+    """Return the findings; raises ConfigurationError."""
+    return validate(Findings, read_yaml(file), file)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--packs", type=Path, default=PROJECT / "packs", help="where packs lie (default: packs)"
+    )
+    try:
+        text = page(read(), parser.parse_args().packs, DOCS / "figures")
+    except (ConfigurationError, PackError) as error:
+        sys.exit(f"error: {error}")
+    (DOCS / "index.md").write_text(text, encoding="utf-8")
+    print(DOCS / "index.md")
+
+
+if __name__ == "__main__":
+    main()
