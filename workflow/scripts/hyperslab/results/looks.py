@@ -15,7 +15,13 @@ that needs n rounds gets at most `GROWTH` times as many.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
+
+import numpy as np
+
+from hyperslab.results.comparisons import ALPHA, Floats, holm, of_rounds
 
 # The rounds of a look over those of the one before, about.
 GROWTH = 1.6
@@ -42,3 +48,19 @@ def level(first: int, most: int, alpha: float) -> float:
 def levels(first: int, most: int, alpha: float) -> dict[int, float]:
     """Return the level of each look by its number of rounds; they add up to `alpha`."""
     return dict.fromkeys(looks(first, most), level(first, most, alpha))
+
+
+def as_if_stopped(
+    differences: Floats, first: int, alpha: float = ALPHA, adjust: Callable[[Floats], Floats] = holm
+) -> Floats:
+    """Return differences (K, R) with NaN where a study of adaptive rounds would not have measured them.
+
+    A row gets rounds beyond the `first` until it is told from zero, at most R; p values are adjusted over the
+    rows. With this what was measured in full tells how often stopping errs.
+    """
+    most = differences.shape[1]
+    seen = np.where(np.arange(most) < first, differences, math.nan)
+    for here, after in itertools.pairwise(looks(first, most)):
+        open_ = ~(adjust(of_rounds(seen).p_different()) <= level(first, most, alpha))
+        seen[open_, here:after] = differences[open_, here:after]
+    return seen
