@@ -37,6 +37,13 @@ rule batch_cells:
     localrule: True
 
 
+rule added_cells:
+    """What the Snakemake of added rounds is asked for."""
+    input:
+        lambda wildcards: PLAN.inputs.table(PLAN.default, PLAN.request.phase),
+    localrule: True
+
+
 rule confirming_cells:
     """What the Snakemake of the confirming rounds is asked for."""
     input:

@@ -1,10 +1,30 @@
 """Summarise: every record of a study into one tidy table, its summary, the score and the recommendation."""
 
 
+rule add_rounds:
+    """Rounds beyond the first, of cells whose comparisons are still open, and why there are no more."""
+    input:
+        lambda wildcards: PLAN.inputs.table(wildcards.study),
+    output:
+        "results/{study}/rounds.json",
+    log:
+        "results/{study}/logs/add-rounds.log",
+    localrule: True
+    conda:
+        "../envs/workflow.yaml"
+    threads: ALL_CORES
+    resources:
+        **PLAN.cells.slots,
+    params:
+        deciding=lambda wildcards: PLAN.study(wildcards.study).deciding,
+    shell:
+        "python -m hyperslab.add_rounds --study {wildcards.study:q} --log {log:q} --output {output:q}"
+
+
 rule summarise:
     """One tidy table, one row a repeat, and its summary, one row a cell, state and round."""
     input:
-        awaited=lambda wildcards: PLAN.inputs.table(wildcards.study),
+        awaited=lambda wildcards: PLAN.inputs.tables(wildcards.study),
     output:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",
@@ -59,10 +79,7 @@ rule recommend:
     conda:
         "../envs/report.yaml"
     params:
-        recommendation=lambda wildcards: PLAN.study(wildcards.study).recommendation_settings(),
-        contiguous=lambda wildcards: PLAN.study(wildcards.study).reference("contiguous"),
-        automatic=lambda wildcards: PLAN.study(wildcards.study).reference("auto"),
-        raw_bytes=lambda wildcards: PLAN.study(wildcards.study).dataset.nbytes,
+        asked=lambda wildcards: PLAN.study(wildcards.study).recommendation_asked(),
     script:
         "../workflow/scripts/recommend.py"
 

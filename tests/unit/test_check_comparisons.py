@@ -65,3 +65,16 @@ def test_gates_hold_for_equals_and_fail_for_what_they_are_there_for() -> None:
     missed = gates(told_apart(noisy), told_apart(delayed(noisy, 0.15))).set_index("gate")["holds"]
     assert missed.drop("planted delay found").all()
     assert not missed["planted delay found"]
+
+
+def test_gates_hold_where_rounds_end_when_pairs_are_told_apart() -> None:
+    good = study(0.02)
+    planted = told_apart(delayed(good, 0.15), first=3)
+    held = gates(told_apart(good, first=3), planted, stopped=True).set_index("gate")
+    assert held["holds"].all(), held
+    # A delay of seven deviations needs no ten rounds.
+    assert planted["rounds"].mean() < 6
+    unlike = study(0.02, 0.03)
+    failed = gates(told_apart(unlike, first=3), planted, stopped=True).set_index("gate")["holds"]
+    assert not failed["p under 0.05, all pairs"]
+    assert not failed["families with equals called different"]

@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,15 +134,18 @@ def recommended(directory: Path, excluded: Iterable[str]) -> dict[str, Any]:
     reasons = dict.fromkeys(excluded, "its filter is lossy")
     summarise(measured(MAIN, "main")).to_csv(directory / "summary.csv", index=False)
     chosen = {"mix": {}, "imperceptible_ms": 10, "states": ["cold"], "size_bound": 1000.0}
-    params = {
+    asked = {
         "recommendation": {**chosen, **({"excluded": reasons} if reasons else {})},
         "contiguous": "contiguous", "automatic": "auto", "raw_bytes": 2000,
+        "rounds": (3, 3),
     }  # fmt: skip
     place = {"type": "ext4", "source": "/dev/sda1", "identity": "", "node_local": False}
     context = directory / "context.json"
     context.write_text(json.dumps([{"site": "disk", "place": place}]), encoding="utf-8")
-    script.main(str(directory / "summary.csv"), str(context), params, str(directory / "out.json"))
-    (site,) = json.loads((directory / "out.json").read_text(encoding="utf-8"))["sites"]
+    files = SimpleNamespace(summary=str(directory / "summary.csv"), context=str(context))
+    out = directory / "out.json"
+    script.main(SimpleNamespace(input=files, params=SimpleNamespace(asked=asked), output=[str(out)]))
+    (site,) = json.loads(out.read_text(encoding="utf-8"))["sites"]
     found: dict[str, Any] = site
     return found
 

@@ -92,8 +92,8 @@ def test_the_whole_study_is_planned(workplace: Clone, donor: Path, name: str) ->
     plan = workplace.planned(f"results/{name}/report.html")
     study = PlannedStudy(workplace.directory / "config/studies" / f"{name}.yaml")
     cells = {case["kind"]: len(case["layouts"]) for case in study.cases.values()}
-    reads = len(study.read_cases()) * cells["read"] * study.study.rounds
-    assert plan["measure_disk"] == reads + cells.get("write", 0) * study.study.rounds
+    reads = len(study.read_cases()) * cells["read"] * study.study.first_rounds
+    assert plan["measure_disk"] == reads + cells.get("write", 0) * study.study.first_rounds
     assert plan["donor"] == bool(study.dataset.donor)
 
 

@@ -19,8 +19,8 @@ def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
     return found
 
 
-def confirming(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return (site, layout, case, round) of every confirming cell that was wanted."""
+def wanted(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return (site, layout, case, round) of every added or confirming cell that was wanted."""
     parts = (Path(record).parts for record in listed.get("wanted", []))
     return [(part[-3], part[-2], part[-1].split(".")[0], part[-1].split(".")[1]) for part in parts]
 
@@ -32,6 +32,7 @@ def main(job: Any) -> None:
     def read(path: str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
+    rounds = read(inputs.rounds) if inputs.get("rounds") else None
     again = read(inputs.confirming) if inputs.get("confirming") else {}
     given = Inputs(
         study=job.params.study,
@@ -42,9 +43,10 @@ def main(job: Any) -> None:
         recommendation=read(inputs.recommendation),
         confirmation=read_table(inputs.confirmation) if inputs.get("confirmation") else None,
         figures=figures_by_site(list(inputs.get("figures", []))),
-        expected=[*map(tuple, job.params.wanted), *confirming(again)],
+        expected=[*map(tuple, job.params.wanted), *wanted(rounds or {}), *wanted(again)],
         claims=read(inputs.claims) if inputs.get("claims") else None,
         front_door=job.params.front_door,
+        rounds=rounds,
     )
     Path(job.output[0]).write_text(render(build_page(given)), encoding="utf-8")
 

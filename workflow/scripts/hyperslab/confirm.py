@@ -9,39 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.records import write_record
-
-# How far a run is begins so (planning/progress.py).
-PROGRESS = "hyperslab: confirming rounds: "
-
-
-def measure(study: str, run: dict[str, Any], log: Path) -> int:
-    """Run Snakemake for the confirming rounds of `study`, as `run` says; returns the exit status.
-
-    Its output goes into `log`, its progress to the terminal.
-    """
-    config = {**run["config"], "study": study}
-    # The profile's number of jobs and its executor come in through `executing`, nothing else of it.
-    command = [
-        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
-        "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
-        "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--config", *(f"{key}={value}" for key, value in config.items()), "--", CONFIRMING,
-    ]  # fmt: skip
-    with log.open("a", encoding="utf-8") as kept:
-        inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert inner.stdout is not None
-        for line in inner.stdout:
-            kept.write(line)
-            if line.startswith(PROGRESS):
-                print(line.rstrip(), file=sys.stderr, flush=True)
-    return inner.wait()
 
 
 def main() -> None:
@@ -58,7 +31,8 @@ def main() -> None:
     recommendation = json.loads(options.recommendation.read_text(encoding="utf-8"))
     records = wanted_records(recommendation, options.study, options.cases, options.rounds)
     measuring = run["config"].get("measure", True)
-    if measuring and records and measure(options.study, run, options.log):
+    own = {"study": options.study}
+    if measuring and records and inner_run.measure(CONFIRMING, "confirm", run, own, options.log):
         sys.exit(f"hyperslab.confirm: not every confirming round could be measured; see {options.log}")
     present = [record for record in records if Path(record).exists()]
     write_record(options.output, {"wanted": records, "records": present})

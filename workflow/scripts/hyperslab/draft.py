@@ -247,7 +247,8 @@ def _said(study: PlannedStudy) -> Iterator[str]:
     dataset = study.dataset
     extents = " x ".join(map(str, dataset.shape))
     cells = study.cells("", "r0")
-    seconds = study.study.rounds * sum(estimated_seconds(study, layout, case) for layout, case, _ in cells)
+    one_round = sum(estimated_seconds(study, layout, case) for layout, case, _ in cells)
+    seconds = study.study.first_rounds * one_round
     yield str(study.file)
     yield f"  {extents} {dataset.dtype}, {megabytes(dataset.nbytes)} a test file"
     yield f"  {len(study.layouts)} layouts, {len(study.cases)} cases, {about(seconds)} at each site"

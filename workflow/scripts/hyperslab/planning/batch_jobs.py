@@ -12,7 +12,7 @@ from typing import Any
 from hyperslab.planning.batches import Batch, parse, split
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.inventory import Inventory
-from hyperslab.planning.planned_study import PHASE, ROUND, PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import read_record
 from hyperslab.studies import specification
 
@@ -35,7 +35,7 @@ class BatchJobs:
             cells = inventory.cells(planned, site, phase)
             seconds = [estimated_seconds(planned, layout, case) for layout, case, _ in cells]
             self._batches[key] = split(
-                ROUND[phase], seconds, inventory.concurrency(site), inventory.sites[site]["minutes"]
+                phase, seconds, inventory.concurrency(site), inventory.sites[site]["minutes"]
             )
         return self._batches[key]
 
@@ -49,12 +49,12 @@ class BatchJobs:
     def records(self, study: PlannedStudy, site: str, batch: str) -> list[str]:
         """Return the records that a batch of this name makes."""
         part = parse(batch)
-        return part.of(self._inventory.records_of(study, site, PHASE[part.phase]))
+        return part.of(self._inventory.records_of(study, site, part.phase))
 
     def digest(self, wildcards: Any, site: str) -> str:
         """Return what changes with any of a batch's specifications, so that it is submitted again."""
         study, batch = self._inventory.study(wildcards.study), parse(wildcards.batch)
-        cells = batch.of(self._inventory.cells(study, site, PHASE[batch.phase]))
+        cells = batch.of(self._inventory.cells(study, site, batch.phase))
         texts = [study.cell_text(*cell) for cell in cells]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
@@ -92,13 +92,13 @@ class BatchJobs:
         }
         return {key: value for key, value in asked.items() if value is not None}
 
-    def note(self, studies: Iterable[PlannedStudy]) -> None:
-        """Note which records there are before any job of a batch has begun."""
+    def note(self, studies: Iterable[PlannedStudy], phase: str) -> None:
+        """Note which records of a phase there are before any job of a batch has begun."""
         for study in studies:
             for site in set(self._inventory.sites_of(study)) & {
                 each["name"] for each in self._inventory.submitted
             }:
-                for batch in self.of(study.name, site):
+                for batch in self.of(study.name, site, phase):
                     self._before[study.name, site, batch.name] = self._there(study.name, site, batch.name)
 
     def _there(self, study: str, site: str, batch: str) -> dict[str, int]:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 Cell = TypeVar("Cell")
-NAME = re.compile(r"^([rc])(\d+)of(\d+)$")
+# Of the main rounds, of the confirming ones, and of the stages of added rounds (planning/stages.py).
+PATTERN = r"(?:r|c|a\d+r)\d+of\d+"
+NAME = re.compile(r"^(r|c|a\d+r)(\d+)of(\d+)$")
+LETTER = {"main": "r", "confirm": "c"}
 # A job is asked to hold no more than this share of its time limit.
 USED_SHARE = 0.6
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Part `index` of `count` of a site's cells in the rounds of a phase ("r": main, "c": confirming)."""
+    """Part `index` of `count` of a site's cells in a phase: main, confirm, or a stage of added rounds."""
 
     phase: str
     index: int
@@ -24,8 +27,8 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """Such as r0of2."""
-        return f"{self.phase}{self.index}of{self.count}"
+        """Such as r0of2; of the first stage of added rounds a1r0of2."""
+        return f"{LETTER.get(self.phase, f'{self.phase}r')}{self.index}of{self.count}"
 
     def of(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the batch's cells; in the order of rounds, so that a round stays together on one node."""
@@ -37,7 +40,8 @@ def parse(name: str) -> Batch:
     """Return the batch of a name; raises ValueError for any other text."""
     if not (found := NAME.match(name)):
         raise ValueError(f"{name!r} is not a batch, such as r0of2")
-    return Batch(found[1], int(found[2]), int(found[3]))
+    phases = {letter: phase for phase, letter in LETTER.items()}
+    return Batch(phases.get(found[1], found[1][:-1]), int(found[2]), int(found[3]))
 
 
 def split(phase: str, seconds: Sequence[float], concurrency: int, minutes: int) -> list[Batch]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hyperslab.planning.batches import parse
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Cell, Inventory
-from hyperslab.planning.planned_study import PHASE, PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about
 
 # study -> site -> records, and markers of batches, that jobs of this run make
@@ -26,16 +26,15 @@ def of_outputs(outputs: Iterable[str]) -> Due:
 
 def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: Inventory) -> list[Cell]:
     """Return the cells among `files` that were measured, but as something else than they are today."""
-    by_phase: dict[str, dict[Path, Cell]] = {}
     wanted: dict[Path, Cell] = {}
     for file in files:
-        of_batch = file.parts[2] == "batches"
-        phase = PHASE[file.stem[0] if of_batch else file.stem.rsplit(".", 1)[1][0]]
-        if phase not in by_phase:
-            records = map(Path, inventory.records_of(study, site, phase))
-            by_phase[phase] = dict(zip(records, inventory.cells(study, site, phase), strict=True))
-        known = by_phase[phase]
-        wanted |= dict(parse(file.stem).of(list(known.items()))) if of_batch else {file: known[file]}
+        if file.parts[2] == "cells":
+            case, round_ = file.stem.rsplit(".", 1)
+            wanted[file] = (file.parent.name, case, round_)
+            continue
+        batch = parse(file.stem)
+        records = map(Path, inventory.records_of(study, site, batch.phase))
+        wanted |= batch.of(list(zip(records, inventory.cells(study, site, batch.phase), strict=True)))
     return [cell for record, cell in wanted.items() if record.exists() and not study.is_todays(record, cell)]
 
 

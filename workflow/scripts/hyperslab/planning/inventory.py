@@ -8,12 +8,19 @@ from typing import Any
 
 from hyperslab.planning import slurm
 from hyperslab.planning.confirmation import finalists
-from hyperslab.planning.planned_study import ROUND, PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
+from hyperslab.planning.stages import ADDED, Stage, listed, listing
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 Cell = tuple[str, str, str]
+
+
+def record_of(study: PlannedStudy, site: str, cell: Cell) -> str:
+    """Return where the record of a cell lies."""
+    layout, case, round_ = cell
+    return f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
 
 
 class Inventory:
@@ -98,9 +105,15 @@ class Inventory:
     # Cells and their records
 
     def cells(self, study: PlannedStudy, site: str, phase: str) -> list[Cell]:
-        """Return (layout, case, round) of a site's cells by round; confirming ones need finalists."""
+        """Return (layout, case, round) of a site's cells by round.
+
+        A phase is main (the first rounds), confirm, which needs finalists, a stage of added rounds, or added
+        for all of these, which need their list.
+        """
+        if phase == "main":
+            return self._first_cells(study, site, study.study.first_rounds)
+        known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
         if phase == "confirm":
-            known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
             return [
                 (layout, case, f"c{number}")
                 for number in range(study.study.recommendation.confirm_rounds)
@@ -108,19 +121,34 @@ class Inventory:
                 for case in study.read_cases()
                 if (layout, case) in known
             ]
-        rounds = range(study.study.rounds)
-        return [cell for number in rounds for cell in study.cells(site, f"{ROUND[phase]}{number}")]
+        return [
+            cell
+            for stage in self.stages(study)
+            if phase in (ADDED, stage.phase)
+            for cell in stage.at(site)
+            if cell[:2] in known
+        ]
+
+    def _first_cells(self, study: PlannedStudy, site: str, rounds: int) -> list[Cell]:
+        return [cell for number in range(rounds) for cell in study.cells(site, f"r{number}")]
+
+    def stages(self, study: PlannedStudy) -> list[Stage]:
+        """Return the stages of added rounds that a study has had; none where its rounds are not adaptive."""
+        found = listed(listing(study.name)) if study.study.adaptive else []
+        first, most = study.rounds
+        return [stage for stage in found if first <= stage.begin and stage.end <= most]
 
     def records_of(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """Return where the records of a site's cells lie."""
-        return [
-            f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
-            for layout, case, round_ in self.cells(study, site, phase)
-        ]
+        return [record_of(study, site, cell) for cell in self.cells(study, site, phase)]
 
     def all_records(self, study: PlannedStudy) -> list[str]:
-        """Return where the records of the main rounds lie, at every site."""
-        return [record for site in self.sites_of(study) for record in self.records_of(study, site)]
+        """Return where the records of the main rounds lie or may come to lie, at every site."""
+        return [
+            record_of(study, site, cell)
+            for site in self.sites_of(study)
+            for cell in self._first_cells(study, site, study.study.most_rounds)
+        ]
 
     def present(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """Return the records of a site that exist."""

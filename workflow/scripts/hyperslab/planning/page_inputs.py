@@ -8,6 +8,7 @@ from typing import Any
 
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.stages import listing
 from hyperslab.report import templates
 from hyperslab.studies import figures
 
@@ -37,12 +38,17 @@ class PageInputs:
                 found += inventory.records_of(planned, site, phase)
         return found
 
+    def tables(self, study: str) -> list[str]:
+        """Return what the tables of the main rounds wait for: where rounds are added, these, too."""
+        added = [str(listing(study))] if self._inventory.study(study).study.adaptive else []
+        return [*self.table(study), *added]
+
     def records(self, study: str) -> list[str]:
-        """Return every record that the table of a study is made of, where it is there."""
+        """Return every record that the table of a study is made of, where it is there; added ones, too."""
         return self._inventory.all_records(self._inventory.study(study))
 
     def wanted(self, study: str) -> list[tuple[str, str, str, str]]:
-        """Return (site, layout, case, round) of every cell of the main rounds, measured or not."""
+        """Return (site, layout, case, round) of every cell of the first rounds, measured or not."""
         inventory = self._inventory
         planned = inventory.study(study)
         return [
@@ -72,9 +78,11 @@ class PageInputs:
             "recommendation": f"{here}/recommendation.json",
             "figures": self.figures(study),
         }
+        if planned.study.adaptive:
+            inputs["rounds"] = str(listing(study))
         if planned.claims:
             inputs["claims"] = f"{here}/claims.json"
-        if planned.study.recommendation.confirm_rounds and planned.read_cases():
+        if planned.confirms:
             inputs["confirmation"] = f"{here}/confirmation.parquet"
             inputs["confirming"] = f"{here}/confirmation.json"
             inputs["context"].append(f"{here}/confirmation-context.json")

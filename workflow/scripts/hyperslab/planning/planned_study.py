@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hyperslab.claims.open_comparisons import candidates
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
 from hyperslab.records import read_record
@@ -22,7 +23,6 @@ from hyperslab.studies.summary import study_meta
 LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
 # phase -> letter of its rounds
 ROUND = {"main": "r", "confirm": "c"}
-PHASE = {letter: phase for phase, letter in ROUND.items()}
 
 
 class PlannedStudy(LoadedStudy):
@@ -86,11 +86,16 @@ class PlannedStudy(LoadedStudy):
         return self._texts[key]
 
     def hashes(self, phase: str) -> dict[str, str]:
-        """Return layout/case.round -> hash of today's specification, for every cell of a phase."""
-        rounds = self.study.rounds if phase == "main" else self.study.recommendation.confirm_rounds
+        """Return layout/case.round -> hash of today's specification, for every cell of a phase.
+
+        Rounds that may be added are main ones.
+        """
+        confirming = phase == "confirm"
+        letter = ROUND["confirm" if confirming else "main"]
+        rounds = self.study.recommendation.confirm_rounds if confirming else self.study.most_rounds
         return {
-            f"{layout}/{name}.{ROUND[phase]}{number}": specification.digest(
-                specification.cell_specification(self, layout, name, f"{ROUND[phase]}{number}")
+            f"{layout}/{name}.{letter}{number}": specification.digest(
+                specification.cell_specification(self, layout, name, f"{letter}{number}")
             )
             for name, case in self.cases.items()
             for layout in case["layouts"]
@@ -133,6 +138,47 @@ class PlannedStudy(LoadedStudy):
             kept["mixed"] = True
         # Only where it says something, or every study's recommendation would be made again.
         return {**kept, "excluded": excluded} if excluded else kept
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """The first and the most rounds."""
+        return self.study.first_rounds, self.study.most_rounds
+
+    def recommendation_asked(self) -> dict[str, Any]:
+        """Return all that a recommendation depends on beside results."""
+        return {
+            "recommendation": self.recommendation_settings(),
+            "contiguous": self.reference("contiguous"),
+            "automatic": self.reference("auto"),
+            "raw_bytes": self.dataset.nbytes,
+            "rounds": self.rounds,
+        }
+
+    @property
+    def confirms(self) -> bool:
+        """Whether finalists are measured again, so that it matters which layouts these are."""
+        return bool(self.study.recommendation.confirm_rounds and self.read_cases())
+
+    @cached_property
+    def deciding(self) -> str:
+        """Tells of what, beside results, it depends how many rounds are added: of the same or of another."""
+        parts = ("id", "at", "across", "comparisons")
+        asked = {
+            "rounds": self.rounds,
+            "claims": [{key: claim[key] for key in parts if key in claim} for claim in self.claims],
+            "recommendation": self.recommendation_asked() if self.confirms else None,
+        }
+        return hashlib.sha256(specification.text(asked).encode()).hexdigest()[:16]
+
+    def can_be_added(self, site: str) -> set[tuple[str, str]]:
+        """Return the (layout, case) cells of a site that added rounds may have: of what can be open."""
+        if not self.study.adaptive:
+            return set()
+        there = {(layout, case) for layout, case, _ in self.cells(site, "r0")}
+        mix = self.study.recommendation.mix
+        asked = [case for case in self.cases if (mix.get(case) if mix else case in self.read_cases())]
+        picked = {cell for cell in there if self.confirms and cell[1] in asked}
+        return there & candidates(self.claims, picked)
 
     def read_cases(self) -> list[str]:
         """Return the names of the cases that are measured again in confirming rounds."""

@@ -13,6 +13,7 @@ from hyperslab.planning.estimates import estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.stages import ADDED
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
@@ -60,7 +61,7 @@ def lines(
 
 def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: PlannedStudy, site: str) -> str:
     due, asked = reruns.due(study, site), len(reruns.asked(study, site))
-    kept = len(inventory.records_of(study, site)) - len(due)
+    kept = sum(len(inventory.records_of(study, site, phase)) for phase in ("main", ADDED)) - len(due)
     again = f", {asked} of them again" if asked else ""
     seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in due)
     text = (
@@ -71,6 +72,13 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
         count = len(batches.of(study.name, site))
         limit = duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
+    if more := reruns.may_add(study, site):
+        seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in more)
+        rounds = f"{study.study.first_rounds + 1} to {study.study.most_rounds}"
+        text += (
+            f"; then at most {len(more)} cells in rounds {rounds}, as far as comparisons are open, "
+            f"{total_bytes(study, more) / 1e9:.1f} GB to write, {about(seconds)}"
+        )
     return text
 
 

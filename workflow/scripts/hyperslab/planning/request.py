@@ -12,6 +12,7 @@ from hyperslab.planning import targets
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.stages import ADDING, phase_of
 
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
@@ -59,8 +60,15 @@ class Request:
 
     @property
     def inner(self) -> bool:
-        """Whether this runs inside another run: in a batch's job, or for confirming rounds."""
-        return bool(self.batched) or CONFIRMING in self.invocation.targets
+        """Whether this runs inside another run: in a batch's job, or for added or confirming rounds."""
+        return bool(self.batched) or self.phase != "main"
+
+    @property
+    def phase(self) -> str:
+        """The phase whose cells are measured outside of batches: a run inside another has its own."""
+        if CONFIRMING in self.invocation.targets:
+            return "confirm"
+        return phase_of(int(self.config.get("stage") or 0)) if ADDING in self.invocation.targets else "main"
 
     @property
     def remeasure(self) -> str:
@@ -80,7 +88,8 @@ class Request:
     @property
     def forwarded(self) -> dict[str, Any]:
         """The configuration that a run inside this one is given."""
-        return {key: self.config[key] for key in FORWARDED if key in self.config}
+        given = {key: self.config[key] for key in FORWARDED if key in self.config}
+        return {**given, "measure": self.measuring}
 
     @cached_property
     def sites_file(self) -> Path:

@@ -11,16 +11,18 @@ from pathlib import Path
 
 from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.batches import PATTERN
 from hyperslab.planning.confirmation import listed_records, made_of_records
-from hyperslab.planning.inventory import Cell, Inventory
-from hyperslab.planning.planned_study import ROUND, PlannedStudy
+from hyperslab.planning.inventory import Cell, Inventory, record_of
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.stages import ADDED, listing, made_of
 from hyperslab.records import previous
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
 # What shows that a study was measured before: then Snakemake alone does not miss a record.
 MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
-BATCH_LOG = re.compile(r"results/[^/]+/logs/[^/]+/[rc]\d+of\d+\.log")
+BATCH_LOG = re.compile(rf"results/[^/]+/logs/[^/]+/{PATTERN}\.log")
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"
 
@@ -59,8 +61,14 @@ class Reruns:
         key = (study.name, site)
         if key not in self._asked:
             again = named(self._remeasure, study.name)
-            self._asked[key] = set(filter(again, self._inventory.records_of(study, site)))
+            self._asked[key] = set(filter(again, self._planned(study, site)))
         return self._asked[key]
+
+    def _planned(self, study: PlannedStudy, site: str) -> list[str]:
+        """Return where the records of a site's first and added rounds lie."""
+        return [
+            record for phase in ("main", ADDED) for record in self._inventory.records_of(study, site, phase)
+        ]
 
     def none_noisy(self, study: PlannedStudy) -> bool:
         """Tell whether the noisy cells of a study are asked for again, and it has none."""
@@ -71,7 +79,7 @@ class Reruns:
         """Return the markers of the batches on which the table waits; none where records are waited for."""
         if not self._inventory.in_batches(site):
             return []
-        asked = phase == "main" and self.asked(study, site)
+        asked = self.asked(study, site).intersection(self._inventory.records_of(study, site, phase))
         if not asked and self._batches.unneeded(study, site, phase):
             return []
         return self._batches.markers(study, site, phase)
@@ -86,23 +94,48 @@ class Reruns:
         inventory = self._inventory
         if confirmation := self._unconfirmed(study.name):
             yield confirmation
+        if self._stages_outdated(study):
+            yield str(listing(study.name))
         yield from self._outdated_tables(study)
         made = any(Path(f"results/{study.name}/{name}").exists() for name in MADE_OF_RECORDS)
         for site in inventory.sites_of(study):
             if site in inventory.left_out:
                 continue
-            records, wanted = inventory.records_of(study, site), self.asked(study, site)
+            wanted = self.asked(study, site)
             if not inventory.in_batches(site):
                 yield from wanted
                 if made:
-                    yield from (record for record in records if not Path(record).exists())
+                    yield from inventory.missing(study, site)
                 continue
-            markers = self._batches.markers(study, site)
-            for batch, marker in zip(self._batches.of(study.name, site), markers, strict=True):
-                mine = batch.of(records)
-                # A marker tells nothing of records that went away after it, nor does its absence.
-                if wanted & set(mine) or not all(Path(record).exists() for record in mine):
-                    yield marker
+            for phase in ("main", *(stage.phase for stage in inventory.stages(study))):
+                records = inventory.records_of(study, site, phase)
+                markers = self._batches.markers(study, site, phase)
+                for batch, marker in zip(self._batches.of(study.name, site, phase), markers, strict=True):
+                    mine = batch.of(records)
+                    # A marker tells nothing of records that went away after it, nor does its absence.
+                    if wanted & set(mine) or not all(Path(record).exists() for record in mine):
+                        yield marker
+
+    def _stages_outdated(self, study: PlannedStudy) -> bool:
+        """Tell whether the list of added rounds is of another study than today's, or short of records.
+
+        Records of it that this run can measure may have gone, or be asked for again.
+        """
+        file, inventory = listing(study.name), self._inventory
+        if not study.study.adaptive or not file.exists():
+            return False
+        deciding, there = made_of(file)
+        if deciding != study.deciding:
+            return True
+        for site in inventory.sites_of(study):
+            reached = site not in inventory.left_out
+            for record in inventory.records_of(study, site, ADDED):
+                exists = Path(record).exists()
+                if exists != (record in there) or (reached and not exists):
+                    return True
+                if reached and record in self.asked(study, site):
+                    return True
+        return False
 
     def _outdated_tables(self, study: PlannedStudy) -> Iterator[str]:
         """Yield the tables that were made of other records than there are now, whatever came in between."""
@@ -127,10 +160,24 @@ class Reruns:
         gone = any(record.parts[-3] in reached and not record.exists() for record in wanted)
         return listed if gone else None
 
+    def may_add(self, study: PlannedStudy, site: str) -> list[Cell]:
+        """Return the cells of a site that may be added beside those due; none where no more are."""
+        due = set(self.due(study, site))
+        listed = listing(study.name).exists() and not self._stages_outdated(study)
+        if not study.study.adaptive or (listed and not due):
+            return []
+        return [
+            cell
+            for number in range(study.study.first_rounds, study.study.most_rounds)
+            for layout, case in sorted(study.can_be_added(site))
+            if (cell := (layout, case, f"r{number}")) not in due
+            and not Path(record_of(study, site, cell)).exists()
+        ]
+
     def due(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that have no record, or whose record is asked for again."""
-        records, asked = self._inventory.records_of(study, site), self.asked(study, site)
-        cells = self._inventory.cells(study, site, "main")
+        records, asked = self._planned(study, site), self.asked(study, site)
+        cells = [cell for phase in ("main", ADDED) for cell in self._inventory.cells(study, site, phase)]
         paired = zip(cells, records, strict=True)
         return [cell for cell, record in paired if record in asked or not Path(record).exists()]
 
@@ -138,8 +185,9 @@ class Reruns:
         """Return the records of cells of this very run that a failure may have kept from being measured."""
         inventory = self._inventory
         direct = {site["name"] for site in inventory.direct} & set(inventory.sites_of(study))
+        phases = ("main", ADDED, "confirm")
         gone = [
-            record for site in direct for phase in ROUND for record in inventory.missing(study, site, phase)
+            record for site in direct for phase in phases for record in inventory.missing(study, site, phase)
         ]
         return gone + [record for site in direct for record in self.asked(study, site)]
 

@@ -98,10 +98,11 @@ class RunConfiguration(Strict):
 
 
 class InnerConfiguration(RunConfiguration):
-    """What a run inside the job of a batch is told beside."""
+    """What a run inside another run is told beside."""
 
     batched: Words = Field(default="", description="the site whose batch is measured from inside")
     batch: Words = Field(default="", description="the name of that batch")
+    stage: Words = Field(default="", description="the number of the stage of added rounds to measure")
 
 
 def check_file(file: Path) -> None:
@@ -118,7 +119,7 @@ def checked(config: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, An
     if len(given) > 1:
         message = "is given twice, of which Snakemake takes the last; write every KEY=VALUE after one"
         raise ConfigurationError(COMMAND_LINE, "", message)
-    inner = config.keys() & {"batched", "batch"}
+    inner = config.keys() & {"batched", "batch", "stage"}
     model = InnerConfiguration if inner else RunConfiguration
     found = validate(model, dict(config), Path(COMMAND_LINE))
     # What a style leaves out stays out: a figure depends on what is given.

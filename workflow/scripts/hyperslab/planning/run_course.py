@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.measuring import fork_server
-from hyperslab.planning import claims_page, due, progress, slurm, slurm_patches, snakemake_patches
+from hyperslab.planning import claims_page, due, inner_run, progress, slurm, slurm_patches, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
-from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.failures import Interrupts, partial_results, say_not_made
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import in_one_line
@@ -132,7 +131,7 @@ class RunCourse:
         for name, records, later in self._awaited():
             progress.Progress(name, records, self._reruns.forced(self._studies), later).start()
         if inventory.submitted and invocation.executor == "slurm":
-            self._batches.note(list(map(inventory.study, self._studies)))
+            self._batches.note(list(map(inventory.study, self._studies)), request.phase)
             name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
 
@@ -142,14 +141,14 @@ class RunCourse:
         A site's finalists are the pick, its runner-up and two references at most.
         """
         inventory = self._inventory
-        confirming = CONFIRMING in self._request.invocation.targets
+        phase = self._request.phase
         for study in map(inventory.study, self._studies):
             sites = [site for site in inventory.sites_of(study) if site not in inventory.left_out]
-            phase, name = ("confirm", "confirming rounds") if confirming else ("main", study.name)
+            name = study.name if phase == "main" else inner_run.name_of(phase)
             records = [record for site in sites for record in inventory.records_of(study, site, phase)]
             cases, rounds = len(study.read_cases()), study.study.recommendation.confirm_rounds
             finalists = len(sites) * min(MOST_FINALISTS, len(study.layouts))
-            yield name, records, 0 if confirming else finalists * cases * rounds
+            yield name, records, finalists * cases * rounds if phase == "main" else 0
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
@@ -163,9 +162,9 @@ class RunCourse:
             slurm.cancel_jobs(slurm_patches.job_name(workflow), self._studies)
         for name in self._studies:
             self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name)))
-        # The confirming rounds run inside another run, which makes the report. What fails although every
-        # record is there would only fail again, and say so twice.
-        stopped = self._interrupts.seen or CONFIRMING in request.invocation.targets
+        # Added and confirming rounds run inside another run, which makes the report. What fails although
+        # every record is there would only fail again, and say so twice.
+        stopped = self._interrupts.seen or request.inner
         if not request.measuring or stopped:
             return
         targets = request.made_of_records(self._studies)

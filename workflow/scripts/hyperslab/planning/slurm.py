@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from hyperslab.planning.batches import PATTERN
+
 # Longer than a controller under load takes to answer.
 ANSWER_SECONDS = 30
 # The comment that Snakemake gives the job of a batch: rule, study and batch.
-BATCH_COMMENT = re.compile(r"rule_batch_.+_wildcards_(.+)_[rc]\d+of\d+$")
+BATCH_COMMENT = re.compile(rf"rule_batch_.+_wildcards_(.+)_{PATTERN}$")
 
 
 def _said(*command: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
+from hyperslab.planning.stages import ADDING
 from hyperslab.studies import figures
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hyperslab.planning.planned_study import PlannedStudy
 
 # Rules that can be named as targets: what the user asks for so, and what runs inside a run are asked for.
-OF_THE_DEFAULT = ("all", "batch_cells", CONFIRMING)
+OF_THE_DEFAULT = ("all", "batch_cells", ADDING, CONFIRMING)
 RULES = {"claims_page": TARGET}
 # Environments are made for no study.
 ENVIRONMENTS = (".venv-", "mpi_environment")
@@ -105,10 +106,11 @@ def _check_cell(target: str, inside: Sequence[str], study: PlannedStudy, invento
     if layout not in known:
         raise _mistake(target, f"no layout {layout!r} in this case; it has {choices(layout, known)}")
     main = record["phase"] == "r"
-    rounds = study.study.rounds if main else study.study.recommendation.confirm_rounds
+    rounds = study.study.most_rounds if main else study.study.recommendation.confirm_rounds
     if int(record["number"]) >= rounds:
         what = "rounds" if main else "confirming rounds"
-        raise _mistake(target, f"the study has {rounds} {what}, counted from 0")
+        most = "at most " if main and study.study.adaptive else ""
+        raise _mistake(target, f"the study has {most}{rounds} {what}, counted from 0")
     if (layout, case) not in {cell[:2] for cell in study.cells(site, "r0")}:
         raise _mistake(target, f"case {case} is not measured at site {site}")
 

@@ -97,6 +97,8 @@ def _facts(data: Data) -> list[Fact]:
     layouts, cases = fmt.count(len(study["layouts"]), "layout"), fmt.count(len(study["cases"]), "case")
     raw, bound = fmt.megabytes(study["raw_bytes"]), f"{study['size_bound']:g} x the raw data"
     states, rounds = fmt.listing(study["states"]), fmt.count(study["rounds"], "round")
+    if most := study.get("most_rounds"):
+        rounds = f"{study['rounds']} to {fmt.count(most, 'round')}, as many as decide,"
     question = f"which of {layouts} is fastest, {states}, in a file of at most {bound}"
     facts = [
         Fact("Array", f"{extents}; {study['dtype']}; {raw}; values: {study['fill']}"),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab import text as fmt
+from hyperslab.report.added_rounds import added_rounds
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
@@ -24,7 +25,7 @@ PAUSE_S = 900.0
 
 def checks(data: Data) -> list[Check]:
     """Return all checks: the doubtful ones, what only needs to be known, then those that found nothing."""
-    found = [make(data) for make in CHECKS]
+    found = [*(make(data) for make in CHECKS), *added_rounds(data)]
     order = ("bad", "unknown", "good")
     return sorted(found, key=lambda check: order.index(check.tone))
 

@@ -30,7 +30,8 @@ class Inputs:
     `measurements` are one row a repeat, stale rows included; `summary` is that of the main rounds;
     `confirmation` the repeats of the confirming rounds (columns of `measurements`), or None; `figures` per
     site, in order; `expected` every planned cell; `claims` the content of claims.json;
-    `front_door` the address of the page of all claims, "" for a page that stands alone.
+    `front_door` the address of the page of all claims, "" for a page that stands alone; `rounds` the content
+    of rounds.json, None where no rounds are added.
     """
 
     study: Meta
@@ -44,6 +45,7 @@ class Inputs:
     expected: Sequence[PlannedCell]
     claims: Mapping[str, Any] | None = None
     front_door: str = ""
+    rounds: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Data:
     recommendation: Mapping[str, Any]
     expected: Sequence[PlannedCell]
     sites: Sequence[str]
+    rounds: Mapping[str, Any] | None = None
 
     def main(self, site: str) -> pd.DataFrame:
         """Return the repeats of a site's choosing rounds that are not stale."""
@@ -115,6 +118,7 @@ def gather(given: Inputs) -> Data:
         given.recommendation,
         cells,
         list(dict.fromkeys(str(name) for name in named)),
+        given.rounds,
     )
 
 

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.results.comparisons import MIN_ROUNDS, Contrasts, equivalent, not_worse_than_best, of_rounds
+from hyperslab.results.comparisons import (
+    ALPHA,
+    MIN_ROUNDS,
+    Contrasts,
+    equivalent,
+    not_worse_than_best,
+    of_rounds,
+)
 from hyperslab.results.requests import (
     Entry,
     Mix,
@@ -119,13 +126,15 @@ def recommend(
     contiguous: str | None = None,
     automatic: str | None = None,
     imperceptible_ms: float = IMPERCEPTIBLE_MS,
+    alpha: float = ALPHA,
 ) -> list[Recommendation]:
     """Return one recommendation a site, from the rows of `phase`.
 
     `mix` says how often each case is asked, in any unit; a case's share is divided over `states`. "cold"
     means "library-cold" where the file system is memory. Cases that are not named do not count. Without a mix
     the largest regret over all read cases counts. A file may have up to `size_bound_bytes`. `contiguous` and
-    `automatic` name the layouts to measure again beside pick and runner-up.
+    `automatic` name the layouts to measure again beside pick and runner-up. `alpha` is the level of all tests
+    and of 1 less that of intervals.
     """
     rows = summary[summary["phase"] == phase]
     sites = []
@@ -133,7 +142,7 @@ def recommend(
         rule: Rule = "mix" if mix else "regret"
         question = Question(shares(here, mix, states), rule, imperceptible_ms / 1e3)
         empty = Recommendation(str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes)
-        sites.append(_recommend_site(empty, here, question, (contiguous, automatic)))
+        sites.append(_recommend_site(empty, here, question, (contiguous, automatic), alpha))
     return sites
 
 
@@ -143,8 +152,9 @@ def nothing(site: str, reason: str) -> Recommendation:
 
 
 def _recommend_site(
-    empty: Recommendation, rows: pd.DataFrame, question: Question, references: Sequence[str | None]
-) -> Recommendation:
+    empty: Recommendation, rows: pd.DataFrame, question: Question, references: Sequence[str | None],
+    alpha: float,
+) -> Recommendation:  # fmt: skip
     """Return the recommendation of one site; `rows` are its summary in one phase."""
     measured = set(zip(rows["case"], rows["state"], strict=True))
     absent = [f"{case} ({state})" for case, state in question.shares if (case, state) not in measured]
@@ -162,14 +172,14 @@ def _recommend_site(
     within = [name for name in usable if bound is None or sizes[name] <= bound]
     best = best_times(rows, question, within or usable)
     logs = objectives(rows, question, best).loc[usable]
-    ranking = _rank(rows, question, best, logs, sizes, within)
+    ranking = _rank(rows, question, best, logs, sizes, within, alpha)
     if not within:
         smallest = sizes.idxmin() if sizes.notna().any() else None
         reason = f"no layout has a file of at most {bound:.0f} bytes (smallest: {smallest})"
         return replace(empty, reason=reason, ranking=ranking, left_out=left_out)
     order = [entry.layout for entry in ranking if entry.fits]
     tied = tuple(entry.layout for entry in ranking if entry.tied)
-    pick = _smaller(order[0], tied, logs, sizes)
+    pick = _smaller(order[0], tied, logs, sizes, alpha)
     runner_up = next((name for name in order if name != pick), None)
     alternatives = _alternatives(ranking, pick, question)
     named = (pick, runner_up, *references, *(other.layout for other in alternatives))
@@ -204,11 +214,11 @@ def _comparable(logs: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
 
 def _rank(
     rows: pd.DataFrame, question: Question, best: Mapping[Entry, float], logs: pd.DataFrame,
-    sizes: pd.Series, within: Sequence[str],
+    sizes: pd.Series, within: Sequence[str], alpha: float,
 ) -> tuple[Ranked, ...]:  # fmt: skip
     """Return the ranking, best first: by objective relative to that of the best within the size."""
     names = [str(name) for name in logs.index]
-    relative, stays = not_worse_than_best(logs.loc[within or names])
+    relative, stays = not_worse_than_best(logs.loc[within or names], alpha)
     against = dict(zip(within or names, range(len(relative.value)), strict=True))
     leader = (within or names)[int(np.nanargmin(relative.value))]
     base = float(logs.loc[leader].mean())
@@ -225,13 +235,15 @@ def _rank(
             {" ".join(key): ratio for key, ratio in regret.items()},
             float(sizes[name]), int(logs.loc[name].notna().sum()), name in within,
         )  # fmt: skip
-        found.append(_against_best(entry, relative, against[name], stays) if name in within else entry)
+        if name in within:
+            entry = _against_best(entry, relative, against[name], stays, alpha)
+        found.append(entry)
     return tuple(sorted(found, key=lambda ranked: ranked.objective))
 
 
-def _against_best(entry: Ranked, relative: Contrasts, position: int, stays: Any) -> Ranked:
+def _against_best(entry: Ranked, relative: Contrasts, position: int, stays: Any, alpha: float) -> Ranked:
     """Return an entry with its ratio to the best; the best itself has ratio 1 and no interval."""
-    low, high = (ends[position] for ends in relative.interval())
+    low, high = (ends[position] for ends in relative.interval(alpha))
     value = float(relative.value[position])
     known = math.isfinite(low) and value != 0
     enough = entry.rounds >= MIN_ROUNDS
@@ -241,14 +253,15 @@ def _against_best(entry: Ranked, relative: Contrasts, position: int, stays: Any)
     )  # fmt: skip
 
 
-def _smaller(best: str, tied: Sequence[str], logs: pd.DataFrame, sizes: pd.Series) -> str:
+def _smaller(best: str, tied: Sequence[str], logs: pd.DataFrame, sizes: pd.Series, alpha: float) -> str:
     """Return the layout of those tied with the best that is surely as fast and has the smallest file, where
     that is smaller in a way that matters; else the best.
     """
     others = [name for name in tied if name != best and sizes[name] <= SMALLER * sizes[best]]
     if not others:
         return best
-    same = equivalent(of_rounds(logs.loc[others].to_numpy() - logs.loc[best].to_numpy()), EQUIVALENT)
+    differences = of_rounds(logs.loc[others].to_numpy() - logs.loc[best].to_numpy())
+    same = equivalent(differences, EQUIVALENT, alpha)
     return min((name for name, as_fast in zip(others, same, strict=True) if as_fast),
                key=lambda name: float(sizes[name]), default=best)  # fmt: skip
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.scoring import site_state
 from hyperslab.studies import case_kinds
 
@@ -83,8 +84,8 @@ def _column(rows: pd.DataFrame) -> str:
 
 
 def typical(times: pd.DataFrame) -> pd.Series:
-    """Return the geometric mean over rounds of each layout."""
-    return np.exp(np.log(times).mean(axis=1))
+    """Return the geometric mean over rounds of each layout; see `adjusted_means`."""
+    return np.exp(adjusted_means(np.log(times)))
 
 
 def best_times(rows: pd.DataFrame, question: Question, layouts: Sequence[str]) -> dict[Entry, float]:

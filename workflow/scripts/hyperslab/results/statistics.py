@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.measuring.throttling import BURST_SECONDS
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, KEYS, POOLED, ROUND, THROTTLE
 from hyperslab.results.comparisons import Contrasts, of_rounds, table
 
@@ -115,8 +116,10 @@ def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the pooled columns of one family, one row a layout."""
     logs = log_medians(rows)
     found = of_rounds(logs)
-    low, high = found.interval()
-    columns = {"pooled_median_s": found.value, "pooled_low_s": low, "pooled_high_s": high}
+    # Of an average round, where layouts have different ones.
+    middle = adjusted_means(logs).to_numpy()
+    low, high = (end + middle - found.value for end in found.interval())
+    columns = {"pooled_median_s": middle, "pooled_low_s": low, "pooled_high_s": high}
     return pd.DataFrame(
         {"layout": [str(name) for name in logs.index], "rounds": found.rounds}
         | {name: np.exp(value) for name, value in columns.items()}

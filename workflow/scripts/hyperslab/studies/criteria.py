@@ -32,6 +32,8 @@ def mistakes(study: LoadedStudy) -> Iterator[Mistake]:
     yield from _of_published(study)
     yield from _of_recommendation(study)
     yield from _of_tradeoff(study)
+    if study.study.adaptive and not study.study.claims and not study.study.recommendation.confirm_rounds:
+        yield "rounds", "there is nothing to decide: the study has no claims, and confirms no recommendation"
 
 
 def _label(criterion: Criterion) -> str:

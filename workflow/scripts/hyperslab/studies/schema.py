@@ -11,6 +11,7 @@ from hyperslab.layouts.hdf5_schema import Settings as Settings
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
+from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
 from hyperslab.studies.worker_schema import Counts, Parallel
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count as Count
@@ -38,14 +39,11 @@ WRITE_FORMS = (
 )
 REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
 LARGEST_BYTES = 2**62
-# Far more than a statistic needs; rounds write new files each.
-MOST_ROUNDS = 1000
 MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (results/columns.py).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
 
 
-Rounds = Annotated[Whole, Field(ge=0, le=MOST_ROUNDS)]
 Repeats = dict[Literal["cold", "warm", "session", "write"], Annotated[Count, Field(le=MOST_REPEATS)]]
 # Products of weights, bounds and sizes stay finite.
 Factor = Annotated[float, Field(le=1e9)]
@@ -285,8 +283,10 @@ class Study(Strict):
         Annotated[list[Name], Field(min_length=1)] | Literal["all"],
         Forms("a list of names of sites, or 'all'"),
     ] = Field(default="all", description="where it is measured")
-    rounds: Annotated[Rounds, Field(gt=0)] = Field(
-        default=3, description="how often everything is measured anew: new files, new processes"
+    rounds: RoundsOrAdaptive = Field(
+        default=3,
+        description="how often everything is measured anew, with new files and processes, or as often as "
+        "decides",
     )
     repeats: Repeats = Field(
         default={},
@@ -311,3 +311,18 @@ class Study(Strict):
     reader: Literal["any", "other-node"] = Field(
         default="any", description="other-node: another node of the job reads than wrote"
     )
+
+    @property
+    def first_rounds(self) -> int:
+        """Rounds of every cell."""
+        return self.rounds.first if isinstance(self.rounds, AdaptiveRounds) else self.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds that a cell can have; more than the first where rounds are adaptive."""
+        return self.rounds.most if isinstance(self.rounds, AdaptiveRounds) else self.rounds
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether rounds are added for comparisons that are still open."""
+        return self.most_rounds > self.first_rounds

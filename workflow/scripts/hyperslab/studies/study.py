@@ -59,7 +59,7 @@ class LoadedStudy:
 
     def _check_size(self) -> None:
         """Refuse more cells than can be planned; raises ConfigurationError."""
-        count = self.study.rounds * sum(len(case["layouts"]) for case in self.cases.values())
+        count = self.study.most_rounds * sum(len(case["layouts"]) for case in self.cases.values())
         if count > MOST_CELLS:
             cells = f"{count:,} cells at each site (layouts x cases x rounds)"
             raise self._fail("rounds", f"{cells}; at most {MOST_CELLS:,} can be planned")

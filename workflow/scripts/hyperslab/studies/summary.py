@@ -60,7 +60,9 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         "fill": f"donor {_donor(dataset.donor)}" if dataset.donor else dataset.fill,
         "layouts": described,
         "cases": cases,
-        "rounds": study.study.rounds,
+        "rounds": study.study.first_rounds,
+        # Only where it says something, or every study's report would be made again.
+        **({"most_rounds": study.study.most_rounds} if study.study.adaptive else {}),
         "states": list(study.study.recommendation.states),
         "size_bound": study.study.recommendation.size_bound,
         "tradeoff": study.tradeoff,

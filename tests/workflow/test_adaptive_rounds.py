@@ -1,0 +1,193 @@
+"""Adaptive rounds in the workflow: added for what is open, kept, resumed, and never for anything else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from clones import REPORT, TINY, Clone, make_clone
+
+ROUNDS = "results/tiny/rounds.json"
+PAGE = "results/claims.html"
+
+
+def claim(says: str, **comparison: Any) -> dict[str, Any]:
+    """A claim of one comparison, on any file system."""
+    side = {"case": "slices", "state": "cold", **comparison.pop("a")}
+    told = {"sentence": says, "source": "D", "section": "S", "testability": "V", "at": {"in_memory": True}}
+    return {**told, "comparisons": [{"says": says, "a": side, **comparison}]}
+
+
+def study(rounds: Any) -> dict[str, Any]:
+    """The tiny study with a layout's twin: equal within a millionth, which no number of rounds can tell."""
+    twins = {
+        f"9.{number}": claim(
+            f"twin, {state}", a={"layouts": "twin", "state": state}, b={"layouts": "4x4x64"},
+            similar=1, margin=1.000001,
+        )
+        for number, state in enumerate(("cold", "warm", "session"), 2)
+    }  # fmt: skip
+    plain = claim("less than a minute", a={"layouts": "contiguous"}, below=60)
+    layouts = {**TINY["layouts"], "twin": {"chunks": [4, 4, 64], "label": "again"}}
+    return {
+        **copy.deepcopy(TINY),
+        "layouts": layouts,
+        "rounds": rounds,
+        "recommendation": {"confirm_rounds": 0, "size_bound": 2.0},
+        "claims": {"9.1": plain, **twins},
+    }
+
+
+ADAPTIVE = study({"first": 3, "most": 5})
+ADDED = {f"disk/{layout}/slices.r{number}" for layout in ("4x4x64", "twin") for number in (3, 4)}
+
+
+def records(clone: Clone) -> dict[str, int]:
+    """site/layout/case.round of every record -> when it was written, in ns."""
+    cells = clone.directory / "results/tiny/cells"
+    return {
+        str(file.relative_to(cells).with_suffix("")): file.stat().st_mtime_ns
+        for file in cells.glob("*/*/*.json")
+    }
+
+
+def record(clone: Clone, cell: str) -> Path:
+    """Where the record of site/layout/case.round lies."""
+    return clone.directory / f"results/tiny/cells/{cell}.json"
+
+
+def anew(before: dict[str, int], after: dict[str, int]) -> set[str]:
+    """The records that were written in between."""
+    return {cell for cell, written in after.items() if before.get(cell) != written}
+
+
+def listed(clone: Clone) -> Any:
+    """What rounds.json says."""
+    return json.loads((clone.directory / ROUNDS).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone whose adaptive study was first measured in three rounds, as one that is not adaptive."""
+    clone = make_clone(tmp_path_factory.mktemp("adaptive") / "clone")
+    clone.write_study("tiny", study(3))
+    clone.build("results/tiny/summary.csv")
+    assert not any(re.search(r"r[3-9]$", cell) for cell in records(clone))
+    before = records(clone)
+    clone.write_study("tiny", ADAPTIVE)
+    said = clone.build("--dry-run", REPORT)
+    # The three rounds are there; of the four layouts and their writes two cells can be open, and a third.
+    assert "0 cells to measure (15 there)" in said
+    assert "then at most 6 cells in rounds 4 to 5" in said
+    said = clone.build(REPORT)
+    assert "after 3 rounds 3 of 4 comparisons are open: 2 more rounds of 2 cells" in said
+    assert anew(before, records(clone)) == ADDED
+    return clone
+
+
+@pytest.fixture
+def clone(added: Clone, tmp_path: Path) -> Iterator[Clone]:
+    """The measured clone, put back as it was after the test."""
+    kept = tmp_path / "kept"
+    shutil.copytree(added.directory, kept, symlinks=True)
+    yield added
+    shutil.rmtree(added.directory)
+    shutil.copytree(kept, added.directory, symlinks=True)
+
+
+def test_rounds_are_added_for_what_is_open_and_the_report_says_why_no_more(clone: Clone) -> None:
+    found = listed(clone)
+    assert found["looks"] == [3, 5]
+    assert found["stages"] == [
+        {"rounds": [3, 5], "cells": {"disk": [["4x4x64", "slices"], ["twin", "slices"]]}}
+    ]
+    told = {entry["says"]: (entry["rounds"], entry["open"]) for entry in found["comparisons"]}
+    assert told["9.1: less than a minute"] == (3, False)
+    twins = [
+        told[f"9.{number}: twin, {state}"] for number, state in ((2, "cold"), (3, "warm"), (4, "session"))
+    ]
+    assert all(rounds == 5 for rounds, _ in twins)
+    table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
+    assert not table["stale"].any()
+    assert set(table[table["round"] >= 3]["layout"]) == {"4x4x64", "twin"}
+    page = (clone.directory / REPORT).read_text(encoding="utf-8")
+    assert "3 to 5 rounds, as many as decide" in page
+    assert "still open after the most rounds" in page
+    assert "None: there are results of all 19 planned cells." in page
+    assert not clone.planned(REPORT)
+    said = clone.build("--dry-run", REPORT)
+    assert "0 cells to measure (19 there)" in said
+    assert "then at most" not in said
+
+
+def test_a_record_that_went_away_or_is_asked_for_is_measured_again_and_no_other(clone: Clone) -> None:
+    gone = "disk/twin/slices.r4"
+    record(clone, gone).unlink()
+    assert "measure_disk" not in clone.planned(REPORT), "Snakemake itself plans no added round"
+    # The page of all claims and a run without measuring show what there is.
+    for options in (("--", PAGE), ("--config", "measure=false", "--", REPORT)):
+        clone.build(*options)
+        assert gone not in records(clone)
+    page = (clone.directory / REPORT).read_text(encoding="utf-8")
+    assert "1 of 19 planned cells have no result" in page
+    assert "which this run did not measure" in page
+    before = records(clone)
+    clone.build(REPORT)
+    assert anew(before, records(clone)) == {gone}
+    before = records(clone)
+    clone.build("--config", "remeasure=*/4x4x64/slices.r3", "--", REPORT)
+    assert anew(before, records(clone)) == {"disk/4x4x64/slices.r3"}
+    assert not clone.planned(REPORT)
+
+
+def test_added_rounds_are_kept_by_a_plain_study_and_used_by_a_longer_one(clone: Clone) -> None:
+    before = records(clone)
+    clone.write_study("tiny", study(3))
+    clone.build("results/tiny/summary.csv")
+    table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
+    assert table["round"].max() == 2
+    assert records(clone) == before
+    clone.write_study("tiny", study({"first": 3, "most": 7}))
+    clone.build("results/tiny/summary.csv")
+    further = {f"disk/{layout}/slices.r{number}" for layout in ("4x4x64", "twin") for number in (5, 6)}
+    assert anew(before, records(clone)) == further
+    assert [stage["rounds"] for stage in listed(clone)["stages"]] == [[3, 5], [5, 7]]
+    # All rounds of every cell, among which are these: nothing of them again.
+    before = records(clone)
+    clone.write_study("tiny", study(4))
+    assert clone.planned("results/tiny/summary.csv")["measure_disk"] == 5 - 2
+    assert records(clone) == before
+
+
+def test_a_run_that_was_killed_while_rounds_were_added_goes_on(clone: Clone) -> None:
+    for cell in ADDED:
+        record(clone, cell).unlink()
+    before = records(clone)
+    with clone.running("results/tiny/summary.csv") as process:
+        end = time.monotonic() + 300
+        # The second one is there, so that the first is one that its run knows to be whole.
+        while len(made := anew(before, records(clone))) < 2 and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    time.sleep(2)
+    between = records(clone)
+    assert anew(before, between) <= ADDED
+    clone.build("--unlock", REPORT)
+    clone.build(REPORT)
+    after = records(clone)
+    assert anew(before, after) == ADDED
+    first = min(made, key=lambda cell: between[cell])
+    assert after[first] == between[first], "what was measured before the kill stays"
+    assert not anew({cell: between[cell] for cell in before}, {cell: after[cell] for cell in before})
+    assert not clone.planned(REPORT)

@@ -1,0 +1,197 @@
+"""Add rounds for the comparisons of a study that are still open, until all are decided or it has the most.
+
+Which cells these are is known only after a look at the rounds before, so that Snakemake cannot plan them:
+this looks, and runs it once more for each stage. Records that are there are used; what was decided once by
+the same records is decided again. Usage: python -m hyperslab.add_rounds --help
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hyperslab import text
+from hyperslab.claims.evaluate import evaluate, site_facts
+from hyperslab.claims.open_comparisons import Comparison, comparisons, open_cells, rounds_by_cell, rounds_of
+from hyperslab.planning import inner_run
+from hyperslab.planning.confirmation import RUN_VARIABLE
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.stages import ADDING, Stage
+from hyperslab.records import DamagedRecord, write_record
+from hyperslab.results.looks import looks
+from hyperslab.results.measurements import build
+from hyperslab.results.recommendation import answer
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import context_of
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look at the records finds: every comparison, and how many rounds each has."""
+
+    comparisons: Sequence[Comparison]
+    rounds: Sequence[int]
+
+    def told(self, most: int, lacking: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return each comparison with its rounds and why it has no more; `lacking` says why a site had none
+        added.
+        """
+        return [
+            {
+                "says": one.says,
+                "sites": one.sites,
+                "rounds": rounds,
+                "open": one.open,
+                "why": _why(one, rounds, most, lacking),
+            }
+            for one, rounds in zip(self.comparisons, self.rounds, strict=True)
+        ]
+
+
+def _why(one: Comparison, rounds: int, most: int, lacking: Mapping[str, str]) -> str:
+    if not one.open:
+        return "decided"
+    if rounds >= most:
+        return "still open after the most rounds"
+    return next((lacking[site] for site in one.sites if site in lacking), "its cells lack rounds")
+
+
+def records(study: PlannedStudy, rounds: int) -> Iterator[Path]:
+    """Yield the records that are there of a study's first `rounds` main rounds, at any site."""
+    sites = sorted(place.name for place in Path(f"results/{study.name}/cells").glob("*"))
+    for number, site in itertools.product(range(rounds), sites):
+        for layout, case, round_ in study.cells(site, f"r{number}"):
+            record = Path(f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json")
+            if record.exists():
+                yield record
+
+
+def look(study: PlannedStudy, rounds: int) -> Look:
+    """Return what the records of the first `rounds` rounds decide; raises DamagedRecord."""
+    paths = list(records(study, rounds))
+    table = build(paths, study.name, study.hashes("main"), study.grid_values)
+    context = context_of(paths)
+    judged = evaluate(study.name, study.claims, table, site_facts(context))
+    fresh = table[~table["stale"]]
+    chosen = answer(summarise(fresh), context, study.recommendation_asked()) if study.confirms else None
+    found = comparisons(study.claims, judged, chosen)
+    measured = rounds_by_cell(fresh)
+    return Look(found, [rounds_of(one, measured) for one in found])
+
+
+class Adding:
+    """The stages of one study: looked at, listed in `output`, and measured as `run` says."""
+
+    def __init__(self, study: PlannedStudy, run: Mapping[str, Any], output: Path, log: Path) -> None:
+        self._study, self._run, self._output, self._log = study, run, output, log
+        self._first, self._most = study.study.first_rounds, study.study.most_rounds
+        self._stages: list[Stage] = []
+        # site -> why no rounds were added there
+        self._lacking: dict[str, str] = {}
+
+    def all(self) -> None:
+        """Go from look to look until nothing is open, or no more may be added."""
+        for here, after in itertools.pairwise(looks(self._first, self._most)):
+            found = look(self._study, here)
+            if not self._open(found) and self._more_than(here):
+                # These were measured for another reason, and may tell otherwise.
+                found = look(self._study, self._most)
+            if not (open_ := self._open(found)):
+                break
+            stage = Stage(len(self._stages) + 1, here, after, open_cells(open_))
+            self._stages.append(stage)
+            self._write(found)
+            self._say(_planned(stage, len(open_), len(found.comparisons)))
+            self._measure(stage)
+        last = look(self._study, self._most)
+        self._write(last)
+        total = text.count(len(last.comparisons), "comparison")
+        left = sum(one.open for one in last.comparisons)
+        self._say(f"of {total} {left or 'none'} {'are' if left > 1 else 'is'} still open; no more rounds")
+
+    def _open(self, found: Look) -> list[Comparison]:
+        """Return the open comparisons for which rounds can be added."""
+        return [one for one in found.comparisons if one.open and not self._lacking.keys() & set(one.sites)]
+
+    def _more_than(self, rounds: int) -> bool:
+        """Tell whether there are records of further rounds."""
+        return any(int(path.stem.rsplit(".r", 1)[1]) >= rounds for path in records(self._study, self._most))
+
+    def _measure(self, stage: Stage) -> None:
+        """Have the records of a stage measured that are not there; ends the process where one fails."""
+        config = self._run["config"]
+        whole = all(
+            self._study.is_todays(Path(record), cell)
+            for site in stage.cells
+            for record, cell in zip(stage.records_at(self._study.name, site), stage.at(site), strict=True)
+        )
+        own = {"study": self._study.name, "stage": stage.number}
+        if (
+            config.get("measure", True)
+            and (not whole or config.get("remeasure"))
+            and inner_run.measure(ADDING, stage.phase, self._run, own, self._log)
+        ):
+            sys.exit(f"hyperslab.add_rounds: not every added cell could be measured; see {self._log}")
+        for site in stage.cells:
+            if not all(Path(record).exists() for record in stage.records_at(self._study.name, site)):
+                self._lacking[site] = f"no rounds were added at {site}, which this run did not measure"
+
+    def _write(self, found: Look) -> None:
+        """Write the stages so far, and what `found` says of each comparison."""
+        wanted = [
+            record
+            for stage in self._stages
+            for site in stage.cells
+            for record in stage.records_at(self._study.name, site)
+        ]
+        content = {
+            "deciding": self._study.deciding,
+            "first": self._first,
+            "most": self._most,
+            "looks": looks(self._first, self._most),
+            "stages": [stage.to_dict() for stage in self._stages],
+            "wanted": wanted,
+            "records": [record for record in wanted if Path(record).exists()],
+            "comparisons": found.told(self._most, self._lacking),
+        }
+        write_record(self._output, content)
+
+    def _say(self, said: str) -> None:
+        print(f"hyperslab: {self._study.name}: {said}", file=sys.stderr, flush=True)
+
+
+def _planned(stage: Stage, open_: int, total: int) -> str:
+    """Return what a stage adds and for what, in words."""
+    cells = text.count(sum(map(len, stage.cells.values())), "cell")
+    more = text.count(stage.end - stage.begin, "more round")
+    of = text.count(total, "comparison")
+    return (
+        f"after {stage.begin} rounds {open_} of {of} {'are' if open_ > 1 else 'is'} open: {more} of {cells}"
+    )
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", required=True, help="name of the study")
+    parser.add_argument("--log", required=True, type=Path, help="where the inner runs' output goes")
+    parser.add_argument("--output", required=True, type=Path, help="what was added and why, as JSON")
+    options = parser.parse_args()
+    run = json.loads(os.environ[RUN_VARIABLE])
+    studies = Path(run["snakefile"]).parent / "config" / "studies"
+    study = PlannedStudy(studies / f"{options.study}.yaml")
+    try:
+        Adding(study, run, options.output, options.log).all()
+    except DamagedRecord as damaged:
+        sys.exit(f"hyperslab.add_rounds: {damaged}")
+
+
+if __name__ == "__main__":
+    main()

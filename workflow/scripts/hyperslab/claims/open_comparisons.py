@@ -1,0 +1,144 @@
+"""Which comparisons of a study are still open, and which cells decide them: for adaptive rounds.
+
+A comparison is one of a claim that cannot be told yet, or the best layout of a recommendation against one
+that cannot be told from it. The latter is decided, too, where both are surely as fast. What more rounds
+cannot decide is no comparison here: counts, and claims that cannot be tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Layouts whose times differ by less than this factor, surely, are as fast: nothing is left to decide.
+EQUIVALENT = 1.05
+OPEN = "cannot tell"
+
+# (site, layout, case)
+Cell = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison in words, the cells that it is made of, and whether it is still open."""
+
+    says: str
+    cells: tuple[Cell, ...]
+    open: bool
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites of its cells."""
+        return sorted({site for site, _, _ in self.cells})
+
+
+def comparisons(
+    claims: Sequence[Mapping[str, Any]],
+    judged: Mapping[str, Any],
+    recommendation: Mapping[str, Any] | None,
+) -> list[Comparison]:
+    """Return every comparison that rounds can decide.
+
+    `claims` are those of the study, resolved, `judged` is the content of claims.json, `recommendation` that
+    of recommendation.json, None where nothing is confirmed and so no pick has to be sure.
+    """
+    found = list(_of_claims(claims, judged))
+    for site in recommendation["sites"] if recommendation else ():
+        found += _of_pick(site)
+    return found
+
+
+def _of_claims(claims: Sequence[Mapping[str, Any]], judged: Mapping[str, Any]) -> Iterator[Comparison]:
+    known = {claim["id"]: claim for claim in claims}
+    for entry in judged["claims"]:
+        for verdict in entry["verdicts"]:
+            if verdict["comparisons"] and verdict["verdict"] != "cannot be tested":
+                yield from _of_verdict(known[entry["id"]], verdict)
+
+
+def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[Comparison]:
+    """Yield the comparisons of one claim at one site (or pair of sites): open only while the claim is."""
+    sites = {"a": verdict["sites"][0], "b": verdict["sites"][-1]}
+    undecided = verdict["verdict"] == OPEN
+    for comparison, found in zip(claim["comparisons"], verdict["comparisons"], strict=True):
+        if comparison["exact"] or not comparison["judged"]:
+            continue
+        for instance, result in zip(comparison["instances"], found["results"], strict=True):
+            if result["verdict"] != "cannot be tested":
+                cells = tuple(dict.fromkeys(_cells(comparison, instance, sites)))
+                says = f"{claim['id']}: {instance['says']}"
+                yield Comparison(says, cells, undecided and result["verdict"] == OPEN)
+
+
+def _cells(
+    comparison: Mapping[str, Any], instance: Mapping[str, Any], sites: Mapping[str, str]
+) -> Iterator[Cell]:
+    """Yield the cells of one atomic comparison: those of both sides, or of the layouts that get marks."""
+    for side in ("a", "b"):
+        for cell in instance.get(side, ()):
+            yield from ((sites[side], layout, case) for _, case, layout, _, _ in cell["terms"])
+    if "pool" in instance:
+        ranked = instance["pool"] if comparison["kind"] == "matched_marks" else instance["layouts"]
+        cases = [entry["case"] for entry in comparison["score"]["criteria"] if entry.get("case")]
+        yield from ((sites["a"], layout, case) for layout in ranked for case in cases)
+
+
+def _of_pick(site: Mapping[str, Any]) -> Iterator[Comparison]:
+    """Yield the best layout of a site against each other one that is small enough."""
+    best = site["best"]
+    cases = dict.fromkeys(key.split(" ")[0] for key in site["shares"])
+    for entry in site["ranking"] if best else ():
+        if entry["layout"] == best or not entry["fits"]:
+            continue
+        known = entry["low"] is not None
+        as_fast = known and entry["low"] >= 1 / EQUIVALENT and entry["high"] <= EQUIVALENT
+        cells = tuple((site["site"], layout, case) for case in cases for layout in (best, entry["layout"]))
+        yield Comparison(f"{best} against {entry['layout']}", cells, entry["tied"] and not as_fast)
+
+
+def open_cells(found: Iterable[Comparison]) -> dict[str, list[tuple[str, str]]]:
+    """Return the (layout, case) cells of all open comparisons by site, each once, in order.
+
+    What many comparisons refer to is among them, as a side of each.
+    """
+    cells: dict[str, set[tuple[str, str]]] = {}
+    for comparison in found:
+        if comparison.open:
+            for site, layout, case in comparison.cells:
+                cells.setdefault(site, set()).add((layout, case))
+    return {site: sorted(own) for site, own in sorted(cells.items())}
+
+
+def rounds_of(comparison: Comparison, measured: Mapping[Cell, set[int]]) -> int:
+    """Return how many rounds all cells of a comparison have in common; `measured` are `rounds_by_cell`."""
+    return len(set.intersection(*(measured.get(cell, set()) for cell in comparison.cells)))
+
+
+def rounds_by_cell(rows: pd.DataFrame) -> dict[Cell, set[int]]:
+    """Return (site, layout, case) -> the numbers of its rounds, of rows that are main and not stale."""
+    found: dict[Cell, set[int]] = {}
+    distinct = rows[["site", "layout", "case", "round"]].drop_duplicates()
+    for site, layout, case, number in distinct.itertuples(index=False):
+        found.setdefault((str(site), str(layout), str(case)), set()).add(int(number))
+    return found
+
+
+def candidates(
+    claims: Iterable[Mapping[str, Any]], picked: Iterable[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return the (layout, case) cells that some comparison of a study can ever need.
+
+    `picked` are those that a recommendation is made of.
+    """
+    cells = set(picked)
+    for claim in claims:
+        for comparison in claim["comparisons"]:
+            if comparison["judged"] and not comparison["exact"]:
+                for instance in comparison["instances"]:
+                    anywhere = _cells(comparison, instance, {"a": "", "b": ""})
+                    cells |= {(layout, case) for _, layout, case in anywhere}
+    return cells

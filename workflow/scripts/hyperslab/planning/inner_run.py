@@ -1,0 +1,38 @@
+"""A run of Snakemake inside a job of another: for records that could not be planned before that job."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def name_of(phase: str) -> str:
+    """Return what the rounds of a phase other than the main one are called."""
+    return "confirming rounds" if phase == "confirm" else "added rounds"
+
+
+def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str, Any], log: Path) -> int:
+    """Run Snakemake for `target`, a rule, as `run` says and with `config` besides; returns the exit status.
+
+    Its output goes into `log`, its progress to the terminal.
+    """
+    # The profile's number of jobs and its executor come in through `executing`, nothing else of it.
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
+        "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
+        "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
+        "--config", *(f"{key}={value}" for key, value in {**run["config"], **config}.items()), "--", target,
+    ]  # fmt: skip
+    # How far a run is begins so (planning/progress.py).
+    progress = f"hyperslab: {name_of(phase)}: "
+    with log.open("a", encoding="utf-8") as kept:
+        inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert inner.stdout is not None
+        for line in inner.stdout:
+            kept.write(line)
+            if line.startswith(progress):
+                print(line.rstrip(), file=sys.stderr, flush=True)
+    return inner.wait()

@@ -1,0 +1,42 @@
+"""The table of repeats of a study, from its records: rows, and what only all of them together tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.results.statistics import bursts, noisy, overlaps
+from hyperslab.results.tables import rows_of, superseded, tidy
+
+CELL = ["site", "layout", "case", "phase", "round"]
+
+
+def with_flags(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with noisy cells, overlapping intervals and medians of bursts marked, cell by cell."""
+    cells = table.drop_duplicates(CELL).copy()
+    flagged = pd.Series(False, index=cells.index)
+    for probe in ("probe_compute_s", "probe_read_s"):
+        flagged |= cells.groupby("site")[probe].transform(noisy).astype(bool)
+    cells["noisy"] = flagged
+    clock = cells.rename(columns={"began_boottime_s": "start", "ended_boottime_s": "end"})
+    cells["overlap"] = overlaps(clock[["boot_id", "start", "end"]]).to_numpy() if len(cells) else False
+    marks = table[CELL].merge(cells[[*CELL, "noisy", "overlap"]], on=CELL, how="left", validate="many_to_one")
+    return table.assign(
+        noisy=marks["noisy"].to_numpy(),
+        overlap=marks["overlap"].to_numpy(),
+        throttle_artefact=bursts(table),
+    )
+
+
+def build(
+    records: Sequence[Path], study: str, hashes: Mapping[str, str], grid: Mapping[str, Mapping[str, int]]
+) -> pd.DataFrame:
+    """Return the tidy table of `records`; `hashes` are today's specifications by layout/case.round."""
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        cell = f"{record.parent.name}/{record.stem}"
+        rows += rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
+    return with_flags(superseded(tidy(rows)))

@@ -1,0 +1,65 @@
+"""What recommendation.json holds: the recommendation of each site, and what is not considered and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from hyperslab.results.comparisons import ALPHA
+from hyperslab.results.looks import level
+from hyperslab.results.recommend import nothing, recommend, size_bound
+from hyperslab.sites.places import Place, distinct
+
+
+def answer(
+    rows: pd.DataFrame, context: Iterable[Mapping[str, Any]], asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of recommendation.json, from a summary and the content of context.json.
+
+    `asked` has the study's settings (`recommendation`), its references (`contiguous` and `automatic`), the
+    bytes of its array (`raw_bytes`), and the first and most `rounds`, at which it is looked at.
+    """
+    chosen = asked["recommendation"]
+    reasons = chosen.get("excluded", {})
+    first, most = asked["rounds"]
+    sites = recommend(
+        rows[~rows["layout"].isin(list(reasons))],
+        chosen["mix"],
+        size_bound(asked["raw_bytes"], chosen["size_bound"]),
+        states=chosen["states"],
+        contiguous=asked["contiguous"],
+        automatic=asked["automatic"],
+        imperceptible_ms=chosen["imperceptible_ms"],
+        alpha=level(first, most, ALPHA),
+    )
+    alone = set(rows["site"]) - {entry.site for entry in sites}
+    reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
+    sites += [nothing(site, reason) for site in sorted(alone)]
+    mixed = {} if chosen.get("mixed") else mixtures(context)
+    sites = [nothing(entry.site, mixed[entry.site]) if entry.site in mixed else entry for entry in sites]
+    return {
+        "contiguous": asked["contiguous"],
+        "automatic": asked["automatic"],
+        "sites": [_without(entry.to_dict(), reasons) for entry in sites],
+    }
+
+
+def mixtures(context: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return why a site has no recommendation, for those whose records were measured at several places."""
+    found: dict[str, list[Place]] = {}
+    for entry in context:
+        found.setdefault(entry["site"], []).append(Place(**entry["place"]))
+    several = {site: distinct(places) for site, places in found.items()}
+    return {
+        site: f"its results are of several places ({', '.join(map(str, places))}), "
+        "and no layout can be told from another by them; recommendation.mixed: true does it all the same"
+        for site, places in several.items()
+        if len(places) > 1
+    }
+
+
+def _without(entry: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """Return the recommendation of a site that also says which layouts were not considered, and why."""
+    return {**entry, "left_out": {**(entry["left_out"] or {}), **reasons}} if reasons else entry
