@@ -35,7 +35,7 @@ class Run:
         self.open_until = open_until
         self.output = Path("results/mine/rounds.json")
         self.asked: list[dict[str, Any]] = []
-        self.reachable = ("disk", "memory")
+        self.reachable: tuple[str, ...] = ("disk", "memory")
         self.status = 0
         for site in ("disk", "memory"):
             self.put(records(site, range(3)))
