@@ -212,11 +212,11 @@ def lines(found: Found, largest: int = LARGEST_BYTES) -> Iterator[str]:
     yield "layouts:"
     for key, layout in _layouts(found, shape).items():
         yield f"  {_flow(key)}: {_flow(layout) if layout else ''}".rstrip()
-    yield "# What is read: cut what you never do, and raise the weights of what you do most."
+    yield "# What is read: cut what you never do, and raise in `mix` what you do most."
     yield "cases:"
     for key, case in cases.items():
         yield f"  {_flow(key)}: {_flow({**case, 'states': ['cold', 'warm']})}"
-    yield f"recommendation: {{weights: {_flow(dict.fromkeys(cases, 1))}}}"
+    yield f"recommendation: {{mix: {_flow(dict.fromkeys(cases, 1))}}}"
     if len(cases) > 1:
         yield f"tradeoff: {_flow(list(cases)[-2:])}"
     yield "sites: all"
