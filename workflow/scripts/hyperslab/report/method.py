@@ -8,7 +8,12 @@ from hyperslab.measuring.throttling import ENOUGH_SECONDS
 from hyperslab.report.model import Fact, Table, table
 from hyperslab.results.columns import MEASUREMENTS, SUMMARY
 from hyperslab.results.comparisons import MIN_ROUNDS, MODERATED_ROUNDS
+from hyperslab.specifications import SHORT_SECONDS
+from hyperslab.studies.case_kinds import KINDS
+from hyperslab.studies.study import REPEATS
 
+COLD, MOST_COLD = REPEATS["cold"], KINDS["read"].most_repeats["cold"]
+SHORT_MS = SHORT_SECONDS * 1000
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""
 Cold: The file's pages are evicted before every selection; then open, one selection, close; only the
@@ -20,7 +25,14 @@ library starts anew.
 Warm: The whole file is in the page cache; all selections follow on one open file.
 
 Session: Evicted once, then all selections in order on one open file: a ramp that shows the cache
-filling, not a sample of one speed.
+filling, not a sample of one speed. Its geometric mean is compared, its median stands beside published ones.
+
+First access: Evict, open, select: opening and selection of the cold repeats, not the one first selection
+of a session.
+
+Selections: Those of a round are spread over the array (a Latin hypercube), the same for every layout, and
+others in each round and study. A cold state has {COLD} of them, and {MOST_COLD} where they take less than
+{SHORT_MS:g} ms, unless the study says how many.
 
 Write: From creating the file to the end of fsync (durable), beside a plain write and fsync of the same
 bytes.
