@@ -70,7 +70,7 @@ help:
 	@echo "make unit    unit tests alone: seconds"
 	@echo "make lock    requirements.lock and requirements-dev.lock from their .in files, and the pins in envs/"
 	@echo "             (needs uv; LOCK_FLAGS=--upgrade for newer versions)"
-	@echo "make clean   remove .venv and caches; results and test files stay"
+	@echo "make clean   remove .venv and caches; results, website and test files stay"
 	@echo
 	@echo "PYTHON=/path/to/python chooses the interpreter of .venv; NO_COLOR=1 does without colours."
 	@echo "Everything else is Snakemake, for example:"

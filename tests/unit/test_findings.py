@@ -16,6 +16,7 @@ DOCS = findings.DOCS
 MOST_BYTES = 60_000
 
 
+@pytest.mark.slow
 def test_the_page_is_made_of_the_packs() -> None:
     made = findings.page(findings.read(), findings.PROJECT / "packs", None)
     assert (DOCS / "index.md").read_text(encoding="utf-8") == made, "make it anew: make findings"

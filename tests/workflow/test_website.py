@@ -14,6 +14,8 @@ from browser import MISSING, Browser, chromium
 from clones import LONGEST_SECONDS, REPOSITORY
 from report_samples import assert_self_contained
 
+pytestmark = pytest.mark.slow
+
 PACKS = [REPOSITORY / "packs" / f"{name}.tar.xz" for name in ("openmsi-image-aligned", "knobs-preemption")]
 REPORTS = [Path("openmsi-image-aligned/report.html"), Path("knobs-preemption/report.html")]
 PAGES = [Path("index.html"), *REPORTS]
@@ -141,19 +143,18 @@ def test_every_link_leads_somewhere(site: Path, browser: Browser) -> None:
     for page in PAGES:
         browser.open(site / page)
         places[page] = set(browser.ask("[...document.querySelectorAll('[id]')].map((e) => e.id)"))
-        links[page] = browser.ask("[...document.links].map((e) => e.href)")
+        links[page] = [urldefrag(link) for link in browser.ask("[...document.links].map((e) => e.href)")]
+    led = {page: set[Path]() for page in PAGES}
     for page in PAGES:
-        assert links[page]
-        for link in links[page]:
-            address, place = urldefrag(link)
+        for address, place in links[page]:
             target = Path(unquote(urlparse(address).path)).relative_to(site)
-            assert target in places, (page, link)
-            assert not place or unquote(place) in places[target], (page, link)
+            assert target in places, (page, address)
+            assert not place or unquote(place) in places[target], (page, address, place)
+            led[page].add(target)
     # There and back.
-    front = {unquote(urlparse(urldefrag(link)[0]).path) for link in links[PAGES[0]]}
-    assert {str(site / report) for report in REPORTS} <= front
+    assert led[PAGES[0]] == set(PAGES)
     for report in REPORTS:
-        assert any(urldefrag(link)[0].endswith("/site/index.html") for link in links[report])
+        assert led[report] == {report, PAGES[0]}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -212,6 +213,16 @@ def test_text_and_figures_can_be_read_by_day_and_night(
     for drawn, behind in browser.ask(images):
         assert drawn
         assert not dark or behind == "rgb(255, 255, 255)"
+
+
+def test_on_paper_long_tables_are_open(site: Path, browser: Browser) -> None:
+    for page in REPORTS:
+        browser.open(site / page)
+        content = "(e) => getComputedStyle(e, '::details-content').contentVisibility"
+        folded = f"[...document.querySelectorAll('main details.printed')].map({content})"
+        assert set(browser.ask(folded)) == {"hidden"}
+        browser.send("Emulation.setEmulatedMedia", media="print")
+        assert set(browser.ask(folded)) == {"visible"}
 
 
 def test_long_tables_are_folded_with_the_number_of_their_rows(site: Path, browser: Browser) -> None:
