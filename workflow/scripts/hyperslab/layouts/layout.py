@@ -93,6 +93,10 @@ class Layout(ABC):
         """Return why an array of this shape cannot be stored so, or None."""
         return None
 
+    def fits(self, shape: Shape) -> bool:
+        """Return whether a smaller array than the study's can be stored so: no chunk is larger than it."""
+        return not self.chunks or all(c <= s for c, s in zip(self.chunks, shape, strict=True))
+
     def touched(self, origin: Shape, extent: Shape) -> int:
         """Return the number of chunks that a box touches; zero for a contiguous array."""
         return arithmetic.chunks_touched(origin, extent, self.chunks) if self.chunks else 0
