@@ -1,17 +1,20 @@
-"""Releases: environments with another release of HDF5, each from its own lock, for the layouts that name one."""
+"""Releases: environments with another release of HDF5, or another library, for the layouts that name one.
+
+Each is made from its own lock.
+"""
 
 
 rule release_environment:
     """The Python in which a layout's files are written and read; a new one makes no measurement stale."""
     input:
-        lock=str(PLAN.directory / "envs" / "releases" / "hdf5-{release}.lock"),
+        lock=str(PLAN.directory / "envs" / "releases" / "{environment}.lock"),
         script=ancient(str(PLAN.directory / "envs" / "create-release")),
     output:
-        ".venv-releases/hdf5-{release}/made-from.lock",
+        ".venv-releases/{environment}/made-from.lock",
     log:
-        ".venv-releases/hdf5-{release}.log",
+        ".venv-releases/{environment}.log",
     wildcard_constraints:
-        release=r"[\d.]+",
+        environment=r"\w+-[\d.]+",
     localrule: True
     conda:
         "../envs/releases/python.yaml"

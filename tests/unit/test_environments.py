@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "workflow" / "scripts"
 ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
-DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui"}
+# What has an environment of its own: MPI's is no wheel (envs/mpi), that of OpenVisus needs Python 3.11.
+APART = {"mpi4py", "openvisusnogui"}
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 
 
@@ -180,12 +182,15 @@ def test_the_container_installs_the_locks_alone() -> None:
     copied = dict(re.findall(r"^    (\S+) /opt/hyperslab/(\S+)$", definition, re.MULTILINE))
     assert copied and all(source == target and (ROOT / source).exists() for source, target in copied.items())
     imported = set(re.findall(r"\w+", re.findall(r'-c "import (.+)"', definition)[0]))
-    # MPI's is no wheel: ranks run in an environment of the machine's own (envs/mpi).
-    assert {DISTRIBUTIONS.get(name, name) for name in imported} >= packages(set(module_files())) - {"mpi4py"}
+    assert {DISTRIBUTIONS.get(name, name) for name in imported} >= packages(set(module_files())) - APART
 
 
 def test_every_import_is_a_direct_requirement() -> None:
-    required = {**pins("requirements.in"), **pins("envs/mpi/mpi4py.in")}
+    required = {
+        **pins("requirements.in"),
+        **pins("envs/mpi/mpi4py.in"),
+        **pins("envs/releases/openvisus-2.2.149.in"),
+    }
     assert packages(set(module_files())) <= set(required)
 
 
@@ -194,7 +199,7 @@ def test_an_environment_has_what_its_rules_import(name: str) -> None:
     scripts = run_in(name)
     assert scripts, "no rule uses this environment"
     # Snakemake lends itself to the scripts that it runs.
-    assert packages(reached(scripts)) - {"snakemake"} <= set(environment(name))
+    assert packages(reached(scripts)) - {"snakemake", "openvisusnogui"} <= set(environment(name))
 
 
 def test_measuring_imports_no_table_plot_or_workflow_package() -> None:

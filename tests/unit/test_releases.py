@@ -21,7 +21,7 @@ from update_pins import versions
 ROOT = Path(__file__).parents[2]
 LOCKS = {release: ROOT / "envs" / "releases" / f"hdf5-{release}.lock" for release in RELEASES}
 # Only layouts with such filters or formats need them, and none of those names a release.
-UNUSED = {"hdf5plugin", "pyimzml", "mpi4py", "zarr", "numcodecs", "google-crc32c"}
+UNUSED = {"hdf5plugin", "pyimzml", "mpi4py", "zarr", "numcodecs", "google-crc32c", "openvisusnogui"}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -103,7 +103,7 @@ def test_the_script_refuses_another_python(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: other releases of HDF5 need Python 3.11 with venv")
+    assert done.stderr.startswith("error: other releases of HDF5 and OpenVisus need Python 3.11 with venv")
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "made").exists()
 

@@ -13,8 +13,8 @@ from hyperslab.validation.errors import ConfigurationError
 
 LAYOUT_KEYS = "format, label, chunks, order, filters, settings, storage, release"
 CASE_KEYS = (
-    "title, read, write, objects, reduce, parallel, processes, ranks, split, pattern, memory_dtype, states, "
-    "repeats, layouts, shape, sites"
+    "title, read, write, objects, reduce, parallel, processes, ranks, split, pattern, memory_dtype, level, "
+    "states, repeats, layouts, shape, sites"
 )
 CHUNKS = "a list with an extent or 'all' for each axis, or 'auto'"
 WRITES = (
@@ -121,7 +121,7 @@ WRONG: list[tuple[str, Any, str]] = [
         "cases.slices.states.0: should be 'cold', 'warm' or 'session', not 'hot'",
     ),
     ("repeats.hot", 3, "repeats.hot: should be 'cold', 'warm', 'session' or 'write', not 'hot'"),
-    ("layouts.auto.format", "tiff", "layouts.auto.format: should be 'hdf5' or 'zarr', not 'tiff'"),
+    ("layouts.auto.format", "tiff", "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx', not 'tiff'"),
     (
         "settings.libver",
         "v9",

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from hyperslab.layouts import FORMATS, schema_of
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.layouts.idx_schema import IdxSettings
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.layouts.zarr_schema import ZarrSettings
 from hyperslab.planning.claims_page import Untested
@@ -32,7 +33,7 @@ def layout_models() -> list[type[BaseModel]]:
 
 # Title of a file -> the models of what stands in it, each followed by those that it holds.
 FILES: dict[str, tuple[type[BaseModel], ...]] = {
-    "A study: `config/studies/NAME.yaml`": (Study, *layout_models(), Settings, ZarrSettings),
+    "A study: `config/studies/NAME.yaml`": (Study, *layout_models(), Settings, ZarrSettings, IdxSettings),
     "Claims that no study tests: `config/claims/untested.yaml`": (Untested,),
     "Sites: `config/sites.yaml`": (Sites,),
     "A run: `config/config.yaml`, and `--config KEY=VALUE`": (RunConfiguration,),

@@ -44,6 +44,16 @@ class LayoutSpecification(TypedDict, total=False):
     # Zarr: elements of a shard, and codecs with their options.
     shards: list[int]
     codecs: list[dict[str, Any]]
+    # IDX: the array's own axes, the order of splits, samples of a block as a power of two, blocks of a file,
+    # how samples lie within a block, the codec, and the axes of time steps and fields where there are some.
+    axes: list[str]
+    bitmask: str
+    bits_per_block: int
+    blocks_per_file: int
+    within_block: str
+    codec: str
+    times: str
+    fields: str
 
 
 class CaseSpecification(TypedDict, total=False):
@@ -54,9 +64,10 @@ class CaseSpecification(TypedDict, total=False):
     states: Required[list[str]]
     # Elements per axis of a selection or of the planes of a reduction.
     extent: list[int]
-    # Selections: step and block of strides, and the type in memory.
+    # Selections: step and block of strides, the type in memory, and the level: every 2^level-th element.
     pattern: dict[str, Any]
     memory_dtype: str
+    level: int
     # Writes: the strategy and, where that is "box", its block by axis.
     strategy: str
     block: dict[str, Any] | None

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
-from hyperslab.data.selections import Box, Pattern, asked_boxes
+from hyperslab.data.selections import Box, Pattern, asked_boxes, coarse
+from hyperslab.data.tiles import selected
 from hyperslab.formats import OpenArray
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
@@ -115,9 +116,9 @@ class _Session:
 
     def _truth(self, box: Box) -> npt.NDArray[Any]:
         """Return what a selection has to give."""
-        block = self._context.values.block(box.origin, box.extent)
+        found = selected(self._context.values, box)
         memory = self._context.specification["case"].get("memory_dtype")
-        return box.of(block).astype(memory or block.dtype, copy=False)
+        return found.astype(memory or found.dtype, copy=False)
 
     def _error(self) -> dict[str, float]:
         """Return the error of all selections: each is read once more, gives what it gave, and is compared."""
@@ -179,7 +180,9 @@ STATES = {"warm": _on_one_open_file, "session": _on_one_open_file, "cold": _each
 
 
 def _selected(case: CaseSpecification, box: Box) -> Box:
-    """Return the box itself, or the pattern that a case selects in it."""
+    """Return the box itself, or the level or pattern that a case selects in it."""
+    if level := case.get("level"):
+        return coarse(box, [1 << level] * len(box.origin))
     if not (pattern := case.get("pattern")):
         return box
     return Pattern(

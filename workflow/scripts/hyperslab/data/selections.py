@@ -93,7 +93,8 @@ class Pattern(Box):
     """Blocks at regular steps inside a box: of every `step` elements the first `block`, per axis.
 
     A checkerboard has the same blocks once more, shifted by one block along every stepped axis; there, a step
-    is two blocks. An axis that is taken whole has step and block 1. Extents are multiples of the steps.
+    is two blocks. An axis that is taken whole has step and block 1. Extents are multiples of the steps, or
+    blocks are single elements.
     """
 
     step: tuple[int, ...]
@@ -114,8 +115,22 @@ class Pattern(Box):
     def shape(self) -> tuple[int, ...]:
         """Extents of what is read: selected elements per axis; of a checkerboard one-dimensional."""
         axes = zip(self.extent, self.step, self.block, strict=True)
-        counts = tuple(extent // step * block for extent, step, block in axes)
+        counts = tuple(-(-extent // step) * block for extent, step, block in axes)
         return (2 * math.prod(counts),) if self.checkerboard else counts
+
+    @property
+    def single(self) -> bool:
+        """Whether single elements are selected, so that an index with steps says which."""
+        return not self.checkerboard and set(self.block) == {1}
+
+    def slices(self) -> tuple[slice, ...]:
+        """Return the box as an index, with the steps where single elements are selected."""
+        if not self.single:
+            return super().slices()
+        return tuple(
+            slice(start, start + width, by)
+            for start, width, by in zip(self.origin, self.extent, self.step, strict=True)
+        )
 
     def parts(self) -> list[Pattern]:
         """Return the patterns without a checkerboard that make up this one."""
@@ -143,4 +158,19 @@ class Pattern(Box):
 
     def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what this pattern selects of the `block` that its box covers."""
+        if self.single:
+            return block[tuple(slice(None, None, by) for by in self.step)]
         return block[self.mask()].reshape(self.shape)
+
+
+def coarse(box: Box, steps: Sequence[int]) -> Box:
+    """Return every so many elements of a box, which is moved back to multiples of the steps."""
+    origin = tuple(start - start % step for start, step in zip(box.origin, steps, strict=True))
+    if all(step == 1 for step in steps):
+        return Box(origin, box.extent)
+    return Pattern(origin, box.extent, tuple(steps), (1,) * len(origin))
+
+
+def steps_of(box: Box) -> tuple[int, ...]:
+    """Return the distance between elements that are selected, per axis; 1 for a box of all."""
+    return box.step if isinstance(box, Pattern) else (1,) * len(box.origin)

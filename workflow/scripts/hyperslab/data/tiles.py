@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, Pattern
 from hyperslab.data.values import Values
 from hyperslab.layouts.chunks import chunks_per_axis
 
@@ -52,6 +52,19 @@ def read_tile(values: Values, tile: Box, order: Sequence[int]) -> npt.NDArray[An
     """Return the values of a box given in disk order."""
     box = in_array_order(tile, order)
     return values.block(box.origin, box.extent).transpose(order)
+
+
+def selected(values: Values, box: Box) -> npt.NDArray[Any]:
+    """Return the values of a box or pattern; of planes along the first axis only those that are selected
+    are made.
+    """
+    if not (isinstance(box, Pattern) and box.single):
+        return box.of(values.block(box.origin, box.extent))
+    within = tuple(slice(None, None, step) for step in box.step[1:])
+    found = np.empty(box.shape, values.dtype)
+    for number, plane in enumerate(range(box.origin[0], box.origin[0] + box.extent[0], box.step[0])):
+        found[number] = values.block((plane, *box.origin[1:]), (1, *box.extent[1:]))[0][within]
+    return found
 
 
 def row_major(view: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from hyperslab.specifications import Specification
 
 # name in a study -> module with FORMAT; imported when used
-MODULES = {"hdf5": "hyperslab.formats.hdf5.array", "zarr": "hyperslab.formats.zarr.array"}
+MODULES = {
+    "hdf5": "hyperslab.formats.hdf5.array",
+    "zarr": "hyperslab.formats.zarr.array",
+    "idx": "hyperslab.formats.idx.array",
+}
 
 
 class Unavailable(Exception):

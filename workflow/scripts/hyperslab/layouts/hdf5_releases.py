@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-# Where the environments lie, seen from the directory in which snakemake runs.
-DIRECTORY = Path(".venv-releases")
+from hyperslab.layouts import environments
 
 
 @dataclass(frozen=True)
@@ -29,4 +27,4 @@ RELEASES = {
 
 def made(release: str) -> str:
     """Return the file that says that the environment of a release is complete."""
-    return str(DIRECTORY / f"hdf5-{release}" / "made-from.lock")
+    return environments.made(f"hdf5-{release}")

@@ -44,6 +44,8 @@ class Abilities:
     many_arrays: bool = False
     # MPI ranks can open one file together.
     ranks: bool = False
+    # A coarser level of the array can be read by itself.
+    coarse_levels: bool = False
     # Nothing that was read of chunks and indexes is kept for the next selection on an open file.
     forgets: bool = False
     # A user's own file can be rewritten to a layout of this format.
@@ -100,6 +102,10 @@ class Layout(ABC):
     def refusal(self, shape: Shape, itemsize: int) -> str | None:
         """Return why an array of this shape cannot be stored so, or None."""
         return None
+
+    def fits(self, shape: Shape) -> bool:
+        """Return whether a smaller array than the study's can be stored so: no chunk is larger than it."""
+        return not self.chunks or all(c <= s for c, s in zip(self.chunks, shape, strict=True))
 
     def touched(self, origin: Shape, extent: Shape) -> int:
         """Return the number of chunks that a box touches; zero for a contiguous array."""

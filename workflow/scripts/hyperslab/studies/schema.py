@@ -38,6 +38,7 @@ WRITE_FORMS = (
     "such as {x: 1, y: chunk, z: all}"
 )
 REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
+LEVEL_FORMS = "a level, such as 3, or a list of levels, such as [6, 3, 0]"
 LARGEST_BYTES = 2**62
 MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (results/columns.py).
@@ -171,6 +172,11 @@ class Case(Strict):
     memory_dtype: DType | None = Field(
         default=None, description="type into which the library converts what is read"
     )
+    level: Annotated[Whole | Annotated[list[Whole], Field(min_length=1)] | None, Forms(LEVEL_FORMS)] = Field(
+        default=None,
+        description="of a selection every 2^level-th element along each axis, from multiples of that; of "
+        "several levels each is a case of its own",
+    )
     states: list[State] = Field(
         default=["cold", "warm"], description="how the page cache stands when a selection starts"
     )
@@ -193,6 +199,8 @@ class Case(Strict):
     def _one_kind(self) -> Case:
         if wrong := case_kinds.mistake(self):
             raise ValueError(wrong)
+        if isinstance(self.level, list) and len(set(self.level)) != len(self.level):
+            raise ValueError("level: each at most once")
         if len(set(self.states)) != len(self.states) or not self.states:
             raise ValueError("states: each of cold, warm, session at most once, at least one")
         return self

@@ -122,9 +122,10 @@ class LoadedStudy:
                 case.kind.check(case, resolved, self.dataset, layout_of(self.layouts[layout_name]))
             except CaseMistake as mistake:
                 raise self._fail(f"{path}.{mistake.path}", f"{mistake} (layout {layout_name})") from None
-            chunk = layout_of(self.layouts[layout_name]).chunks
-            if case.shape and chunk and any(c > s for c, s in zip(chunk, resolved["shape"], strict=True)):
+            layout = layout_of(self.layouts[layout_name])
+            if case.shape and not layout.fits(resolved["shape"]):
                 raise self._fail(
-                    f"{path}.shape", f"the chunks {chunk} of {layout_name} do not fit {resolved['shape']}"
+                    f"{path}.shape",
+                    f"the chunks {layout.chunks} of {layout_name} do not fit {resolved['shape']}",
                 )
         return resolved

@@ -21,7 +21,7 @@ def _select(space: h5s.SpaceID, box: Box) -> None:
     for part in box.parts():
         axes = list(zip(part.extent, part.step, part.block, strict=True))
         # An axis that is taken whole is one block, which the library handles faster than many.
-        count = tuple(extent // step if step > 1 else 1 for extent, step, _ in axes)
+        count = tuple(-(-extent // step) if step > 1 else 1 for extent, step, _ in axes)
         block = tuple(size if step > 1 else extent for extent, step, size in axes)
         space.select_hyperslab(part.origin, count, tuple(step for _, step, _ in axes), block, operation)
         operation = h5s.SELECT_OR

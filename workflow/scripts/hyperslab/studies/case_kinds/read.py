@@ -1,8 +1,8 @@
-"""Cases that read: random selections of one extent, also with strides or another type in memory."""
+"""Cases that read: random selections of one extent, also coarser, with strides or another type in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
@@ -18,8 +18,8 @@ class Read(Kind):
 
     name = "read"
     given = "a selection"
-    options = ("pattern", "memory_dtype")
-    keys = ("extent", "pattern", "memory_dtype")
+    options = ("pattern", "memory_dtype", "level")
+    keys = ("extent", "pattern", "memory_dtype", "level")
     protocol = 4
     older_protocols: ClassVar[Mapping[int, str]] = {
         3: "selections lie anywhere, at the same places in all studies, and short ones were repeated no more "
@@ -31,8 +31,17 @@ class Read(Kind):
     measures_error = True
     study_figures = ("counts",)
 
+    def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
+        """Yield the case, or one of each of several levels: view-level3 has every eighth element."""
+        if not isinstance(case.level, list):
+            yield name, case
+            return
+        for level in case.level:
+            title = f"{case.title or name}, level {level}"
+            yield f"{name}-level{level}", case.model_copy(update={"level": level, "title": title})
+
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
-        """Return extent, states, strides and the type in memory; raises CaseMistake."""
+        """Return extent, states, strides or level, and the type in memory; raises CaseMistake."""
         assert case.read is not None
         check_box(case.read, shape, self.name)
         extent = extent_of(case.read, shape)
@@ -41,13 +50,16 @@ class Read(Kind):
             "states": list(case.states),
             "pattern": _pattern(case, shape, extent),
             "memory_dtype": case.memory_dtype,
+            "level": _level(case, shape),
         }
         # What is not asked for stays out of specifications, and with it out of their hashes.
         return {key: value for key, value in resolved.items() if value is not None}
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where strides or a type in memory cannot be had of a layout."""
-        pattern = resolved.get("pattern")
+        pattern, able = resolved.get("pattern"), layout.abilities
+        if resolved.get("level") and not (able.coarse_levels or able.strides):
+            raise CaseMistake("level", f"{layout.title} cannot be asked for every so many elements")
         if pattern and not layout.abilities.strides:
             raise CaseMistake("read", f"{layout.title} cannot be asked for every so many elements")
         if pattern and pattern["checkerboard"] and layout.order != dataset.axes:
@@ -67,6 +79,21 @@ class Read(Kind):
         found = [f"session-{name}"]
         found += [f"ramp-{name}"] if "session" in case["states"] else []
         return found + ([f"grid-{name}"] if gridded and case["states"] != ["session"] else [])
+
+
+def _level(case: Case, shape: Shape) -> int | None:
+    """Return the level of a case, of which every 2^level-th element is read; raises CaseMistake."""
+    if case.level is None:
+        return None
+    level = case.level[0] if isinstance(case.level, list) else case.level
+    most = max((size - 1).bit_length() for size in shape.values())
+    if not 0 <= level <= most:
+        message = f"{level} does not exist; there are 0, which is all, to {most}, which is one element"
+        raise CaseMistake("level", message)
+    assert case.read is not None
+    if any(map(is_stride, case.read.values())):
+        raise CaseMistake("level", "a selection has a level or strides, not both")
+    return level
 
 
 def _pattern(case: Case, shape: Shape, extent: list[int]) -> dict[str, Any] | None:

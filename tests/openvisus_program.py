@@ -1,0 +1,73 @@
+"""What tests run in the environment of OpenVisus: openvisus_program.py write|read DIRECTORY
+
+DIRECTORY holds, for each cell, NAME.json (its specification), NAME.npy (its content) and NAME (the dataset,
+where it is read). One line of JSON says what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyperslab.data.selections import Box, coarse
+from hyperslab.formats.idx.array import FORMAT
+from hyperslab.measuring.counters import Counters, between
+
+
+def write(directory: Path, name: str, spec: Any, content: Any) -> None:
+    """Write a cell's dataset in halves along its last axis."""
+    opened = FORMAT.create(str(directory / name), spec)
+    half = content.shape[-1] // 2
+    for first, last in ((0, half), (half, content.shape[-1])):
+        box = Box((0,) * (content.ndim - 1) + (first,), (*content.shape[:-1], last - first))
+        opened.write(box, content[..., first:last])
+    opened.flush()
+    opened.close()
+
+
+def read(directory: Path, name: str, spec: Any, content: Any) -> list[dict[str, Any]]:
+    """Read it whole and in part at every level; returns what differs, and what was requested."""
+    path, counters, found = str(directory / name), Counters(), []
+    stored = FORMAT.stored_sizes(path, spec)
+    inner = tuple(extent // 3 for extent in content.shape)
+    boxes = [Box((0,) * content.ndim, content.shape), Box(inner, tuple(max(1, one) for one in inner))]
+    for box in boxes:
+        for level in range(max(content.shape).bit_length() + 1):
+            asked = coarse(box, [1 << level] * content.ndim)
+            opened = FORMAT.open(path, spec)
+            reader = opened.reader(asked)
+            before = counters.read()
+            there = reader()
+            counted = between(before, counters.read())
+            predicted = FORMAT.predict(asked, spec, stored)
+            whole = Box(asked.origin, asked.extent).slices()
+            found.append(
+                {
+                    "level": level,
+                    "equal": bool(np.array_equal(there, asked.of(content[whole]))),
+                    "counted": [counted["requested_bytes"], counted["requested_reads"]],
+                    "predicted": [predicted["requested"], predicted["requested_reads"]],
+                }
+            )
+            opened.close()
+    return found
+
+
+def main() -> None:
+    """Run the command."""
+    what, directory = sys.argv[1], Path(sys.argv[2])
+    found: dict[str, Any] = {}
+    for file in sorted(directory.glob("*.json")):
+        spec = json.loads(file.read_text(encoding="utf-8"))
+        spec["layout"]["settings"]["library"] = "openvisus"
+        content = np.load(file.with_suffix(".npy"))
+        found[file.stem] = (write if what == "write" else read)(directory, file.stem, spec, content)
+    print("\n" + json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""IDX datasets: what is written is read back, at every level, and counted exactly; damage is one line."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from idx_cells import cell
+
+from hyperslab.data.selections import Box, coarse
+from hyperslab.data.tiles import selected
+from hyperslab.data.values import open_values
+from hyperslab.formats.idx.array import FORMAT
+from hyperslab.formats.idx.ordering import by_formula
+from hyperslab.formats.idx.places import files_of
+from hyperslab.layouts import layout_of
+from hyperslab.layouts.idx_files import name_of
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.specifications import Specification
+
+Spec = Specification
+# Extents, and what a study says of the layout: powers of two and others, 2 to 5 axes, fields and times.
+CELLS: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
+    "cube": ((32, 32, 32), "uint16", {"bits_per_block": 9, "blocks_per_file": 16}),
+    "edges": ((21, 19, 50), "uint16", {"bits_per_block": 8, "blocks_per_file": 7}),
+    "row-major": ((21, 19, 50), "float32", {"bits_per_block": 8, "within_block": "row-major"}),
+    "regular": ((5, 6, 200), "int32", {"bits_per_block": 6, "bitmask": "regular"}),
+    "given": ((20, 20, 20), "uint8", {"bits_per_block": 7, "bitmask": "V222221111100000"}),
+    "plane": ((70, 33), "float64", {"bits_per_block": 5, "blocks_per_file": 3}),
+    "zip": ((21, 19, 50), "uint16", {"bits_per_block": 8, "codec": "zip"}),
+    "lz4": ((21, 19, 50), "uint16", {"bits_per_block": 8, "codec": "lz4", "within_block": "row-major"}),
+    "one-block": ((4, 4, 5), "uint16", {}),
+    "four-axes": ((5, 6, 7, 8), "int16", {"bits_per_block": 6}),
+    "times": ((3, 10, 12, 9), "uint16", {"bits_per_block": 6, "times": "w"}),
+    "fields": (
+        (3, 2, 10, 12, 9), "uint16", {"bits_per_block": 6, "times": "f", "fields": "w", "codec": "zip"}
+    ),
+    "turned": ((9, 10, 33), "uint16", {"bits_per_block": 6, "order": ["z", "x", "y"]}),
+    # More splits than the array needs: 20 bits of a block's number, most of which are 0.
+    "directories": ((6, 7, 9), "uint8", {"bits_per_block": 4, "bitmask": "V" + "012" * 7 + "012"}),
+}  # fmt: skip
+
+
+def spec_of(name: str, **more: Any) -> Spec:
+    shape, dtype, layout = CELLS[name]
+    return cell(shape, dtype, **{**layout, **more})
+
+
+def generated(path: Path, spec: Spec) -> Any:
+    shutil.rmtree(path, ignore_errors=True)
+    values = open_values(spec["dataset"])
+    assert FORMAT.generate(str(path), spec, values) == "plain"
+    return values
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def some_boxes(shape: Sequence[int], count: int, seed: str) -> list[Box]:
+    rng = random.Random(seed)
+    boxes = [Box((0,) * len(shape), tuple(shape))]
+    while len(boxes) < count:
+        extent = tuple(min(size, rng.choice([1, size, rng.randint(1, size)])) for size in shape)
+        boxes.append(Box(tuple(rng.randint(0, s - e) for s, e in zip(shape, extent, strict=True)), extent))
+    return boxes
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_what_is_generated_is_read_back_at_every_level(tmp_path: Path, name: str) -> None:
+    spec = spec_of(name)
+    values = generated(tmp_path / "a", spec)
+    opened = FORMAT.open(str(tmp_path / "a"), spec)
+    for box in some_boxes(spec["dataset"]["shape"], 12, name):
+        for level in range(4):
+            asked = coarse(box, [1 << level] * len(box.origin))
+            found = opened.read(asked)
+            assert found.dtype == values.dtype
+            assert np.array_equal(found, selected(values, asked)), (box, level)
+    opened.close()
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_counts_are_those_of_the_kernel(tmp_path: Path, name: str) -> None:
+    spec, counters = spec_of(name), Counters()
+    generated(tmp_path / "a", spec)
+    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
+    for box, level in itertools.product(some_boxes(spec["dataset"]["shape"], 6, name), range(3)):
+        asked = coarse(box, [1 << level] * len(box.origin))
+        predicted = FORMAT.predict(asked, spec, stored)
+        opened = FORMAT.open(str(tmp_path / "a"), spec)
+        read = opened.reader(asked)
+        before = counters.read()
+        read()
+        counted = between(before, counters.read())
+        assert counted["requested_bytes"] == predicted["requested"], asked
+        assert counted["requested_reads"] == predicted["requested_reads"], asked
+        opened.close()
+        if level == 0:
+            touched = layout_of(spec["layout"]).touched(box.origin, box.extent)
+            assert touched == predicted["chunks_touched"]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_dataset_is_reported_to_the_byte(tmp_path: Path, name: str) -> None:
+    spec = spec_of(name)
+    generated(tmp_path / "a", spec)
+    found, files, layout = FORMAT.report(str(tmp_path / "a"), spec), files_of(spec), layout_of(spec["layout"])
+    there = content(tmp_path / "a")
+    assert found["file_bytes"] == sum(map(len, there.values()))
+    assert found["chunks"] == found["chunks_predicted"]
+    assert found["files"] == len(there) == found["files_predicted"] - found["folders"]
+    assert found["index_bytes"] == found["index_predicted_bytes"]
+    assert found["padding_bytes"] == found["padding_predicted_bytes"]
+    raw = int(np.prod(spec["dataset"]["shape"])) * files.itemsize
+    if files.codec == "raw":
+        assert found["data_bytes"] == raw
+        assert found["file_bytes"] == files.predicted_bytes() + found["metadata_bytes"]
+        shape = spec["dataset"]["shape"]
+        assert layout.stored_bytes(shape, files.itemsize) == found["stored_bytes"]
+    sizes = sum(-(-len(one) // 4096) * 4096 for one in there.values()) + 4096 * found["folders"]
+    assert sizes <= files.largest_bytes()
+    assert found["files"] + found["folders"] <= files.largest_files()
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("extent", [3, 8, 16])
+def test_boxes_in_any_order_make_the_same_blocks(
+    tmp_path: Path, name: str, extent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(name)
+    shape = spec["dataset"]["shape"]
+    values = generated(tmp_path / "whole", spec)
+    # Few blocks wait, so that some are written and read again.
+    monkeypatch.setattr("hyperslab.formats.idx.writing.WAITING_BYTES", 4096 if extent == 8 else 2**26)
+    opened = FORMAT.create(str(tmp_path / "parts"), spec)
+    corners = list(itertools.product(*(range(0, size, extent) for size in shape)))
+    random.Random(name).shuffle(corners)
+    for origin in corners:
+        cut = tuple(min(extent, size - start) for start, size in zip(origin, shape, strict=True))
+        opened.write(Box(origin, cut), values.block(origin, cut))
+    opened.flush()
+    opened.close()
+    if spec["layout"]["codec"] == "raw":
+        assert content(tmp_path / "parts") == content(tmp_path / "whole")
+    found = FORMAT.open(str(tmp_path / "parts"), spec).read(Box((0,) * len(shape), tuple(shape)))
+    assert np.array_equal(found, values.block((0,) * len(shape), shape))
+
+
+def test_what_is_written_twice_is_what_was_written_last(tmp_path: Path) -> None:
+    spec = spec_of("zip")
+    values = generated(tmp_path / "unused", spec)
+    opened, shape = FORMAT.create(str(tmp_path / "a"), spec), spec["dataset"]["shape"]
+    truth = np.zeros(shape, np.uint16)
+    for number, box in enumerate(some_boxes(shape, 8, "twice")):
+        part = values.block(box.origin, box.extent) + np.uint16(number)
+        opened.write(box, part)
+        truth[box.slices()] = part
+        opened.flush()
+    opened.close()
+    found = FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), tuple(shape)))
+    assert np.array_equal(found, truth)
+
+
+def test_blocks_are_those_of_the_formula(tmp_path: Path) -> None:
+    spec = spec_of("cube")
+    values = generated(tmp_path / "a", spec)
+    files = files_of(spec)
+    whole = values.block((0, 0, 0), (32, 32, 32))
+    for block, samples in by_formula(files.bitmask, files.blocks.bits, whole):
+        first = files.first_of_file(block)
+        file = tmp_path / "a" / name_of(files.template, "", 0, first)
+        at = files.offsets(first, 0)[block - first]
+        assert np.array_equal(np.fromfile(file, np.uint16, len(samples), offset=at), samples)
+
+
+@pytest.mark.parametrize(
+    ("template", "block", "name"),
+    [
+        ("./a/%04x.bin", 8, "./a/0008.bin"),
+        ("./a/%04x.bin", 0x12345, "./a/0001/2345.bin"),
+        ("./a/%02x/%04x.bin", 0x12345, "./a/01/2345.bin"),
+        ("./a/%03x/%02x/%01x.bin", 0xABCDE, "./a/0ab/cd/e.bin"),
+        ("./whole.bin", 0, "./whole.bin"),
+    ],
+)
+def test_names_of_files(template: str, block: int, name: str) -> None:
+    assert os.path.normpath(name_of(template, "", 0, block)) == os.path.normpath(name)
+
+
+def test_a_time_step_stands_before_the_blocks_number() -> None:
+    assert name_of("./a/%02x/%04x.bin", "time%04d/", 7, 0x12345) == "./a/time0007/01/2345.bin"
+
+
+# ---- damage, each named in one line
+
+
+def damaged(tmp_path: Path, key: str, value: str | None) -> str:
+    """What opening and reading says of a dataset whose description has another value, or lacks it."""
+    spec = spec_of("edges")
+    generated(tmp_path / "a", spec)
+    file = tmp_path / "a" / "array.idx"
+    lines = file.read_text().splitlines()
+    at = lines.index(f"({key})")
+    lines[at : at + 2] = [] if value is None else [f"({key})", value]
+    file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(OSError) as raised:
+        FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+    said = str(raised.value)
+    assert said.startswith(str(tmp_path / "a")) and "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    "key", ["version", "box", "fields", "bits", "bitsperblock", "blocksperfile", "filename_template"]
+)
+def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
+    assert f"({key}) is missing" in damaged(tmp_path, key, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("version", "5", "(version) is 5; 6 and 6.1 can be read"),
+        ("box", "0 49 0", "(box) 0 49 0: should be the first and last index of each axis"),
+        ("box", "0 49 0 18 -1 20", "each axis should begin with 0"),
+        ("box", f"0 49 0 18 0 {2**63}", "an axis ends beyond 2^63"),
+        ("box", "0 49 0 18 0 40", "(bits): 'V0120120120120120' covers 32 along its axis 2"),
+        ("bits", "V012", "covers 2 along its axis 2, and the array has 21"),
+        ("bits", "V01x", "should be V and the number of an axis"),
+        ("fields", "field0 uint16[3]", "should be a name and a type of one number"),
+        ("fields", "field0 float32", "holds (shape, fields, time steps, type)"),
+        ("bitsperblock", "0", "(bitsperblock) is 0; should be a whole number from 1"),
+        ("bitsperblock", "9", "a block of codec raw holds 512 bytes instead of 1024"),
+        ("blocksperfile", "many", "(blocksperfile) is many"),
+        ("filename_template", "../other/%04x.bin", "../other/%04x.bin leaves the directory"),
+        ("filename_template", "/etc/%04x.bin", "/etc/%04x.bin leaves the directory"),
+        ("filename_template", "./a/%s.bin", "should have parts such as %04x, and no others"),
+        ("interleave block", "4", "(interleave block) is 4"),
+    ],
+)
+def test_a_damaged_description_is_named(tmp_path: Path, key: str, value: str, says: str) -> None:
+    assert says in damaged(tmp_path, key, value)
+
+
+@pytest.mark.parametrize("name", ["edges", "zip", "lz4"])
+def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
+    spec = spec_of(name)
+    generated(tmp_path / "a", spec)
+    file = max((tmp_path / "a").rglob("*.bin"), key=lambda one: one.stat().st_size)
+    for size in (100, file.stat().st_size - 1):
+        os.truncate(file, size)
+        with pytest.raises(OSError, match=f"^{file}: ends at {size:,} bytes, and [0-9,]+ are needed$"):
+            FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+        generated(tmp_path / "a", spec)
+
+
+def test_damaged_blocks_of_a_codec_are_named(tmp_path: Path) -> None:
+    spec = spec_of("zip")
+    generated(tmp_path / "a", spec)
+    file = next((tmp_path / "a").rglob("0000.bin"))
+    with file.open("r+b") as opened:
+        opened.seek(files_of(spec).data_start)
+        opened.write(bytes(20))
+    with pytest.raises(OSError, match="a block of codec zip is damaged"):
+        FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+
+
+def test_absent_files_and_blocks_hold_the_default_value(tmp_path: Path) -> None:
+    spec = spec_of("edges")
+    values = generated(tmp_path / "a", spec)
+    text = (tmp_path / "a" / "array.idx").read_text()
+    (tmp_path / "a" / "array.idx").write_text(text.replace("default_value(0)", "default_value(7)"))
+    files = files_of(spec)
+    last = int(files.files[-1])
+    (tmp_path / "a" / name_of(files.template, "", 0, last)).unlink()
+    found = FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+    truth = values.block((0, 0, 0), (21, 19, 50)).copy()
+    for block in files.in_file(last).tolist():
+        lattice = files.blocks.lattice(block)
+        inside = lattice.within((0, 0, 0), (21, 19, 50))
+        assert inside is not None
+        truth[lattice.indices(inside, (0, 0, 0), (1, 1, 1))] = 7
+    assert np.array_equal(found, truth)

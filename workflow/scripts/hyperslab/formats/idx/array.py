@@ -1,0 +1,175 @@
+"""IDX through numpy: create with a layout, write, open, read, report what a dataset says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab.data.selections import Box, steps_of
+from hyperslab.data.tiles import TILE_BYTES
+from hyperslab.data.values import Values
+from hyperslab.formats import OpenArray
+from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
+from hyperslab.formats.idx.places import disk_order, files_of, places_in
+from hyperslab.formats.idx.reading import Reader
+from hyperslab.formats.idx.writing import Writer, create_files
+from hyperslab.layouts.idx_files import IdxFiles
+from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.machine import versions_of
+from hyperslab.specifications import Specification
+
+Block = npt.NDArray[Any]
+
+
+class IdxArray:
+    """The array of one open dataset; boxes are in array terms. Either `reader` or `writer` is there."""
+
+    def __init__(self, path: str, spec: Specification, writing: bool) -> None:
+        self._files, self._order = files_of(spec), disk_order(spec)
+        self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
+        self._dtype = np.dtype(spec["dataset"]["dtype"])
+        self._stored: Writer | Reader
+        self._stored = Writer(path, self._files, self._dtype.newbyteorder("<")) if writing else Reader(path)
+        if isinstance(self._stored, Reader):
+            self._check(path, self._stored)
+
+    def _check(self, path: str, reader: Reader) -> None:
+        """Raise OSError where another array lies there than the specification has."""
+        said = reader.described
+        found = (said.shape, len(said.fields), len(said.times), said.fields[0].dtype)
+        wanted = (self._files.shape, self._files.fields, self._files.times, self._dtype.name)
+        if found != wanted:
+            raise OSError(f"{path}: holds (shape, fields, time steps, type) {found} instead of {wanted}")
+
+    def read(self, box: Box) -> Block:
+        """Return the elements of `box`, at a coarser level every so many."""
+        return self.reader(box)()
+
+    def reader(self, box: Box) -> Callable[[], Block]:
+        """Return `read` of `box` with everything done but the read."""
+        reader, turned, leading = self._stored, box.permuted(self._order), self._files.leading
+        assert isinstance(reader, Reader)
+        places, steps = list(places_in(turned, self._files)), steps_of(turned)
+        origin, extent = turned.origin[leading:], turned.extent[leading:]
+
+        def read() -> Block:
+            if not leading:
+                return reader.read(0, 0, origin, extent, steps).transpose(self._inverse)
+            parts = [
+                reader.read(place.time, place.field, origin, extent, steps[leading:]) for _, place in places
+            ]
+            shape = [len(range(0, width, by)) for width, by in zip(turned.extent, steps, strict=True)]
+            return np.stack(parts).reshape(shape).transpose(self._inverse)
+
+        return read
+
+    def write(self, box: Box, block: Block) -> None:
+        """Store `block` at `box`; what it has of blocks that are not whole yet waits in memory."""
+        writer, turned = self._stored, box.permuted(self._order)
+        assert isinstance(writer, Writer)
+        values = block.transpose(self._order)
+        for number, place in places_in(turned, self._files):
+            writer.write(place, turned.origin[self._files.leading :], values[number])
+
+    def flush(self) -> None:
+        """Hand all blocks and headers to the kernel."""
+        if isinstance(self._stored, Writer):
+            self._stored.flush()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._stored.close()
+
+
+def tiles_of(files: IdxFiles, limit: int = TILE_BYTES) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Yield (origin, extent) of the parts, cut at the edge, that cover one field in HZ order.
+
+    They are those of the first splits, so that each touches as few blocks as can be.
+    """
+    digits = 0
+    while digits < files.bitmask.bits and files.itemsize << files.bitmask.bits - digits > limit:
+        digits += 1
+    extent = files.bitmask.steps(digits)
+    numbers = np.arange(1 << digits, dtype=np.int64)
+    for place in zip(*files.bitmask.split_into(0, digits, numbers), strict=True):
+        origin = [int(p) * width for p, width in zip(place, extent, strict=True)]
+        cut = [
+            min(width, size - start) for start, width, size in zip(origin, extent, files.shape, strict=True)
+        ]
+        if min(cut) > 0:
+            yield origin, cut
+
+
+class Idx:
+    """The IDX side of the format seam."""
+
+    artifact = Artifact
+    many_arrays = None
+    parallel = None
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of OpenVisus, where it is the one that writes or reads, and of the codecs."""
+        return versions_of(("OpenVisusNoGui", "numcodecs"))
+
+    def create(self, path: str, spec: Specification) -> OpenArray:
+        """Create the directory with its description, and all binary files; OpenVisus makes those later."""
+        dtype = np.dtype(spec["dataset"]["dtype"])
+        if (files := files_of(spec)).by_openvisus:
+            openvisus.create(path, files, dtype.name)
+            return openvisus.OpenVisusArray(path, spec)
+        create_files(path, files, dtype)
+        return IdxArray(path, spec, writing=True)
+
+    def prepare(self, spec: Specification) -> None:
+        """Load OpenVisus, or what the codec needs; raises Unavailable."""
+        if files_of(spec).by_openvisus:
+            openvisus.library()
+        else:
+            codecs.prepare(spec["layout"]["codec"])
+
+    def open(self, path: str, spec: Specification) -> OpenArray:
+        """Open for reading; raises OSError for a damaged description."""
+        if files_of(spec).by_openvisus:
+            return openvisus.OpenVisusArray(path, spec)
+        return IdxArray(path, spec, writing=False)
+
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill a new dataset by the plain writer, part by part in HZ order; returns how it was done."""
+        files, order = files_of(spec), disk_order(spec)
+        inverse = [order.index(axis) for axis in range(len(order))]
+        opened = self.create(path, spec)
+        try:
+            for place in files.places():
+                leading = ([place.time] if files.has_times else []) + (
+                    [place.field] if files.has_fields else []
+                )
+                for origin, extent in tiles_of(files):
+                    part = Box((*leading, *origin), (*(1 for _ in leading), *extent)).permuted(inverse)
+                    opened.write(part, values.block(part.origin, part.extent))
+        finally:
+            opened.close()
+        return "plain"
+
+    def workers_memory_bytes(self) -> int:
+        """Return 0: `generate` starts no processes."""
+        return 0
+
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return sizes in bytes, counts of blocks and files, and what the description says."""
+        return inspection.report(path, files_of(spec))
+
+    def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return what `predict` needs from the files: where every block lies."""
+        return {"stored": inspection.stored(path, files_of(spec))}
+
+    def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
+        """Return blocks touched, their stored bytes, bytes requested and the number of reads."""
+        files, turned = files_of(spec), box.permuted(disk_order(spec))
+        places = [place for _, place in places_in(turned, files)]
+        return prediction.predict(turned, places, files, stored["stored"])
+
+
+FORMAT = Idx()

@@ -1,0 +1,193 @@
+"""Samples of blocks in the order in which they are stored, taken out of arrays and put into them.
+
+No loop runs over samples: of a block that lies in the array, one gather takes all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab.layouts.idx_order import Bitmask, Blocks, Integers, hz_addresses
+
+Block = npt.NDArray[Any]
+Shape = Sequence[int]
+# Samples, as a power of two, of the parts from which blocks are cut: few MiB.
+TILE_BITS = 21
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Blocks of a level that a box touches: their numbers, the coordinates of the first sample of each, and
+    whether all samples lie in the box.
+    """
+
+    level: int
+    numbers: Integers
+    firsts: Integers
+    whole: npt.NDArray[np.bool_]
+
+
+class Ordering:
+    """How samples lie within the blocks of a dataset: in HZ order, or row-major."""
+
+    def __init__(self, blocks: Blocks, row_major: bool) -> None:
+        self.blocks, self.row_major = blocks, row_major
+        self._offsets: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.intp]] = {}
+
+    def covered(self, level: int, origin: Shape, extent: Shape) -> Covered:
+        """Return the blocks of a level that a box touches."""
+        return self.described(level, self.blocks.of_level(level, origin, extent), origin, extent)
+
+    def described(self, level: int, numbers: Integers, origin: Shape, extent: Shape) -> Covered:
+        """Return which blocks of a level lie in a box with all their samples."""
+        lattice, counts = self.blocks.whole_level(level), np.asarray(self.blocks.counts(level))
+        digits = max(0, level - 1 - self.blocks.bits)
+        places = self.blocks.bitmask.split_into(0, digits, numbers - (1 << digits if numbers.any() else 0))
+        step = np.asarray(lattice.step)
+        firsts = np.stack(places, axis=1) * (counts * step) + np.asarray(lattice.origin)
+        low, high = np.asarray(origin), np.asarray(origin) + np.asarray(extent)
+        whole = np.all((firsts >= low) & (firsts + (counts - 1) * step < high), axis=1)
+        return Covered(level, numbers, firsts, whole)
+
+    def pieces(self, origin: Shape, values: Block) -> Iterator[tuple[Covered, tuple[int, ...], Block]]:
+        """Yield the blocks that the box `values` at `origin` touches, a level at a time, and what they are
+        cut from: the origin of a box that holds all that there is of them, and that box.
+
+        Finer levels are cut from parts of the box that the processor's cache holds, copied there row by row.
+        """
+        bitmask = self.blocks.bitmask
+        digits = max(0, bitmask.bits - max(TILE_BITS, self.blocks.bits + 1))
+        # The levels of which a part holds whole blocks.
+        coarse = self.blocks.bits + digits
+        held = np.empty(0, values.dtype)
+        for start, part in self._parts(bitmask.steps(digits), origin, values):
+            if part.size == values.size:
+                tile = np.ascontiguousarray(values)
+            else:
+                tile, held = _padded(part, held)
+            for level in range(coarse + 1, bitmask.bits + 1):
+                yield self.covered(level, start, tile.shape), start, tile
+        for level in range(self.blocks.bits, coarse + 1):
+            yield self.covered(level, origin, values.shape), tuple(origin), values
+
+    def _parts(self, extent: Shape, origin: Shape, values: Block) -> Iterator[tuple[tuple[int, ...], Block]]:
+        """Yield a box in parts at multiples of `extent`, with the origin of each."""
+        ends = [start + size for start, size in zip(origin, values.shape, strict=True)]
+        firsts = [
+            range(start // width * width, end, width)
+            for start, end, width in zip(origin, ends, extent, strict=True)
+        ]
+        for corner in itertools.product(*firsts):
+            low = [max(first, start) for first, start in zip(corner, origin, strict=True)]
+            high = [min(first + width, end) for first, width, end in zip(corner, extent, ends, strict=True)]
+            inside = zip(low, high, origin, strict=True)
+            yield tuple(low), values[tuple(slice(a - o, b - o) for a, b, o in inside)]
+
+    def cut(self, found: Covered, chosen: Sequence[int], origin: Shape, values: Block, out: Block) -> None:
+        """Fill the rows of `out` with the samples of chosen whole blocks, as they are stored.
+
+        `values` is the box at `origin`, whose last axis runs fastest in memory.
+        """
+        steps = self.blocks.whole_level(found.level).step
+        starts = found.firsts[chosen] - np.asarray(origin)
+        if self.row_major:
+            counts = self.blocks.counts(found.level)
+            for row, start in zip(out, starts.tolist(), strict=True):
+                row.reshape(counts)[...] = values[_slices(start, counts, steps)]
+            return
+        strides = tuple(stride // values.itemsize for stride in values.strides)
+        offsets = self._offsets_of(found.level, strides)
+        span = 1 + sum((size - 1) * by for size, by in zip(values.shape, strides, strict=True))
+        flat = np.lib.stride_tricks.as_strided(values, (span,), (values.itemsize,), writeable=False)
+        for row, base in zip(out, (starts @ np.asarray(strides)).tolist(), strict=True):
+            # Clipping takes no copy of what it writes to; no offset is beyond the end.
+            flat[base:].take(offsets, out=row, mode="clip")
+
+    def _offsets_of(self, level: int, strides: tuple[int, ...]) -> npt.NDArray[np.intp]:
+        """Return where the samples of a block lie, from the first one, in elements of an array."""
+        if (level, strides) not in self._offsets:
+            counts, steps = self.blocks.counts(level), self.blocks.whole_level(level).step
+            places = np.unravel_index(self.blocks.order(level), counts)
+            apart = (place * (by * stride) for place, by, stride in zip(places, steps, strides, strict=True))
+            self._offsets[level, strides] = np.asarray(sum(apart), np.intp)
+        return self._offsets[level, strides]
+
+    def stored(self, level: int, grid: Block) -> Block:
+        """Return the samples of a block, given row-major, as they are stored."""
+        return grid.reshape(-1) if self.row_major else grid.reshape(-1).take(self.blocks.order(level))
+
+    def grid(self, level: int, stored: Block, row_major: bool) -> Block:
+        """Return the samples of a block with its own extents, from those that are stored one way or other."""
+        flat = stored if row_major else stored.take(self.blocks.inverse(level))
+        return flat.reshape(self.blocks.counts(level))
+
+    def put(
+        self, found: Covered, number: int, grid: Block, out: Block, origin: Shape, divided_by: Shape
+    ) -> None:
+        """Put what a block, number `number` of those found, holds of a box into `out`.
+
+        `out` is an array of every `divided_by`-th sample of the box, which begins at `origin`. Of block 0,
+        which may be finer than that, only those samples are taken.
+        """
+        steps = self.blocks.whole_level(found.level).step
+        first = found.firsts[number].tolist()
+        if found.level == self.blocks.bits:
+            thin = [max(1, by // one) for by, one in zip(divided_by, steps, strict=True)]
+            grid = grid[tuple(slice(None, None, by) for by in thin)]
+            steps = tuple(one * by for one, by in zip(steps, thin, strict=True))
+        here = zip(first, origin, divided_by, strict=True)
+        start = [(begin - low) // by for begin, low, by in here]
+        step = [one // by for one, by in zip(steps, divided_by, strict=True)]
+        if found.whole[number] and found.level > self.blocks.bits:
+            out[_slices(start, grid.shape, step)] = grid
+            return
+        # Numbers of samples of the block, per axis, that lie in `out`.
+        parts = [
+            slice(max(0, -(begin // by)), min(count, (size - 1 - begin) // by + 1))
+            for begin, by, count, size in zip(start, step, grid.shape, out.shape, strict=True)
+        ]
+        if all(part.start < part.stop for part in parts):
+            begins = [begin + part.start * by for begin, part, by in zip(start, parts, step, strict=True)]
+            counts = [part.stop - part.start for part in parts]
+            out[_slices(begins, counts, step)] = grid[tuple(parts)]
+
+
+def _padded(part: Block, held: Block) -> tuple[Block, Block]:
+    """Return a copy of a box whose rows do not lie at powers of two, and the memory that it takes.
+
+    Lines of memory at such distances would have to share few places of the processor's caches.
+    """
+    line = LINE_BYTES // part.itemsize
+    shape = (part.shape[0], *(size + 1 for size in part.shape[1:-1]), part.shape[-1] + line)
+    size = math.prod(shape)
+    if held.size < size:
+        held = np.empty(size, part.dtype)
+    tile = held[:size].reshape(shape)[tuple(slice(0, extent) for extent in part.shape)]
+    np.copyto(tile, part)
+    return tile, held
+
+
+def _slices(start: Sequence[int], counts: Shape, steps: Shape) -> tuple[slice, ...]:
+    return tuple(
+        slice(first, first + (count - 1) * step + 1, step)
+        for first, count, step in zip(start, counts, steps, strict=True)
+    )
+
+
+def by_formula(bitmask: Bitmask, bits_per_block: int, values: Block) -> Iterator[tuple[int, Block]]:
+    """Yield the blocks of a whole array in HZ order, each address computed bit by bit: the slow variant."""
+    grid = np.meshgrid(*(np.arange(size, dtype=np.int64) for size in values.shape), indexing="ij")
+    addresses = hz_addresses(bitmask, grid).reshape(-1)
+    ordered = np.zeros(1 << bitmask.bits, values.dtype)
+    ordered[addresses] = values.reshape(-1)
+    samples = 1 << bits_per_block
+    for block in np.unique(addresses >> bits_per_block).tolist():
+        yield block, ordered[block * samples : (block + 1) * samples]
