@@ -13,7 +13,7 @@ from test_environments import imported, mentioned, module_files, packages, reach
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
 FLOORS = [
-    ["validation", "text", "specifications", "hyperslab"],
+    ["validation", "text", "specifications", "ragged", "hyperslab"],
     ["records"],
     ["layouts"],
     ["data"],
@@ -40,6 +40,8 @@ TABLES = {"pandas", "pyarrow"}
 FORMAT_LIBRARIES = {"h5py", "hdf5plugin", "zarr", "numcodecs", "pyimzml"}
 # room -> what none of its modules reaches, neither itself nor through what it imports
 NEVER = {
+    # What others copy: h5py and numpy are all that it needs.
+    "ragged": (FORMAT_LIBRARIES - {"h5py"}) | TABLES | PLOTS | {"snakemake", "pydantic", "xxhash"},
     **dict.fromkeys(
         ("validation", "text", "specifications", "records"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}
     ),
