@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 # name in a study -> module with LAYOUT; what a study may say stands in the module of that name with _schema
-FORMATS = {"hdf5": "hyperslab.layouts.hdf5", "zarr": "hyperslab.layouts.zarr"}
+FORMATS = {
+    "hdf5": "hyperslab.layouts.hdf5",
+    "zarr": "hyperslab.layouts.zarr",
+    "hdf5-rows": "hyperslab.layouts.hdf5_rows",
+}
 # The format of a layout that names none.
 DEFAULT = "hdf5"
 
