@@ -31,9 +31,15 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     },
     "offset-vector-zstd": {"format": "hdf5-rows", "storage": "offset-vector", "filters": ["zstd"]},
     "padded": {"format": "hdf5-rows", "storage": "padded"},
+    "parquet": {"format": "parquet"},
+    "parquet-zstd": {"format": "parquet", "chunk_bytes": 4096, "compression": "zstd", "level": 3},
+    "zarr": {"format": "zarr-rows", "chunk_bytes": 4096, "row_chunk": 100},
+    "zarr-blosc": {"format": "zarr-rows", "chunk_bytes": 4096, "codecs": [{"blosc": {"codec": "lz4"}}]},
     "padded-gzip": {"format": "hdf5-rows", "storage": "padded", "row_chunk": 16, "filters": ["gzip"]},
 }  # fmt: skip
 GROWING = [name for name in LAYOUTS if name not in ("vlen", "flattened", "padded")]
+# Those of which a file holds several datasets.
+SEVERAL = [name for name in LAYOUTS if LAYOUTS[name]["format"] == "hdf5-rows"]
 
 
 def cell(

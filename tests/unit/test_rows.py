@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from row_cells import GROWING, LAYOUTS, cell, run, written
+from row_cells import GROWING, LAYOUTS, SEVERAL, cell, run, written
 from studies import load, mistake
 
 from hyperslab.cases.context import Outcome, VerificationError
@@ -110,7 +110,10 @@ def test_every_layout_is_written_and_read_back(tmp_path: Path, name: str, call: 
         report[f"{part}_bytes"] for part in ("data", "padding", "index", "remainder")
     )
     assert report["remainder_bytes"] >= 0
-    if "zstd" not in name and "gzip" not in name:
+    if (
+        not layout_of(cell(LAYOUTS[name], "write_rows", {})["layout"]).filters_text()
+        and "parquet" not in name
+    ):
         assert report["data_bytes"] == raw_bytes(cell(LAYOUTS[name], "write_rows", {})["dataset"])
     assert list(tmp_path.iterdir()) == []
 
@@ -121,7 +124,7 @@ def test_layouts_of_chunks_grow(tmp_path: Path, name: str) -> None:
     assert len(outcome.repeats) == 2
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", SEVERAL)
 def test_several_datasets_are_written_in_turn_and_the_first_is_read(tmp_path: Path, name: str) -> None:
     spec = cell(LAYOUTS[name], "write_rows", written(3, datasets=4), states={"cold": 2, "warm": 2})
     outcome = run(spec, tmp_path / "data.h5")
@@ -143,7 +146,7 @@ SELECTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("asked", SELECTIONS, ids=str)
 def test_every_layout_is_read(tmp_path: Path, disk: Path, name: str, asked: dict[str, Any]) -> None:
     spec = cell(LAYOUTS[name], "read_rows", asked, states={"cold": 3, "warm": 3})
-    outcome = run(spec, disk / "data.h5", memory_resident=False)
+    outcome = run(spec, disk / f"{name}-{SELECTIONS.index(asked)}", memory_resident=False)
     assert outcome.skipped == {}
     for state in ("cold", "warm"):
         rows = of_state(outcome, state)

@@ -47,10 +47,12 @@ NEVER = {
     ),
     **dict.fromkeys(("layouts", "data"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
     **dict.fromkeys(("studies", "sites"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
-    **dict.fromkeys(("measuring", "formats", "cases"), TABLES | PLOTS | {"snakemake", "pydantic"}),
+    # A format may be one of tables; what measures makes none.
+    **dict.fromkeys(("measuring",), TABLES | PLOTS | {"snakemake", "pydantic"}),
+    **dict.fromkeys(("formats", "cases"), {"pandas"} | PLOTS | {"snakemake", "pydantic"}),
     "results": FORMAT_LIBRARIES | PLOTS | {"snakemake"},
     **dict.fromkeys(("claims", "figures", "report"), FORMAT_LIBRARIES | {"snakemake"}),
-    "rewriting": TABLES | PLOTS | {"snakemake"},
+    "rewriting": {"pandas"} | PLOTS | {"snakemake"},
     "planning": PLOTS,
 }
 # room -> what none of its modules imports itself; of a donor planning asks the format, which opens it

@@ -52,6 +52,9 @@ class LayoutSpecification(TypedDict, total=False):
     # Flattened rows: offsets instead of lengths. Padded rows: elements of each.
     offsets: bool
     width: int
+    # Parquet: the compressor and its level.
+    compression: str
+    level: int
 
 
 class CaseSpecification(TypedDict, total=False):

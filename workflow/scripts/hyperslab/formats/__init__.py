@@ -23,6 +23,8 @@ MODULES = {
     "hdf5": "hyperslab.formats.hdf5.array",
     "zarr": "hyperslab.formats.zarr.array",
     "hdf5-rows": "hyperslab.formats.hdf5_rows.rows",
+    "zarr-rows": "hyperslab.formats.zarr_rows.rows",
+    "parquet": "hyperslab.formats.parquet.rows",
 }
 
 

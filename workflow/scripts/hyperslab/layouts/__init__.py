@@ -21,6 +21,8 @@ FORMATS = {
     "hdf5": "hyperslab.layouts.hdf5",
     "zarr": "hyperslab.layouts.zarr",
     "hdf5-rows": "hyperslab.layouts.hdf5_rows",
+    "zarr-rows": "hyperslab.layouts.zarr_rows",
+    "parquet": "hyperslab.layouts.parquet",
 }
 # The format of a layout that names none.
 DEFAULT = "hdf5"
