@@ -13,7 +13,7 @@ from test_environments import imported, mentioned, module_files, packages, reach
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
 FLOORS = [
-    ["validation", "text", "specifications", "hyperslab"],
+    ["validation", "text", "specifications", "ragged", "hyperslab"],
     ["records"],
     ["layouts"],
     ["data"],
@@ -40,15 +40,19 @@ TABLES = {"pandas", "pyarrow"}
 FORMAT_LIBRARIES = {"h5py", "hdf5plugin", "zarr", "numcodecs", "pyimzml"}
 # room -> what none of its modules reaches, neither itself nor through what it imports
 NEVER = {
+    # What others copy: h5py and numpy are all that it needs.
+    "ragged": (FORMAT_LIBRARIES - {"h5py"}) | TABLES | PLOTS | {"snakemake", "pydantic", "xxhash"},
     **dict.fromkeys(
         ("validation", "text", "specifications", "records"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}
     ),
     **dict.fromkeys(("layouts", "data"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
     **dict.fromkeys(("studies", "sites"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
-    **dict.fromkeys(("measuring", "formats", "cases"), TABLES | PLOTS | {"snakemake", "pydantic"}),
+    # A format may be one of tables; what measures makes none.
+    **dict.fromkeys(("measuring",), TABLES | PLOTS | {"snakemake", "pydantic"}),
+    **dict.fromkeys(("formats", "cases"), {"pandas"} | PLOTS | {"snakemake", "pydantic"}),
     "results": FORMAT_LIBRARIES | PLOTS | {"snakemake"},
     **dict.fromkeys(("claims", "figures", "report"), FORMAT_LIBRARIES | {"snakemake"}),
-    "rewriting": TABLES | PLOTS | {"snakemake"},
+    "rewriting": {"pandas"} | PLOTS | {"snakemake"},
     "planning": PLOTS,
 }
 # room -> what none of its modules imports itself; of a donor planning asks the format, which opens it

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from hyperslab import formats
-from hyperslab.data.values import open_values
+from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
 from hyperslab.measuring.artifact import make_directory, remove_directory, stop_cleanly
@@ -32,7 +32,7 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
             artifact.start()
             began = machine.now()
             started = perf_counter_ns()
-            way = format_.generate(str(artifact.data), spec, open_values(spec["dataset"], donor))
+            way = format_.generate(str(artifact.data), spec, open_content(spec["dataset"], donor))
             artifact.fsync()
             note: Note = {
                 "generate_s": (perf_counter_ns() - started) / 1e9,

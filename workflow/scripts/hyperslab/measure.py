@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.data.values import open_values
+from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
@@ -39,7 +39,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         spec,
         format_,
         str(format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix).data),
-        open_values(spec["dataset"], donor),
+        open_content(spec["dataset"], donor),
         file_system["memory_resident"],
         launcher,
         donor,

@@ -21,6 +21,8 @@ class DatasetSpecification(TypedDict):
     fill: NotRequired[str]
     # The file whose values fill it: path, variable and which part.
     donor: NotRequired[dict[str, Any]]
+    # How long ragged rows are; their one axis is "row".
+    rows: NotRequired[dict[str, Any]]
 
 
 class LayoutSpecification(TypedDict, total=False):
@@ -54,6 +56,15 @@ class LayoutSpecification(TypedDict, total=False):
     codec: str
     times: str
     fields: str
+    # Ragged rows: bytes of a chunk of values, rows of a chunk of what leads to them.
+    chunk_bytes: int | None
+    row_chunk: int | None
+    # Flattened rows: offsets instead of lengths. Padded rows: elements of each.
+    offsets: bool
+    width: int
+    # Parquet: the compressor and its level.
+    compression: str
+    level: int
 
 
 class CaseSpecification(TypedDict, total=False):
@@ -71,6 +82,8 @@ class CaseSpecification(TypedDict, total=False):
     # Writes: the strategy and, where that is "box", its block by axis.
     strategy: str
     block: dict[str, Any] | None
+    # Ragged rows: those of a selection, or how they are written.
+    rows: dict[str, Any]
     # Workers: the family of cases that differ in their number, what they are, and how many.
     family: str
     by: str

@@ -14,6 +14,8 @@ CASES = {
     "objects": "hyperslab.cases.objects",
     "reduce": "hyperslab.cases.reduce.case",
     "parallel": "hyperslab.cases.parallel.case",
+    "read_rows": "hyperslab.cases.rows.read",
+    "write_rows": "hyperslab.cases.rows.write",
 }
 
 

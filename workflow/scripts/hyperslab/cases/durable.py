@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperslab.cases.context import Context
 from hyperslab.data.selections import Box
@@ -87,12 +88,19 @@ def timed_reference(context: Context, extent: Sequence[int]) -> float:
     """Return the seconds of a plain write and fsync of the same bytes, in the same pieces,
     in the same directory.
     """
+    slabs = _slabs(context.specification["dataset"]["shape"], extent)
+    return timed_plain_write(context, (context.values.block(slab.origin, slab.extent) for slab in slabs))
+
+
+def timed_plain_write(context: Context, blocks: Iterable[npt.NDArray[Any]]) -> float:
+    """Return the seconds of a plain write and fsync of blocks one after the other,
+    in the directory of the artifact.
+    """
     descriptor = os.open(context.artifact.part(PLAIN), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     elapsed = 0
     try:
-        for slab in _slabs(context.specification["dataset"]["shape"], extent):
-            block = np.ascontiguousarray(context.values.block(slab.origin, slab.extent))
-            view = block.data.cast("B")
+        for block in blocks:
+            view = np.ascontiguousarray(block).data.cast("B")
             begin = perf_counter_ns()
             while view:
                 view = view[os.write(descriptor, view) :]

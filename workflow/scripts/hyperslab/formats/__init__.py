@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from hyperslab.data.rows import Lengths, RowBlock
     from hyperslab.data.selections import Box
     from hyperslab.data.values import Values
     from hyperslab.measuring.artifact import Artifact
@@ -22,7 +23,14 @@ MODULES = {
     "hdf5": "hyperslab.formats.hdf5.array",
     "zarr": "hyperslab.formats.zarr.array",
     "idx": "hyperslab.formats.idx.array",
+    "hdf5-rows": "hyperslab.formats.hdf5_rows.rows",
+    "zarr-rows": "hyperslab.formats.zarr_rows.rows",
+    "parquet": "hyperslab.formats.parquet.rows",
 }
+
+
+# Rows of one dataset: a run, or some of them in ascending order.
+Numbers = Sequence[int]
 
 
 class Unavailable(Exception):
@@ -144,14 +152,33 @@ class Parallel(Protocol):
         """Return a file for `share` and its equals on the other ranks, which is not opened yet."""
 
 
-class Format(Protocol):
-    """What a storage format must offer.
+class Store(Protocol):
+    """What every storage format must offer, whatever its data model.
 
     `path` is where an artifact's data lie, a file or a directory; `spec` is a cell's specification.
     """
 
     # What its data are kept in: files by themselves, or with a server.
     artifact: type[Artifact]
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that write and read it, by name."""
+
+    def prepare(self, spec: Specification) -> None:
+        """Load what the layout needs, so that no stopwatch measures it; raises Unavailable."""
+
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill a new file by any way that yields the plain writer's file; says which way it was."""
+
+    def workers_memory_bytes(self) -> int:
+        """Return the largest memory of the processes that `generate` started, summed, in bytes."""
+
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return what the file says of itself: sizes in bytes, chunk counts and the effective settings."""
+
+
+class Format(Store, Protocol):
+    """What a format of dense arrays must offer beside."""
 
     @property
     def many_arrays(self) -> ManyArrays | None:
@@ -164,23 +191,8 @@ class Format(Protocol):
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""
 
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that write and read it, by name."""
-
-    def prepare(self, spec: Specification) -> None:
-        """Load what the layout needs, so that no stopwatch measures it; raises Unavailable."""
-
     def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
-
-    def generate(self, path: str, spec: Specification, values: Values) -> str:
-        """Fill a new file by any way that yields the plain writer's file; says which way it was."""
-
-    def workers_memory_bytes(self) -> int:
-        """Return the largest memory of the processes that `generate` started, summed, in bytes."""
-
-    def report(self, path: str, spec: Specification) -> dict[str, Any]:
-        """Return what the file says of itself: sizes in bytes, chunk counts and the effective settings."""
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what `predict` needs from the file."""
@@ -191,6 +203,41 @@ class Format(Protocol):
 
         Where it can be known, the number of read calls, too: `requested_reads`.
         """
+
+
+class OpenRows(Protocol):
+    """One or several datasets of ragged rows in one open file, known by their numbers from 0."""
+
+    def writer(self, part: int, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of rows `first` and following of dataset `part` that lacks nothing but the write.
+
+        A dataset that grows is made longer by it.
+        """
+
+    def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
+        """Return a read of rows of dataset `part` that lacks nothing but the read."""
+
+    def block(self, found: Any) -> RowBlock:
+        """Return what a read gave as a block of rows."""
+
+    def columns(self) -> dict[str, Any]:
+        """Return what the library says of itself meanwhile, as columns of the table."""
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+
+    def close(self) -> None:
+        """Close datasets and file."""
+
+
+class RowsFormat(Store, Protocol):
+    """What a format of ragged rows must offer beside."""
+
+    def create(self, path: str, spec: Specification, parts: Sequence[Lengths], growing: bool) -> OpenRows:
+        """Create a file with a dataset for each of `parts`, the lengths of its rows; empty where it grows."""
+
+    def open(self, path: str, spec: Specification) -> OpenRows:
+        """Open for reading with the library settings of `spec`."""
 
 
 def load(name: str) -> Format:

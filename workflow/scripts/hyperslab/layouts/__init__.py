@@ -21,6 +21,9 @@ FORMATS = {
     "hdf5": "hyperslab.layouts.hdf5",
     "zarr": "hyperslab.layouts.zarr",
     "idx": "hyperslab.layouts.idx",
+    "hdf5-rows": "hyperslab.layouts.hdf5_rows",
+    "zarr-rows": "hyperslab.layouts.zarr_rows",
+    "parquet": "hyperslab.layouts.parquet",
 }
 # The format of a layout that names none.
 DEFAULT = "hdf5"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from hyperslab import text
 from hyperslab.layouts import chunks as arithmetic
 
 Shape = Sequence[int]
@@ -18,7 +19,7 @@ PIECE_SECONDS = 50e-6
 
 
 class Array(Protocol):
-    """The array that is stored: names of its axes, extents, type and bytes."""
+    """The array that is stored: names of its axes, extents, type, bytes of an element and of all."""
 
     @property
     def axes(self) -> list[str]: ...
@@ -28,6 +29,8 @@ class Array(Protocol):
     def dtype(self) -> Any: ...
     @property
     def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Layout(ABC):
     # Words for the format in reports and errors, and how the name of its data ends.
     title: ClassVar[str]
     suffix: ClassVar[str]
+    # What it stores (data.models).
+    data_model: ClassVar[str] = "array"
     abilities: ClassVar[Abilities]
     # What the file reports of itself of which the tables keep a note, by name, and what reports call
     # the libraries whose versions a record has; those without a label stand under their own names.
@@ -125,6 +130,10 @@ class Layout(ABC):
             return pieces, min(size, pieces * math.prod(self.chunks) * itemsize)
         pieces = math.prod(extent[: arithmetic.run_axis(extent, shape)])
         return pieces, min(size, math.prod(extent) * itemsize + pieces * BESIDE_BYTES)
+
+    def chunk_words(self) -> str:
+        """Return the chunk shape as a table has it, such as 4x4x2048, or contiguous."""
+        return text.shape(self.chunks)
 
     def piece_seconds(self) -> float:
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""

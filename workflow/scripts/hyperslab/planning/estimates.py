@@ -24,7 +24,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     """Return about how long one cell takes, writing its file included: arithmetic at assumed rates."""
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     kind = kind_of(asked)
-    itemsize, shape = study.dataset.itemsize, asked["shape"]
+    itemsize, shape = study.dataset.itemsize, study.dataset.values_shape(asked["shape"])
     size = stored.stored_bytes(shape, itemsize)
     writing = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
     repeats: int = sum(asked["repeats"].values())
@@ -35,7 +35,7 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         # Some read all of it in each repeat, the others at most one dataset of many.
         reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
         return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
-    extent = asked["extent"]
+    extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
     if one < SHORT_SECONDS:
@@ -53,7 +53,6 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
 def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:
     """Return the bytes that the test files of (layout, case, round) cells hold, before filters."""
     sizes: Mapping[Any, int] = {
-        (layout, case): math.prod(study.cases[case]["shape"]) * study.dataset.itemsize
-        for layout, case, _ in cells
+        (layout, case): study.dataset.bytes_of(study.cases[case]["shape"]) for layout, case, _ in cells
     }
     return sum(sizes[layout, case] for layout, case, _ in cells)

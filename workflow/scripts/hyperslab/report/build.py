@@ -94,14 +94,16 @@ def _facts(data: Data) -> list[Fact]:
     """Return what the study is about, in a few lines."""
     study = data.study
     extents = ", ".join(f"{axis} {size:,}" for axis, size in zip(study["axes"], study["shape"], strict=True))
+    what = study.get("rows")
     layouts, cases = fmt.count(len(study["layouts"]), "layout"), fmt.count(len(study["cases"]), "case")
     raw, bound = fmt.megabytes(study["raw_bytes"]), f"{study['size_bound']:g} x the raw data"
     states, rounds = fmt.listing(study["states"]), fmt.count(study["rounds"], "round")
     if most := study.get("most_rounds"):
         rounds = f"{study['rounds']} to {fmt.count(most, 'round')}, as many as decide,"
     question = f"which of {layouts} is fastest, {states}, in a file of at most {bound}"
+    content = f"{what or extents}; {study['dtype']}; {raw}; values: {study['fill']}"
     facts = [
-        Fact("Array", f"{extents}; {study['dtype']}; {raw}; values: {study['fill']}"),
+        Fact("Rows" if what else "Array", content),
         Fact("Question", question if reads(data) else f"what is fastest, of {layouts}, case by case"),
         Fact("Measured", f"{cases} in {rounds} at {fmt.listing(data.sites) or 'no site'}"),
     ]  # fmt: skip

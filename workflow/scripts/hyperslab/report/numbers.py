@@ -109,7 +109,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
             case = cases.get(files["case"].iloc[0])
-            raw = math.prod(case["shape"]) * data.study["itemsize"] if case else math.nan
+            raw = case["raw_bytes"] if case else math.nan
             keys = {"array": array, "made": made}
             filtered = _filter_cells(files) if any_filter else []
             number = [fmt.whole(files["files"].median())] if many else []

@@ -85,6 +85,7 @@ _TIMES = {
 }
 _COUNTS = {
     "asked_bytes": _bytes("of the selection, or of the array written"),
+    "rows": Column("number of rows read or written (ragged rows)"),
     "chunks_touched": Column("number of chunks that the selection touches, by arithmetic"),
     "chunks_shared": Column("number of chunks among them that more than one worker reads (reductions)"),
     "chunk_bytes": _bytes("stored for those chunks (for the selection, where contiguous), by arithmetic"),
@@ -114,6 +115,14 @@ _COUNTS = {
     "resident_before": Column("share of the file in the page cache before the operation, 0 to 1"),
     "resident_after": Column("share of the file in the page cache after the operation, 0 to 1"),
     "free_list_bytes": _bytes("that the library's free lists held after the operation (objects)"),
+    "metadata_hit_rate": Column("share of accesses that the library's metadata cache served, 0 to 1 (rows)"),
+    "metadata_cache_bytes": _bytes("that the metadata cache held after the operation (rows)"),
+    "page_buffer_meta_hit_rate": Column(
+        "share of accesses to metadata that the page buffer served, 0 to 1; empty without one (rows)"
+    ),
+    "page_buffer_raw_hit_rate": Column(
+        "share of accesses to raw data that the page buffer served, 0 to 1; empty without one (rows)"
+    ),
     "garbage_collections": Column("number of calls of H5garbage_collect during the operation (objects)"),
 }
 _FLAGS = {
@@ -155,6 +164,12 @@ _FILES = _said_by_files(
             "the same by arithmetic; empty where not predictable", in_summary=True
         ),
         "remainder_bytes": _bytes("what is left of the file: headers, groups, free space", in_summary=True),
+        "lengths_bytes": _bytes("of the index: lengths of rows; empty where none are stored (rows)"),
+        "offsets_bytes": _bytes("of the index: offsets of rows, or offsets and lengths (rows)"),
+        "references_bytes": _bytes("of the index: references into the global heap (rows)"),
+        "heap_bytes": _bytes("of the collections of the global heap, free space in them included (rows)"),
+        "heap_collections": Column("number of collections of the global heap (rows)"),
+        "lost_bytes": _bytes("that no row refers to any more, and that no row can take again (rows)"),
         "metadata_bytes": _bytes(
             "of the remainder in a file of its own that describes the array, such as zarr.json; empty where "
             "there is none"

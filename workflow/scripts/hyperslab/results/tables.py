@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab import text
+from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
 from hyperslab.records import Record, Row, parts_of, read_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
@@ -36,11 +36,9 @@ def compression(spec: Specification, stored: float | None) -> dict[str, float]:
     """
     if not stored or kind_of(spec["case"]).many_arrays:
         return {}
-    dataset = spec["dataset"]
-    itemsize = np.dtype(dataset["dtype"]).itemsize
-    raw = math.prod(dataset["shape"]) * itemsize
-    padded = layout_of(spec["layout"]).stored_bytes(dataset["shape"], itemsize)
-    return {"ratio_raw": raw / stored, "ratio_padded": padded / stored}
+    shape, itemsize = values_shape(spec["dataset"]), np.dtype(spec["dataset"]["dtype"]).itemsize
+    padded = layout_of(spec["layout"]).stored_bytes(shape, itemsize)
+    return {"ratio_raw": math.prod(shape) * itemsize / stored, "ratio_padded": padded / stored}
 
 
 def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int]) -> list[Row]:
@@ -79,7 +77,7 @@ def record_rows(
         **compression(spec, record["file"].get("stored_bytes")),
         "error_bound": layout.promised_error(),
         "format": layout.described["format"],
-        "chunk_shape": text.shape(layout.chunks),
+        "chunk_shape": layout.chunk_words(),
         "filters": layout.filters_text(),
         "grid_m": values[0] if values else None,
         "grid_n": values[1] if len(values) > 1 else None,

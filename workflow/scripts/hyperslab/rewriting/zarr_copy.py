@@ -53,6 +53,11 @@ class OfDataset:
         """Bytes of one element."""
         return self.dtype.itemsize
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * self.itemsize
+
 
 def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return by name why a dataset cannot become the Zarr array of a layout; nothing of those that it can.

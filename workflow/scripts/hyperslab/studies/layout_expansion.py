@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import layouts
+from hyperslab.data.models import TITLES
 from hyperslab.layouts.hdf5_schema import Settings
 from hyperslab.layouts.schema import LayoutModel, Schema
 from hyperslab.studies.schema import Grid, Study
@@ -62,7 +63,17 @@ def _add(found: Expanded, name: str, content: Mapping[str, Any], study: Study, p
         raise place.mistake(f"{name} is what a rewritten file's target calls the layout that is recommended")
     schema = _schema(content, place)
     found.given[name] = place.validate(schema.MODEL, content)
+    _check_model(found.given[name].format, study.dataset.model, place.at("format"))
     found.resolved[name] = schema.resolve(found.given[name], study.dataset, study.settings, place)
+
+
+def _check_model(format_: str, model: str, place: Place) -> None:
+    """Refuse a format that stores another data model than the dataset's; raises ConfigurationError."""
+    stored = {name: layouts.load(name).data_model for name in layouts.FORMATS}
+    if stored[format_] != model:
+        fitting = " or ".join(repr(name) for name, other in stored.items() if other == model)
+        holds = f"{format_} stores {TITLES[stored[format_]]}, and the dataset is {TITLES[model]}"
+        raise place.mistake(f"{holds}; take {fitting}")
 
 
 def _of_grid(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from hyperslab.data import models
 from hyperslab.layouts.hdf5_schema import Settings as Settings
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
+from hyperslab.studies.rows_schema import ReadRows, RowLengths, WriteRows
 from hyperslab.studies.worker_schema import Counts, Parallel
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count as Count
@@ -87,6 +90,21 @@ class Dataset(Strict):
         description="synthetic values: mixed, so that no wrong element passes, or counts, which compress",
     )
     donor: DonorFile | None = Field(default=None, description="real values instead")
+    rows: RowLengths | None = Field(
+        default=None, description="ragged rows instead of an array, which has axes and a shape"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _axis_of_rows(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not given.get("rows"):
+            return given
+        if given.keys() & {"shape", "axes"}:
+            raise ValueError("has `rows`, whose number and lengths say all; leave axes and shape out")
+        count = given["rows"].get("count") if isinstance(given["rows"], dict) else None
+        # What is no number is a mistake of `rows`, which says so.
+        shape = [count if type(count) is int and count > 0 else 1]
+        return {**given, "axes": ["row"], "shape": shape}
 
     @model_validator(mode="before")
     @classmethod
@@ -119,8 +137,29 @@ class Dataset(Strict):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the raw array."""
-        return math.prod(self.shape) * self.itemsize
+        """Bytes of the raw array, or of the values of all rows."""
+        return self.bytes_of(self.shape)
+
+    @property
+    def model(self) -> str:
+        """The data model: an array, or rows (data.models)."""
+        return models.model_of({"rows": self.rows})
+
+    @property
+    def longest(self) -> int:
+        """Elements of the longest of all rows."""
+        return models.longest({"shape": self.shape, "rows": self._rows()})
+
+    def values_shape(self, shape: Sequence[int]) -> list[int]:
+        """Return the extents of all values of an array, or of as many rows as `shape` says: end to end."""
+        return models.values_shape({"shape": shape, "rows": self._rows()})
+
+    def _rows(self) -> dict[str, Any] | None:
+        return self.rows.described() if self.rows else None
+
+    def bytes_of(self, shape: Sequence[int]) -> int:
+        """Return the bytes of all values of an array of this shape, or of so many rows."""
+        return math.prod(self.values_shape(shape)) * self.itemsize
 
 
 class Grid(BaseModel):
@@ -155,6 +194,8 @@ class Case(Strict):
     write: Annotated[Strategy | Block | None, Forms(WRITE_FORMS)] = Field(
         default=None, description="the whole array is written, in this order"
     )
+    read_rows: ReadRows | None = Field(default=None, description="rows that are read: a run, or scattered")
+    write_rows: WriteRows | None = Field(default=None, description="all rows are written, so many a call")
     objects: Name | None = Field(
         default=None, description="the axis of which each index becomes a dataset of its own"
     )

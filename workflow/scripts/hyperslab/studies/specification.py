@@ -19,6 +19,9 @@ def dataset(study: LoadedStudy) -> DatasetSpecification:
     """
     dumped: Any = study.dataset.model_dump(exclude_none=True)
     described: DatasetSpecification = dumped
+    if study.dataset.rows:
+        # Their number is that of the case, in the shape.
+        described["rows"] = study.dataset.rows.described()
     if donor := described.get("donor"):
         found = identity(donor)
         described["donor"] = {**donor, **({"file": found} if found else {})}

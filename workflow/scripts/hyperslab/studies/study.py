@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hyperslab.data.models import TITLES
 from hyperslab.layouts import layout_of
 from hyperslab.studies import criteria
-from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds import KINDS, kind_of
 from hyperslab.studies.case_kinds.kind import CaseMistake
 from hyperslab.studies.extending import extended
 from hyperslab.studies.layout_expansion import expand
@@ -70,6 +71,12 @@ class LoadedStudy:
         """Return every case resolved; one of several counts of workers becomes one a count, of one family."""
         cases: dict[str, dict[str, Any]] = {}
         for given, case in self.study.cases.items():
+            if case.kind.data_model != self.dataset.model:
+                fits = [kind.name for kind in KINDS.values() if kind.data_model == self.dataset.model]
+                message = (
+                    f"is for {TITLES[case.kind.data_model]}, and the dataset is {TITLES[self.dataset.model]}"
+                )
+                raise self._fail(f"cases.{given}.{case.kind.name}", f"{message}; there are {', '.join(fits)}")
             try:
                 expanded = list(case.kind.variants(given, case, self.dataset))
             except ValueError as error:

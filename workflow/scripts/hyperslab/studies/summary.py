@@ -41,7 +41,10 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
     """Return the part of a loaded study that the report shows; `json.dumps` takes it."""
     dataset = study.dataset
     cases = {
-        name: {key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case}
+        name: {
+            **{key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case},
+            "raw_bytes": dataset.bytes_of(case["shape"]),
+        }
         for name, case in study.cases.items()
     }
     described = {
@@ -57,6 +60,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         "dtype": dataset.dtype,
         "itemsize": dataset.itemsize,
         "raw_bytes": dataset.nbytes,
+        **({"rows": dataset.rows.words()} if dataset.rows else {}),
         "fill": f"donor {_donor(dataset.donor)}" if dataset.donor else dataset.fill,
         "layouts": described,
         "cases": cases,

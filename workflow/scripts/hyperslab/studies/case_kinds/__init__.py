@@ -13,16 +13,19 @@ from hyperslab.studies.case_kinds.kind import Kind, Resolved
 from hyperslab.studies.case_kinds.objects import Objects
 from hyperslab.studies.case_kinds.parallel import ParallelAccess
 from hyperslab.studies.case_kinds.read import Read
+from hyperslab.studies.case_kinds.read_rows import ReadRows
 from hyperslab.studies.case_kinds.reduce import Reduce
 from hyperslab.studies.case_kinds.write import Write
+from hyperslab.studies.case_kinds.write_rows import WriteRows
 
 if TYPE_CHECKING:
     from hyperslab.studies.schema import Case
 
 # name -> kind, in the order in which figures and messages name them
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess())
-}  # fmt: skip
+    kind.name: kind
+    for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess(), ReadRows(), WriteRows())
+}
 
 
 def kind_of(case: Resolved) -> Kind:

@@ -44,6 +44,8 @@ class Kind(ABC):
     # State -> repeats that a cell goes on to where its first ones are short, unless the study says how many.
     most_repeats: ClassVar[Mapping[str, int]] = {}
 
+    # The data model (data.models) of the datasets that it is of.
+    data_model: ClassVar[str] = "array"
     # Selections are read: layouts are recommended by such cases, and confirmed in fresh rounds of them.
     reads_selections: ClassVar[bool] = False
     # The whole array is written by a strategy, durably, in an order of the case's own.
@@ -90,6 +92,10 @@ class Kind(ABC):
     def array_shape(self, resolved: Resolved) -> list[int]:
         """Return the extents of one array in the file of a case."""
         return list(resolved["shape"])
+
+    def extent(self, resolved: Resolved, values: list[int]) -> list[int]:
+        """Return the extents of a selection among all values; `values` are those of all of them."""
+        return list(resolved["extent"])
 
     def arrays(self, resolved: Resolved) -> int:
         """Return how many arrays of their own a case makes of the study's array; 0: it is stored as one."""

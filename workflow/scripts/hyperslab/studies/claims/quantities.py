@@ -52,6 +52,7 @@ QUANTITIES: dict[str, Quantity] = {
     "flush_and_close": _write("flush and close", "flush_s", "close_s"),
     "create": _write("create", "create_s"),
     "call_mean": _write("mean of a call", "call_mean_s"),
+    "read_to_close": Quantity(("time_s", "close_s"), "median", "first read to close"),
     "write_to_close": _write("first write to close", "write_s", "flush_s", "close_s"),
     **dict([
         _count("asked_bytes", "bytes", "bytes asked for"),
@@ -69,6 +70,12 @@ QUANTITIES: dict[str, Quantity] = {
         _count("padding_bytes", "bytes", "padding"),
         _count("index_bytes", "bytes", "chunk index"),
         _count("remainder_bytes", "bytes", "other bytes of the file"),
+        _count("heap_bytes", "bytes", "bytes of the global heap"),
+        _count("lost_bytes", "bytes", "bytes that no row refers to"),
+        _count("metadata_hit_rate", "ratio", "hit rate of the metadata cache"),
+        _count("metadata_cache_bytes", "bytes", "bytes in the metadata cache"),
+        _count("page_buffer_raw_hit_rate", "ratio", "hit rate of the page buffer, raw data"),
+        _count("page_buffer_meta_hit_rate", "ratio", "hit rate of the page buffer, metadata"),
         _count("chunks", "", "chunks in the file"),
     ]),
 }  # fmt: skip

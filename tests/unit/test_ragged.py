@@ -1,0 +1,381 @@
+"""Rows with a vector of bytes of their own: what is appended comes back, and mistakes are one line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hyperslab import ragged
+from hyperslab.ragged.convention import MARK, NUMBER, REFERENCE, TYPE, VECTOR
+from hyperslab.ragged.recovery import lookup3
+
+RECORD = np.dtype([("time", "<f8"), ("charge", "<i2")])
+TYPES = [np.dtype(name) for name in ("i1", "u2", "<i4", ">i4", "f4", "f8", "?", "c8")] + [RECORD]
+
+
+def rows_of(rng: np.random.Generator, dtype: np.dtype[Any], count: int, longest: int) -> list[Any]:
+    """Rows of random bytes; of booleans, random ones."""
+    lengths = np.where(rng.random(count) < 0.2, 0, rng.integers(0, longest, count, endpoint=True))
+    if dtype.kind == "b":
+        return [rng.random(length) < 0.5 for length in lengths]
+    return [np.frombuffer(rng.bytes(int(length) * dtype.itemsize), dtype) for length in lengths]
+
+
+def same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    return [(row.dtype, row.tobytes()) for row in found] == [(row.dtype, row.tobytes()) for row in wanted]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_is_appended_comes_back(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype = TYPES[seed % len(TYPES)]
+    chunk_bytes, row_chunk = int(rng.integers(1, 5000)), int(rng.integers(1, 40))
+    filters = [None, {"compression": "gzip"}, {"compression": "lzf", "shuffle": True}][seed % 3]
+    wanted: list[Any] = []
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest" if seed % 2 else "earliest") as file:
+        made = ragged.create(
+            file.create_group("deep"), "rows", dtype, chunk_bytes=chunk_bytes, row_chunk=row_chunk,
+            filters=filters,
+        )  # fmt: skip
+        with made:
+            for _ in range(int(rng.integers(1, 12))):
+                some = rows_of(rng, dtype, int(rng.integers(0, 30)), int(rng.integers(0, 400)))
+                if rng.random() < 0.5:
+                    made.append(some)
+                else:
+                    values = np.concatenate([np.empty(0, dtype), *some], dtype=dtype)
+                    made.append_block([len(row) for row in some], values)
+                wanted += some
+                if rng.random() < 0.3:
+                    assert same(list(made), wanted)
+    with h5py.File(tmp_path / "a.h5") as file:
+        found = ragged.open(file["deep/rows"])
+        count = len(wanted)
+        assert len(found) == count
+        assert found.lengths.tolist() == [len(row) for row in wanted]
+        assert same(found[:], wanted)
+        assert same(list(found), wanted)
+        blocks = list(found.blocks(1000))
+        assert same([row for lengths, values in blocks for row in ragged.split(lengths, values)], wanted)
+        for _ in range(10):
+            first, stop = sorted(rng.integers(0, count, 2, endpoint=True).tolist())
+            assert same(found[first:stop], wanted[first:stop])
+            assert same(found[first:stop:3], wanted[first:stop:3])
+            if count:
+                numbers = rng.integers(-count, count, 20).tolist()
+                assert same(found[numbers], [wanted[number] for number in numbers])
+                assert same([found[numbers[0]]], [wanted[numbers[0]]])
+        mask = rng.random(count) < 0.5
+        if count:
+            assert same(found[mask], [row for row, taken in zip(wanted, mask, strict=True) if taken])
+        with pytest.raises(IndexError, match=f"row {count} is not there"):
+            found[count]
+
+
+def test_the_convention_is_read_without_the_module(tmp_path: Path) -> None:
+    """The lines that docs/ragged.md gives."""
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "hits", "int16") as hits:
+        hits.append([[1, 2, 3], [], [-4]])
+    text = (Path(__file__).parents[2] / "docs" / "ragged.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0].replace("events.h5", str(tmp_path / "a.h5"))
+    assert len(code.strip().splitlines()) <= 10
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert [row.tolist() for row in names["rows"]] == [[1, 2, 3], [], [-4]]
+
+
+def test_the_callers_array_may_be_used_again(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
+        buffer = np.zeros(5, np.int32)
+        for number in range(10):
+            buffer[:] = number
+            rows.append([buffer])
+        assert [row.tolist() for row in rows] == [[number] * 5 for number in range(10)]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """A file of three rows."""
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
+        rows.append([[1, 2, 3], [], [4, 5]])
+    return tmp_path / "a.h5"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (np.array([1.5]), "holds rows of int32, and one of float64 does not fit"),
+        (np.array([1], np.int64), "holds rows of int32, and one of int64 does not fit"),
+        ([1.5], "and one of float64 does not fit"),
+        ([2**31], "and one of int64 does not fit"),
+        (["a"], "and one of <U1 does not fit"),
+        ([[1]], "a row has one axis, not 2"),
+        (7, "a row has one axis, not 0"),
+    ],
+)
+def test_a_row_of_another_type_is_refused_before_any_is_taken(three: Path, row: Any, words: str) -> None:
+    with h5py.File(three, "r+") as file, ragged.open(file["rows"]) as rows:
+        with pytest.raises(ragged.RaggedError, match=words):
+            rows.append([[6], row])
+        assert len(rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("lengths", "words"),
+    [
+        ([-1, 3], "whole numbers from 0 on"),
+        ([1.0, 1.0], "whole numbers from 0 on"),
+        ([[1, 1]], "whole numbers from 0 on"),
+        ([1, 2], "lengths add up to 3, and there are 2 values"),
+        (np.array([2**63, 2**63, 2], np.uint64), "lengths add up to 9,223,372,036,854,775,808"),
+    ],
+)
+def test_lengths_that_cannot_be_are_refused(three: Path, lengths: Any, words: str) -> None:
+    with h5py.File(three, "r+") as file, ragged.open(file["rows"]) as rows:
+        with pytest.raises(ragged.RaggedError, match=words):
+            rows.append_block(lengths, [1, 2])
+        assert len(rows) == 3
+
+
+def _reference(number: int, offset: int, length: int) -> Any:
+    def change(file: h5py.File) -> None:
+        file["rows"][number] = np.array((offset, length), REFERENCE)
+
+    return change
+
+
+def _attribute(name: str, value: Any) -> Any:
+    return lambda file: file["rows"].attrs.__setitem__(name, value)
+
+
+def _signed(file: h5py.File) -> None:
+    signed = np.dtype([("offset", "<i8"), ("length", "<i8")])
+    content, attributes = file["rows"][:].astype(signed), dict(file["rows"].attrs)
+    del file["rows"]
+    file["rows"] = content
+    file["rows"].attrs.update(attributes)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_reference(2, 12, 12), "row 2 lies beyond the vector, which has 20 bytes"),
+        (_reference(1, 2**64 - 4, 8), "row 1 lies beyond the vector"),
+        (_reference(1, 2**63, 2**63), "row 1 lies beyond the vector"),
+        (_reference(0, 0, 6), "row 0 is no whole number of elements of 4 bytes"),
+        (lambda file: file["rows.vector"].resize((15,)), "row 2 lies beyond the vector"),
+        (_attribute(NUMBER, 2), "is of convention 2, and only 1 is known here"),
+        (_attribute(TYPE, "nonsense"), "says that its elements are 'nonsense', which is no type"),
+        (_attribute(TYPE, "O"), "which cannot lie in a file"),
+        (_attribute(VECTOR, "elsewhere"), "has no vector of bytes: 'elsewhere' is not one"),
+        (_attribute(MARK, "another"), "is no dataset of ragged rows"),
+        (_signed, "has offsets or lengths that can be negative"),
+        (lambda file: file.__delitem__("rows.vector"), "has no vector of bytes"),
+    ],
+)
+def test_a_damaged_file_is_one_line_and_stays_as_it_is(three: Path, damage: Any, words: str) -> None:
+    with h5py.File(three, "r+") as file:
+        damage(file)
+    before = three.read_bytes()
+    with h5py.File(three) as file, pytest.raises(ragged.RaggedError, match=words) as raised:
+        ragged.open(file["rows"])[:]
+    assert "\n" not in str(raised.value) and str(three) in str(raised.value)
+    assert three.read_bytes() == before
+
+
+def test_what_only_looks_like_rows_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["plain"] = np.arange(3)
+        with pytest.raises(ragged.RaggedError, match="is no dataset of ragged rows"):
+            ragged.open(file["plain"])
+        with pytest.raises(ragged.RaggedError, match="is no dataset"):
+            ragged.open(file)
+        file["plain"].attrs[MARK], file["plain"].attrs[NUMBER] = "ragged-rows", 1
+        with pytest.raises(ragged.RaggedError, match="holds no offsets and lengths: int64"):
+            ragged.open(file["plain"])
+        for wrong in (object, "S0", h5py.vlen_dtype("i4"), "(2,)i4"):
+            with pytest.raises(ragged.RaggedError, match="cannot be stored"):
+                ragged.create(file, "rows", wrong)
+        with pytest.raises(ragged.RaggedError, match="there is something called plain already"):
+            ragged.create(file, "plain", "i4")
+
+
+def test_rows_are_replaced_and_what_is_lost_is_told(three: Path) -> None:
+    with h5py.File(three, "r+") as file, ragged.open(file["rows"]) as rows:
+        rows[0] = [9]
+        rows[1] = [7, 7]
+        rows[-1] = []
+        assert [row.tolist() for row in rows] == [[9], [7, 7], []]
+        assert rows.lost_bytes == 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reused_space_never_holds_two_rows(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wanted = rows_of(rng, np.dtype("i4"), 50, 40)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with ragged.create(file, "rows", "int32", reuse=True) as rows:
+            rows.append(wanted)
+            for _ in range(300):
+                number = int(rng.integers(0, 50))
+                (wanted[number],) = rows_of(rng, np.dtype("i4"), 1, 40)
+                rows[number] = wanted[number]
+            assert same(rows[:], wanted)
+            reused = len(rows.vector)
+        with ragged.open(file["rows"]) as again:
+            again[3] = wanted[3] = np.arange(20, dtype=np.int32)
+            assert same(again[:], wanted)
+    # Without it, the vector would have grown by every row.
+    assert reused < 4 * 50 * 40 * 2
+
+
+def test_rows_are_cut_off_and_added(three: Path) -> None:
+    with h5py.File(three, "r+") as file, ragged.open(file["rows"]) as rows:
+        rows.resize(1)
+        assert len(rows.vector) == 12
+        rows.resize(3)
+        rows.append([[8]])
+        assert [row.tolist() for row in rows] == [[1, 2, 3], [], [], [8]]
+        with pytest.raises(ragged.RaggedError, match="there cannot be -1 rows"):
+            rows.resize(-1)
+
+
+def test_one_appender_at_a_time(three: Path) -> None:
+    with h5py.File(three, "r+") as file:
+        first, second = ragged.open(file["rows"]), ragged.open(file["rows"])
+        first.append([[1]])
+        with pytest.raises(ragged.RaggedError, match="has another appender"):
+            second.append([[2]])
+        first.close()
+        second.append([[2]])
+        second.close()
+        assert len(ragged.open(file["rows"])) == 5
+        third = ragged.open(file["rows"])
+        third.append([[3]])
+        file["rows"].resize((7,))
+        with pytest.raises(ragged.RaggedError, match="was changed by somebody else"):
+            third.flush()
+        third._held.clear()
+        third.close()
+    with h5py.File(three) as file, pytest.raises(ragged.RaggedError, match="open for reading only"):
+        ragged.open(file["rows"]).append([[1]])
+
+
+def test_another_process_cannot_append_meanwhile(three: Path) -> None:
+    with h5py.File(three, "r+") as file, ragged.open(file["rows"]) as rows:
+        rows.append([[1]])
+        code = f"import h5py; h5py.File({str(three)!r}, 'r+')"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert done.returncode and "lock" in done.stderr
+
+
+WRITER = """
+import sys, h5py
+from hyperslab import ragged
+path, size = sys.argv[1], int(sys.argv[2])
+with h5py.File(path, "w", libver="latest") as file:
+    rows = ragged.create(file, "rows", "int64", chunk_bytes=4096, row_chunk=64, filters=FILTERS)
+    file.swmr_mode = True
+    number = 0
+    while True:
+        rows.append([[number] * (number * 7 % size) for number in range(number, number + 5)])
+        rows.flush()
+        number += 5
+        print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_killed_in_the_middle_of_an_append(tmp_path: Path, attempt: int) -> None:
+    finished = killed(tmp_path / "a.h5", attempt)
+    check_after_kill(tmp_path / "a.h5", finished)
+
+
+def killed(path: Path, attempt: int) -> int:
+    """Kill a process that appends at a random moment; the number of rows that it said were there."""
+    filters = '{"compression": "gzip"}' if attempt % 2 else "None"
+    words = [sys.executable, "-c", WRITER.replace("FILTERS", filters), str(path), str(50 + 37 * attempt)]
+    rng = np.random.default_rng(attempt)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        said = [writer.stdout.readline()]
+        time.sleep(float(rng.uniform(0, 0.2)))
+        writer.send_signal(signal.SIGKILL)
+        said += writer.stdout.readlines()
+    return int([line for line in said if line.endswith("\n")][-1])
+
+
+def check_after_kill(path: Path, finished: int) -> None:
+    """Assert that every finished row is there, before and after more are appended."""
+    size = None
+    assert ragged.recover(path)
+    assert not ragged.recover(path)
+    with h5py.File(path, "r+") as file, ragged.open(file["rows"]) as rows:
+        before = rows[:]
+        assert len(before) >= finished
+        assert same(list(rows), before)
+        with pytest.raises(IndexError):
+            rows[len(before)]
+        size = next((n for n in range(40, 5000) if all(len(r) == i * 7 % n for i, r in enumerate(before))), 0)
+        assert size
+        assert all((row == number).all() for number, row in enumerate(before))
+        rows.append([[7] * 3000] * 50)
+    with h5py.File(path) as file:
+        after = ragged.open(file["rows"])[:]
+        assert same(after[: len(before)], before)
+        assert [row.tolist() for row in after[len(before) :]] == [[7] * 3000] * 50
+
+
+def test_only_a_file_that_can_be_recovered_is_touched(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    path.write_bytes(b"no HDF5 file" * 10)
+    with pytest.raises(ragged.RaggedError, match="is no HDF5 file"):
+        ragged.recover(path)
+    with h5py.File(path, "w", libver=("earliest", "v108")) as file:
+        file["a"] = 1
+    with pytest.raises(ragged.RaggedError, match="cannot be recovered"):
+        ragged.recover(path)
+    with h5py.File(path, "w", libver="latest") as file:
+        file["a"] = 1
+    content = bytearray(path.read_bytes())
+    content[30] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ragged.RaggedError, match="does not add up"):
+        ragged.recover(path)
+    assert path.read_bytes() == bytes(content)
+
+
+def test_the_checksum_is_jenkins() -> None:
+    # The values that lookup3.c gives for its own driver5.
+    assert lookup3(b"") == 0xDEADBEEF
+    assert lookup3(b"Four score and seven years ago") == 0x17770551
+
+
+def test_variable_length_data_go_there_and_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    wanted = rows_of(rng, np.dtype("<u2"), 5000, 30)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        original = file.create_dataset("original", (len(wanted),), h5py.vlen_dtype(np.dtype("<u2")))
+        for number, row in enumerate(wanted):
+            original[number] = row
+        copy = ragged.from_vlen(original, lambda dtype: ragged.create(file, "copy", dtype))
+        assert same(copy[:], wanted)
+        back = ragged.to_vlen(copy, file, "back")
+        assert same(list(back[:]), wanted)
+        file["numbers"] = np.arange(3)
+        with pytest.raises(ragged.RaggedError, match="not rows of numbers of variable length"):
+            ragged.from_vlen(file["numbers"], lambda dtype: ragged.create(file, "more", dtype))
+        copy.close()
+        copy = ragged.open(file["copy"])
+        copy[4] = np.arange(3, dtype=np.uint16)
+        with pytest.raises(ragged.RaggedError, match="row 4 differs"):
+            ragged.vlen.compare(original, copy)

@@ -1,0 +1,344 @@
+"""Ragged rows: how long they are, cells of every layout, and what a study may say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from row_cells import GROWING, LAYOUTS, SEVERAL, cell, run, written
+from studies import load, mistake
+
+from hyperslab.cases.context import Outcome, VerificationError
+from hyperslab.cases.rows.dealt import Dealt
+from hyperslab.data.models import open_content, raw_bytes
+from hyperslab.data.rows import MODELS, RowBlock, Rows, lengths_of
+from hyperslab.formats.hdf5_rows import flattened, offset_vector, padded, vlen
+from hyperslab.layouts import layout_of
+
+COUNT = 300
+PARTS: dict[str, Any] = {
+    "vlen": vlen.VlenPart,
+    "flattened": flattened.FlattenedPart,
+    "offset-vector": offset_vector.OffsetVectorPart,
+    "padded": padded.PaddedPart,
+}
+
+
+def of_state(outcome: Outcome, state: str) -> list[dict[str, Any]]:
+    return [row for row in outcome.repeats if row["state"] == state]
+
+
+def specified(count: int, **rows: Any) -> dict[str, Any]:
+    return {"rows": {"seed": 1, **rows}, "shape": [count], "dtype": "int32", "fill": "mixed", "axes": ["row"]}
+
+
+# ---- lengths and values
+
+
+@pytest.mark.parametrize("longest", [0, 1, 7, 4096])
+@pytest.mark.parametrize("count", [2, 8, 8192])
+def test_linear_rows_hold_half_as_many_elements_as_constant_ones(count: int, longest: int) -> None:
+    rising = lengths_of(specified(count, lengths="linear", longest=longest))
+    constant = lengths_of(specified(count // 2, lengths="constant", longest=longest))
+    assert rising.sum() == constant.sum()
+    assert (np.diff(rising[: count // 2]) >= 0).all() and (np.diff(rising[count // 2 :]) <= 0).all()
+    assert longest == 0 or rising.max() >= longest * (1 - 2 / count)
+    assert rising.min() >= 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_drawn_lengths_are_those_of_the_seed(model: str) -> None:
+    parameters: dict[str, Any] = {"longest": 500, "mean": 40.0, "empty_share": 0.9}
+    known = {name: parameters[name] for name in MODELS[model][0] if name != "seed"}
+    found = lengths_of(specified(20_000, lengths=model, **known))
+    again = lengths_of(specified(20_000, lengths=model, **known, seed=1))
+    assert np.array_equal(found, again) and found.min() >= 0 and len(found) == 20_000
+    if "seed" in MODELS[model][0]:
+        assert not np.array_equal(found, lengths_of(specified(20_000, lengths=model, **{**known, "seed": 2})))
+    if model == "geometric":
+        assert found.mean() == pytest.approx(40, rel=0.05)
+    if model == "many-empty":
+        assert (found == 0).mean() == pytest.approx(0.9, abs=0.01)
+    if model == "heavy-tail":
+        # The cut takes some of the mean; half of all rows are far below it.
+        assert 15 < found.mean() < 40 and np.median(found) < 15 and found.max() == 500
+
+
+def test_rows_are_pieces_of_one_vector() -> None:
+    spec = specified(100, lengths="uniform", longest=9)
+    rows = open_content(spec)
+    assert isinstance(rows, Rows)
+    whole = rows.run(0, 100)
+    assert raw_bytes(spec) == whole.nbytes == rows.nbytes
+    pieces = list(whole.rows())
+    assert [len(piece) for piece in pieces] == rows.lengths.tolist()
+    numbers = np.array([7, 8, 9, 3, 99, 0])
+    picked = rows.picked(numbers)
+    assert np.array_equal(picked.values, np.concatenate([pieces[number] for number in numbers]))
+    assert len({piece.tobytes() for piece in pieces if len(piece) > 2}) == sum(len(p) > 2 for p in pieces)
+    assert [stop - first for first, stop in rows.blocks(30)] == [30, 30, 30, 10]
+
+
+def test_rows_are_dealt_in_turn() -> None:
+    rows = open_content(specified(10, lengths="constant", longest=1))
+    assert isinstance(rows, Rows)
+    dealt = Dealt(rows, 2, 3)
+    assert [(c.first, c.stop, c.part, c.place) for c in dealt.calls()] == [
+        (0, 2, 0, 0), (2, 4, 1, 0), (4, 6, 2, 0), (6, 8, 0, 2), (8, 10, 1, 2),
+    ]  # fmt: skip
+    assert [dealt.numbers(part).tolist() for part in range(3)] == [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5]]
+
+
+# ---- cells
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("call", [1, 16, "all"])
+def test_every_layout_is_written_and_read_back(tmp_path: Path, name: str, call: Any) -> None:
+    outcome = run(cell(LAYOUTS[name], "write_rows", written(call)), tmp_path / "data.h5")
+    assert len(of_state(outcome, "write")) == 2
+    for row in outcome.repeats:
+        assert row["calls"] == (1 if call == "all" else -(-COUNT // call))
+        assert row["rows"] == COUNT and row["asked_bytes"] <= row["written_bytes"] * 20
+        parts = [row[f"{part}_s"] for part in ("create", "write", "flush", "close", "fsync")]
+        assert row["time_s"] == pytest.approx(sum(parts))
+    report = outcome.report
+    assert report["file_bytes"] == sum(
+        report[f"{part}_bytes"] for part in ("data", "padding", "index", "remainder")
+    )
+    assert report["remainder_bytes"] >= 0
+    if (
+        not layout_of(cell(LAYOUTS[name], "write_rows", {})["layout"]).filters_text()
+        and "parquet" not in name
+    ):
+        assert report["data_bytes"] == raw_bytes(cell(LAYOUTS[name], "write_rows", {})["dataset"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_layouts_of_chunks_grow(tmp_path: Path, name: str) -> None:
+    outcome = run(cell(LAYOUTS[name], "write_rows", written(7, growing=True)), tmp_path / "data.h5")
+    assert len(outcome.repeats) == 2
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_datasets_are_written_in_turn_and_the_first_is_read(tmp_path: Path, name: str) -> None:
+    spec = cell(LAYOUTS[name], "write_rows", written(3, datasets=4), states={"cold": 2, "warm": 2})
+    outcome = run(spec, tmp_path / "data.h5")
+    assert [row["state"] for row in outcome.repeats].count("library-cold") == 2
+    first = lengths_of(spec["dataset"]).reshape(-1, 3)[::4].sum()
+    assert {row["asked_bytes"] for row in of_state(outcome, "warm")} == {first * 4}
+
+
+SELECTIONS: list[dict[str, Any]] = [
+    {"rows": "all", "scattered": False},
+    {"rows": "all", "scattered": False, "call": 64},
+    {"rows": 40, "scattered": False, "call": 7},
+    {"rows": 1, "scattered": False},
+    {"rows": 25, "scattered": True},
+]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("asked", SELECTIONS, ids=str)
+def test_every_layout_is_read(tmp_path: Path, disk: Path, name: str, asked: dict[str, Any]) -> None:
+    spec = cell(LAYOUTS[name], "read_rows", asked, states={"cold": 3, "warm": 3})
+    outcome = run(spec, disk / f"{name}-{SELECTIONS.index(asked)}", memory_resident=False)
+    assert outcome.skipped == {}
+    for state in ("cold", "warm"):
+        rows = of_state(outcome, state)
+        assert len(rows) == 3
+        wanted = COUNT if asked["rows"] == "all" else asked["rows"]
+        assert {row["rows"] for row in rows} == {wanted}
+    lengths = lengths_of(spec["dataset"])
+    for row in outcome.repeats:
+        if not asked["scattered"]:
+            first = row["origin"][0]
+            assert row["asked_bytes"] == lengths[first : first + row["rows"]].sum() * 4
+    assert all(row["resident_before"] <= 0.01 for row in of_state(outcome, "cold"))
+
+
+@pytest.mark.parametrize("name", ["vlen", "flattened", "offset-vector", "padded"])
+@pytest.mark.parametrize("kind", ["read_rows", "write_rows"])
+def test_a_wrong_row_fails_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    part = PARTS[name]
+    writer = part.writer
+
+    def wrong(self: Any, first: int, block: RowBlock) -> Any:
+        values = block.values.copy()
+        values[-1:] += 1
+        return writer(self, first, RowBlock(block.lengths, values))
+
+    monkeypatch.setattr(part, "writer", wrong)
+    asked = {"rows": "all", "scattered": False} if kind == "read_rows" else written("all")
+    states = {"warm": 1} if kind == "read_rows" else {}
+    rows = {"count": 30, "lengths": "constant", "longest": 5}
+    with pytest.raises(VerificationError, match="differs from what was written|cannot be read back"):
+        run(cell(LAYOUTS[name], kind, asked, rows, states=states), tmp_path / "data.h5")
+
+
+def test_the_heap_says_what_it_holds(tmp_path: Path) -> None:
+    """The count of collections is that of their signatures in the file, and their bytes hold all rows."""
+    rows = {"count": 2000, "lengths": "constant", "longest": 1024}
+    spec = cell(LAYOUTS["vlen"], "read_rows", {"rows": 1, "scattered": False}, rows, states={"warm": 1})
+    report = run(spec, tmp_path / "a.h5").report
+    assert report["references_bytes"] == 2000 * 16
+    assert report["data_bytes"] == 2000 * 4096
+    content = (tmp_path / "a.h5").read_bytes()
+    assert report["heap_collections"] == content.count(b"GCOL\1\0\0\0") > 100
+    # Each row has a header of 16 bytes there.
+    assert 4096 + 16 <= report["heap_bytes"] / 2000 <= 1.2 * 4096
+
+
+def test_filters_do_not_reach_the_heap(tmp_path: Path) -> None:
+    rows = {"count": 500, "lengths": "constant", "longest": 100}
+    sizes = {}
+    for name, layout in {
+        "plain": LAYOUTS["vlen-chunked"],
+        "gzip": {**LAYOUTS["vlen-chunked"], "filters": ["gzip"]},
+        "vector": {**LAYOUTS["offset-vector"], "filters": ["gzip"]},
+    }.items():
+        spec = cell(layout, "write_rows", written(50), rows, dtype="uint64")
+        spec["dataset"]["fill"] = "counts"
+        sizes[name] = run(spec, tmp_path / "a.h5").report["file_bytes"]
+    assert sizes["gzip"] > 0.95 * sizes["plain"] > 2 * sizes["vector"]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("longest", [0, 3, 500, 3000])
+def test_files_are_no_larger_than_was_foreseen(tmp_path: Path, name: str, longest: int) -> None:
+    from hyperslab.studies.schema import Dataset
+
+    rows = {"count": 100, "lengths": "uniform", "longest": longest}
+    spec = cell(LAYOUTS[name], "write_rows", written(1), rows)
+    bound = layout_of(spec["layout"]).largest_bytes(Dataset.model_validate({"rows": rows, "dtype": "int32"}))
+    assert run(spec, tmp_path / "a.h5").report["file_bytes"] <= bound
+
+
+def test_a_page_buffer_tells_its_hits(tmp_path: Path) -> None:
+    paging = {"page_bytes": 4096, "buffer_bytes": 2**20, "min_metadata_percent": 0, "min_raw_percent": 0}
+    layout = {**LAYOUTS["vlen"], "settings": {"paging": paging, "libver": "latest"}}
+    outcome = run(cell(layout, "write_rows", written(1)), tmp_path / "a.h5")
+    for row in outcome.repeats:
+        assert 0 <= row["page_buffer_meta_hit_rate"] <= 1
+        assert 0 < row["metadata_hit_rate"] <= 1 and row["metadata_cache_bytes"] > 0
+
+
+def test_the_files_are_what_others_read(tmp_path: Path) -> None:
+    asked = {"rows": "all", "scattered": False}
+    for name in ("vlen", "flattened"):
+        spec = cell(LAYOUTS[name], "read_rows", asked, states={"warm": 1})
+        run(spec, tmp_path / f"{name}.h5")
+    with h5py.File(tmp_path / "vlen.h5") as one, h5py.File(tmp_path / "flattened.h5") as other:
+        assert h5py.check_vlen_dtype(one["rows0"].dtype) == np.dtype("int32")
+        assert np.array_equal(np.concatenate(one["rows0"][:]), other["rows0"][:])
+        assert [len(row) for row in one["rows0"][:]] == other["rows0.lengths"][:].tolist()
+
+
+# ---- in a study
+
+
+STUDY: dict[str, Any] = {
+    "title": "rows",
+    "dataset": {"rows": {"count": 64, "longest": 10}, "dtype": "int32"},
+    "layouts": {
+        "vlen": {"format": "hdf5-rows", "storage": "vlen"},
+        "vector": {"format": "hdf5-rows", "storage": "offset-vector"},
+    },
+    "cases": {
+        "write": {"write_rows": 1},
+        "few": {"write_rows": {"call": "all"}, "shape": {"row": 8}},
+        "read": {"read_rows": {"rows": 4, "scattered": True}},
+    },
+}
+
+
+def study(path: str, value: Any) -> dict[str, Any]:
+    import copy
+
+    content = copy.deepcopy(STUDY)
+    *way, last = path.split(".")
+    place = content
+    for part in way:
+        place = place[part]
+    place[last] = value
+    return content
+
+
+def test_a_study_of_rows(tmp_path: Path) -> None:
+    found = load(tmp_path, STUDY)
+    assert (found.dataset.axes, found.dataset.shape, found.dataset.nbytes) == (["row"], [64], 64 * 10 * 4)
+    assert found.cases["few"]["shape"] == [8] and found.dataset.bytes_of([8]) == 320
+    assert found.cases["write"]["states"] == ["write"]
+    assert found.cases["read"]["states"] == ["cold", "warm"]
+    from hyperslab.studies.specification import cell_specification
+
+    spec = cell_specification(found, "vlen", "few", "r0")
+    assert spec["dataset"]["rows"] == {"lengths": "constant", "longest": 10}
+    assert spec["dataset"]["shape"] == [8]
+
+
+MISTAKES: list[tuple[str, Any, str]] = [
+    ("dataset.axes", ["x"], ": has `rows`, whose number and lengths say all; leave axes and shape out"),
+    ("dataset.rows", {"count": 0, "longest": 1}, ".count: should be greater than 0, not 0"),
+    ("dataset.rows", {"count": 5}, ": rows whose lengths are constant need longest, and have no longest"),
+    (
+        "dataset.rows",
+        {"count": 5, "lengths": "linear", "longest": 4, "mean": 3},
+        ": rows whose lengths are linear need longest, and have a mean",
+    ),
+    (
+        "layouts.vlen",
+        {"format": "zarr"},
+        ".format: zarr stores a dense array, and the dataset is ragged rows; take ",
+    ),
+    ("layouts.vlen.chunk_bytes", 4096, ": vlen has no chunks of values; it has row_chunk"),
+    ("layouts.vlen.offsets", True, ": only flattened rows can have offsets instead of lengths"),
+    ("layouts.vlen.filters", ["gzip"], ": filters need chunks; give the layout a row_chunk"),
+    (
+        "layouts.vector.filters",
+        [{"zfp": {"rate": 8}}],
+        ": rows are compared byte by byte; no filter may change values",
+    ),
+    ("layouts.vector.chunk_bytes", 3, ": should hold at least one int32"),
+    (
+        "cases.read",
+        {"read": {"row": 3}},
+        ".read: is for a dense array, and the dataset is ragged rows; there are read_rows, write_rows",
+    ),
+    ("cases.read.read_rows", 65, ".rows: 65 rows do not fit: there are 64"),
+    ("cases.read.states", ["session"], ": rows are read cold and warm, and have no session"),
+    (
+        "cases.write.write_rows",
+        {"call": 32, "datasets": 3},
+        ".datasets: 2 calls write no 3 datasets in turn",
+    ),
+    (
+        "cases.write.write_rows",
+        {"call": 1, "growing": True},
+        ".growing: contiguous datasets cannot grow; give the layout a row_chunk (layout vlen)",
+    ),
+    (
+        "cases.read.read_rows",
+        {"rows": "all", "scattered": True},
+        ": scattered rows are a number of rows, read in one call",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=str)
+def test_a_mistake_is_one_line(tmp_path: Path, path: str, value: Any, message: str) -> None:
+    said = mistake(tmp_path, study(path, value))
+    where = "dataset" if path == "dataset.axes" else path
+    assert said.startswith(f"{where}{message}")
+
+
+def test_an_array_has_no_layout_of_rows(tmp_path: Path) -> None:
+    said = mistake(tmp_path, study("dataset", {"axes": ["x"], "shape": [4]}))
+    holds = "hdf5-rows stores ragged rows, and the dataset is a dense array"
+    assert said == f"layouts.vector.format: {holds}; take 'hdf5' or 'zarr' or 'idx'"

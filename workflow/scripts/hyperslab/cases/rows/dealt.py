@@ -1,0 +1,73 @@
+"""Which rows lie in which dataset, where calls write several in turn; and what a row has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from hyperslab.cases.context import Context
+from hyperslab.data.rows import Lengths, RowBlock, Rows
+from hyperslab.formats import RowsFormat
+
+
+def rows_of(context: Context) -> Rows:
+    """Return the rows of a cell, whose dataset is of no other model."""
+    assert isinstance(context.values, Rows)
+    return context.values
+
+
+def format_of(context: Context) -> RowsFormat:
+    """Return the format of a cell, which is one of rows."""
+    return cast("RowsFormat", context.format)
+
+
+def digests(block: RowBlock) -> list[bytes]:
+    """Return a digest of type and every byte of each row.
+
+    XXH3, as fast as memory: a slower one would push what the next warm read needs out of the processor's
+    caches.
+    """
+    kind = block.values.dtype.str.encode()
+    return [xxhash.xxh3_128_digest(kind + row.tobytes()) for row in block.rows()]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: rows `first` to `stop` of the study go to dataset `part`, from its row `place` on."""
+
+    first: int
+    stop: int
+    part: int
+    place: int
+
+
+class Dealt:
+    """The rows of a study, dealt to datasets in blocks of so many rows a call, in turn."""
+
+    def __init__(self, rows: Rows, call: int, datasets: int) -> None:
+        self.rows = rows
+        self._call, self._datasets = call, datasets
+
+    def calls(self) -> Iterator[Call]:
+        """Yield the calls in their order."""
+        places = [0] * self._datasets
+        for number, first in enumerate(range(0, len(self.rows), self._call)):
+            stop, part = min(first + self._call, len(self.rows)), number % self._datasets
+            yield Call(first, stop, part, places[part])
+            places[part] += stop - first
+
+    def numbers(self, part: int) -> npt.NDArray[np.int64]:
+        """Return the study's numbers of the rows of a dataset, in its order."""
+        if self._datasets == 1:
+            return np.arange(len(self.rows))
+        runs = [np.arange(call.first, call.stop) for call in self.calls() if call.part == part]
+        return np.concatenate(runs)
+
+    def parts(self) -> list[Lengths]:
+        """Return the lengths of the rows of each dataset."""
+        return [self.rows.lengths[self.numbers(part)] for part in range(self._datasets)]

@@ -1,0 +1,103 @@
+"""Copy ragged rows from HDF5's variable-length type to a vector of bytes with offsets and lengths, or back.
+
+python -m hyperslab.convert_rows mine.h5::/spectra new.h5: the rows of one dataset, under the same name in a
+new file. Every row is compared with the original before the new file gets its name. docs/ragged.md says how
+it looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from hyperslab import ragged
+from hyperslab.data.donor_paths import SEPARATOR
+from hyperslab.ragged.convention import CHUNK_BYTES, MARK, NUMBER, REUSE, TYPE, VECTOR
+
+VLEN, OFFSET_VECTOR = "vlen", "offset-vector"
+# Filters that may be asked for by a word.
+FILTERS: dict[str, Any] = {
+    "none": {},
+    "gzip": {"compression": "gzip", "compression_opts": 4},
+    "lzf": {"compression": "lzf"},
+    "zstd": {"compression": 32015, "compression_opts": (3,)},
+}
+
+
+def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int, filters: str) -> str:
+    """Write the rows `name` of a file to a new one; returns what was done in a line.
+
+    Raises RaggedError or OSError; nothing is left behind then.
+    """
+    if filters == "zstd":
+        import hdf5plugin  # noqa: F401, which registers the filter
+
+    if target.exists():
+        raise ragged.RaggedError(f"{target} is there already; name a new file, or remove it")
+    written = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with h5py.File(source) as original, h5py.File(written, "w") as new:
+            if not isinstance(original.get(name), h5py.Dataset):
+                raise ragged.RaggedError(f"{source} has no dataset {name}")
+            given = original[name]
+            parent = new.require_group(given.name.rpartition("/")[0] or "/")
+            own = given.name.rpartition("/")[2]
+            if to == VLEN:
+                rows = ragged.open(given)
+                made = ragged.to_vlen(rows, parent, own)
+            else:
+                rows = ragged.from_vlen(
+                    given,
+                    lambda dtype: ragged.create(
+                        parent, own, dtype, chunk_bytes=chunk_bytes, filters=FILTERS[filters]
+                    ),
+                )
+                made = rows.primary
+            _copy_attributes(given, made)
+            count, values = len(rows), len(rows.vector)
+            rows.close()
+        written.replace(target)
+    finally:
+        written.unlink(missing_ok=True)
+    sizes = f"{source.stat().st_size:,} bytes before, {target.stat().st_size:,} now"
+    return f"{target}: {count:,} rows of {values:,} bytes, compared with the original; {sizes}"
+
+
+def _copy_attributes(given: h5py.Dataset, made: h5py.Dataset) -> None:
+    """Copy a user's own attributes."""
+    for name, value in given.attrs.items():
+        if name not in (MARK, NUMBER, REUSE, TYPE, VECTOR):
+            made.attrs[name] = value
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", help=f"the rows, as FILE{SEPARATOR}DATASET")
+    parser.add_argument("target", type=Path, help="the new file")
+    parser.add_argument(
+        "--to", choices=(OFFSET_VECTOR, VLEN), default=OFFSET_VECTOR, help="what the rows become"
+    )
+    parser.add_argument("--chunk-bytes", type=int, default=CHUNK_BYTES, help="bytes of a chunk of the vector")
+    parser.add_argument(
+        "--filter", choices=FILTERS, default="none", help="what the vector is compressed with"
+    )
+    options = parser.parse_args()
+    file, separator, name = options.rows.partition(SEPARATOR)
+    if not separator:
+        parser.error(f"{options.rows}: name the rows as FILE{SEPARATOR}DATASET")
+    try:
+        print(convert(Path(file), name, options.target, options.to, options.chunk_bytes, options.filter))
+    except (OSError, ragged.RaggedError) as error:
+        sys.exit(f"hyperslab.convert_rows: {' '.join(str(error).split())}")
+
+
+if __name__ == "__main__":
+    main()

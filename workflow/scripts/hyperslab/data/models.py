@@ -1,0 +1,44 @@
+"""Data models: what is stored. A dense array, or ragged rows, whose specification says how long they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.data.rows import lengths_of, open_rows
+from hyperslab.data.values import Values, open_values
+
+ARRAY, ROWS = "array", "rows"
+# model -> what it is called where somebody asked for another
+TITLES = {ARRAY: "a dense array", ROWS: "ragged rows"}
+
+
+def model_of(dataset: Mapping[str, Any]) -> str:
+    """Return the data model of a dataset specification."""
+    return ROWS if dataset.get("rows") else ARRAY
+
+
+def values_shape(dataset: Mapping[str, Any]) -> list[int]:
+    """Return the extents of all values: those of an array; of rows one axis, the rows end to end."""
+    return [int(lengths_of(dataset).sum())] if model_of(dataset) == ROWS else list(dataset["shape"])
+
+
+def longest(dataset: Mapping[str, Any]) -> int:
+    """Return the elements of the longest row."""
+    return int(lengths_of(dataset).max(initial=0))
+
+
+def raw_bytes(dataset: Mapping[str, Any]) -> int:
+    """Return the bytes of all values."""
+    dtype: np.dtype[Any] = np.dtype(dataset["dtype"])
+    return math.prod(values_shape(dataset)) * dtype.itemsize
+
+
+def open_content(dataset: Mapping[str, Any], donor_path: str | None = None) -> Values:
+    """Return the content of a dataset: of an array `Values`, of rows `Rows`; `donor_path` as for those."""
+    if model_of(dataset) == ROWS:
+        return open_rows(dataset, donor_path)
+    return open_values(dataset, donor_path)

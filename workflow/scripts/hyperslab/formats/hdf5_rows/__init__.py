@@ -1,0 +1,1 @@
+"""Ragged rows in HDF5."""

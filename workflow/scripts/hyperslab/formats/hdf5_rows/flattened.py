@@ -1,0 +1,129 @@
+"""Flattened rows: one dataset of all values end to end, one of lengths, or of offsets instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+from h5py import h5t
+
+from hyperslab.data.rows import Lengths, RowBlock
+from hyperslab.formats import Numbers
+from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, make_dataset, run_writer, stored
+from hyperslab.specifications import LayoutSpecification
+
+LENGTH = np.dtype("<i8")
+
+
+class FlattenedPart(Part):
+    """Values and lengths, or values and offsets, of which there is one more than rows."""
+
+    def __init__(self, values: h5py.Dataset, rows: h5py.Dataset, offsets: bool) -> None:
+        self._values, self._rows, self._with_offsets = values, rows, offsets
+        self._dtype = values.dtype
+        self._grows = values.maxshape[0] is None
+        self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, rows.dtype)}
+        # Of what was written so far; of what is read, once the lengths are in memory.
+        self._end = 0
+        self._offsets: npt.NDArray[np.int64] | None = None
+
+    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of values and of lengths, a call each; rows are written in their order."""
+        beside = block.lengths
+        if self._with_offsets:
+            beside = self._end + np.cumsum(block.lengths)
+            if first == 0:
+                beside = np.concatenate([[0], beside])
+        place = first + 1 if self._with_offsets and first else first
+        values = self._run(self._values, self._end, block.values)
+        rows = self._run(self._rows, place, np.ascontiguousarray(beside, LENGTH))
+        self._end += len(block.values)
+
+        def write() -> None:
+            values()
+            rows()
+
+        return write
+
+    def _run(self, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> Callable[[], None]:
+        return run_writer(dataset, first, values, self._memory[dataset.dtype], self._grows)
+
+    def reader(self, numbers: Numbers) -> Callable[[], Any]:
+        """Return a read of rows: their lengths, and their values end to end.
+
+        Where lengths are stored, the first read of an open file reads them all, since the place of a row is
+        their sum, and they are kept. Of offsets, two lead to a row or to a run.
+        """
+        if isinstance(numbers, range):
+            return lambda: self._read_run(numbers.start, numbers.stop)
+        return lambda: self._read_scattered(numbers)
+
+    def _bounds(self, first: int, stop: int) -> npt.NDArray[np.int64]:
+        """Return where rows begin, and where the last one ends."""
+        if self._with_offsets:
+            found: npt.NDArray[np.int64] = self._rows[first : stop + 1]
+            return found
+        if self._offsets is None:
+            self._offsets = np.concatenate([[0], np.cumsum(self._rows[:])])
+        return self._offsets[first : stop + 1]
+
+    def _read_run(self, first: int, stop: int) -> RowBlock:
+        bounds = self._bounds(first, stop)
+        return RowBlock(np.diff(bounds), self._values[bounds[0] : bounds[-1]])
+
+    def _read_scattered(self, numbers: Numbers) -> RowBlock:
+        bounds = [self._bounds(number, number + 1) for number in numbers]
+        values = [self._values[start:end] for start, end in bounds]
+        lengths = np.array([end - start for start, end in bounds], np.int64)
+        return RowBlock(lengths, np.concatenate(values) if values else np.empty(0, self._dtype))
+
+    def block(self, found: RowBlock) -> RowBlock:
+        """Return what a read gave."""
+        return found
+
+    def sizes(self) -> dict[str, Any]:
+        """Return bytes of values and of what leads to rows."""
+        (values, index), (rows, other) = stored(self._values), stored(self._rows)
+        return {
+            "stored_bytes": values,
+            "values_bytes": self._values.size * self._dtype.itemsize,
+            "offsets_bytes" if self._with_offsets else "lengths_bytes": rows,
+            "chunk_index_bytes": index + other,
+            "chunks": chunks_of(self._values),
+        }
+
+
+class Flattened:
+    """Rows end to end in one dataset."""
+
+    def create(
+        self, file: h5py.File, name: str, dtype: np.dtype[Any], lengths: Lengths, growing: bool,
+        layout: LayoutSpecification, lists: Lists,
+    ) -> FlattenedPart:  # fmt: skip
+        """Return new datasets NAME of values and NAME.lengths or NAME.offsets."""
+        size, offsets = layout["chunk_bytes"], bool(layout.get("offsets"))
+        chunk = [size // dtype.itemsize] if size else None
+        row_chunk = [layout["row_chunk"]] if layout["row_chunk"] else None
+        count = len(lengths) + offsets
+        values = make_dataset(
+            file, name, h5t.py_create(dtype), [int(lengths.sum())], chunk, layout["filters"], lists, growing
+        )
+        rows = make_dataset(
+            file, _beside(name, offsets), h5t.py_create(LENGTH), [count], row_chunk, [], lists, growing
+        )
+        return FlattenedPart(values, rows, offsets)
+
+    def open(
+        self, file: h5py.File, name: str, dtype: np.dtype[Any], layout: LayoutSpecification
+    ) -> FlattenedPart:
+        """Return datasets that are there."""
+        offsets = bool(layout.get("offsets"))
+        return FlattenedPart(file[name], file[_beside(name, offsets)], offsets)
+
+
+def _beside(name: str, offsets: bool) -> str:
+    return f"{name}.{'offsets' if offsets else 'lengths'}"

@@ -1,0 +1,93 @@
+"""Rows as a vector of bytes with offsets and lengths, through hyperslab.ragged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5p
+
+from hyperslab import ragged
+from hyperslab.data.rows import Lengths, RowBlock
+from hyperslab.formats import Numbers
+from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, stored
+from hyperslab.specifications import LayoutSpecification
+
+
+class OffsetVectorPart(Part):
+    """Rows of the module, appended in their order, whether a dataset is said to grow or not."""
+
+    def __init__(self, rows: ragged.RaggedDataset) -> None:
+        self._rows = rows
+
+    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return an append: of one row as that of a row, of several as that of a block."""
+        rows = self._rows
+        if len(block.lengths) == 1:
+            return lambda: rows.append([block.values])
+        return lambda: rows.append_block(block.lengths, block.values)
+
+    def reader(self, numbers: Numbers) -> Callable[[], Any]:
+        """Return a read of rows: their lengths, and their values end to end."""
+        rows = self._rows
+        if isinstance(numbers, range):
+            return lambda: rows.read(slice(numbers.start, numbers.stop))
+        return lambda: rows.read_many(numbers)
+
+    def block(self, found: Any) -> RowBlock:
+        """Return what a read gave as a block of rows."""
+        return RowBlock(*found)
+
+    def flush(self) -> None:
+        """Write rows that are held in memory."""
+        self._rows.flush()
+
+    def close(self) -> None:
+        """Write them, and let others append."""
+        self._rows.close()
+
+    def sizes(self) -> dict[str, Any]:
+        """Return bytes of the vector, and of offsets and lengths."""
+        (values, index), (rows, other) = stored(self._rows.vector), stored(self._rows.primary)
+        return {
+            "stored_bytes": values,
+            "values_bytes": len(self._rows.vector) - self._rows.lost_bytes,
+            "offsets_bytes": rows,
+            "lost_bytes": self._rows.lost_bytes,
+            "chunk_index_bytes": index + other,
+            "chunks": chunks_of(self._rows.vector),
+        }
+
+
+class OffsetVector:
+    """Rows of hyperslab.ragged."""
+
+    def create(
+        self,
+        file: h5py.File,
+        name: str,
+        dtype: np.dtype[Any],
+        lengths: Lengths,
+        growing: bool,
+        layout: LayoutSpecification,
+        lists: Lists,
+    ) -> OffsetVectorPart:
+        """Return new, empty rows."""
+        creation = h5p.create(h5p.DATASET_CREATE)
+        filter_setters.apply(creation, layout["filters"])
+        assert layout["chunk_bytes"] and layout["row_chunk"]
+        made = ragged.create(
+            file, name, dtype, chunk_bytes=layout["chunk_bytes"], row_chunk=layout["row_chunk"],
+            filters={"dcpl": creation},
+        )  # fmt: skip
+        return OffsetVectorPart(made)
+
+    def open(
+        self, file: h5py.File, name: str, dtype: np.dtype[Any], layout: LayoutSpecification
+    ) -> OffsetVectorPart:
+        """Return rows that are there."""
+        return OffsetVectorPart(ragged.open(file[name]))

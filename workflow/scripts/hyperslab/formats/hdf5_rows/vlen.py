@@ -1,0 +1,113 @@
+"""Rows of HDF5's variable-length type: references in a dataset, values in collections of the global heap."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+from h5py import h5t
+
+from hyperslab.data.rows import Lengths, RowBlock, joined
+from hyperslab.formats import Numbers
+from hyperslab.formats.hdf5.inspection import visit_chunks
+from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, creation_of, make_dataset, run_writer, stored
+from hyperslab.specifications import LayoutSpecification
+
+# A reference in the file: elements, address of a collection, object in it (H5T__vlen_disk_write).
+REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("object", "<u4")])
+# A collection: signature, version, three reserved bytes, size with this header (H5HG).
+COLLECTION = struct.Struct("<4sB3xQ")
+SIGNATURE = b"GCOL"
+
+
+class VlenPart(Part):
+    """A dataset whose elements are rows."""
+
+    def __init__(self, dataset: h5py.Dataset, dtype: np.dtype[Any]) -> None:
+        self._dataset, self._dtype = dataset, dtype
+        self._grows = dataset.maxshape[0] is None
+        self._memory = h5t.py_create(h5py.vlen_dtype(dtype))
+
+    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of rows; h5py turns each array into a descriptor of the library's."""
+        rows = np.empty(len(block.lengths), h5py.vlen_dtype(self._dtype))
+        for number, row in enumerate(block.rows()):
+            rows[number] = row
+        return run_writer(self._dataset, first, rows, self._memory, self._grows)
+
+    def reader(self, numbers: Numbers) -> Callable[[], Any]:
+        """Return a read of rows, as a user of h5py gets them: an array of arrays."""
+        dataset = self._dataset
+        if isinstance(numbers, range):
+            return lambda: dataset[numbers.start : numbers.stop]
+        return lambda: dataset[list(numbers)]
+
+    def block(self, found: Any) -> RowBlock:
+        """Return what a read gave as a block of rows."""
+        return joined(list(found), self._dtype)
+
+    def sizes(self) -> dict[str, Any]:
+        """Return bytes of references and of the heap, and how many collections that has."""
+        references, index = stored(self._dataset)
+        found = _references(self._dataset)
+        sizes = _collection_bytes(self._dataset, found) if found is not None else None
+        values = None if found is None else int(found["length"].sum()) * self._dtype.itemsize
+        return {
+            "references_bytes": references,
+            "chunk_index_bytes": index,
+            "heap_bytes": None if sizes is None else sum(sizes.values()),
+            "heap_collections": None if sizes is None else len(sizes),
+            "values_bytes": values,
+            "chunks": chunks_of(self._dataset),
+        }
+
+
+def _references(dataset: h5py.Dataset) -> npt.NDArray[Any] | None:
+    """Return the references as they lie in the file; None where a filter hides them."""
+    if creation_of(dataset).get_nfilters():
+        return None
+    places: list[tuple[int, int]] = []
+    if dataset.chunks:
+        visit_chunks(dataset.id, lambda chunk: places.append((chunk.byte_offset, chunk.size)))
+    elif (offset := dataset.id.get_offset()) is not None:
+        places.append((offset, len(dataset) * REFERENCE.itemsize))
+    with open(dataset.file.filename, "rb") as file:
+        parts = [os.pread(file.fileno(), size, offset) for offset, size in places]
+    return np.frombuffer(b"".join(parts), REFERENCE)
+
+
+def _collection_bytes(dataset: h5py.Dataset, references: npt.NDArray[Any]) -> dict[int, int] | None:
+    """Return address -> bytes of each collection of the heap that a reference names."""
+    sizes: dict[int, int] = {}
+    with open(dataset.file.filename, "rb") as file:
+        for address in np.unique(references["address"][references["length"] > 0]).tolist():
+            header = os.pread(file.fileno(), COLLECTION.size, address)
+            signature, _, size = COLLECTION.unpack(header)
+            if signature != SIGNATURE:
+                return None
+            sizes[address] = size
+    return sizes
+
+
+class Vlen:
+    """Rows of the variable-length type."""
+
+    def create(
+        self, file: h5py.File, name: str, dtype: np.dtype[Any], lengths: Lengths, growing: bool,
+        layout: LayoutSpecification, lists: Lists,
+    ) -> VlenPart:  # fmt: skip
+        """Return a new dataset of references."""
+        chunk = [layout["row_chunk"]] if layout["row_chunk"] else None
+        datatype = h5t.py_create(h5py.vlen_dtype(dtype), logical=True)
+        made = make_dataset(file, name, datatype, [len(lengths)], chunk, layout["filters"], lists, growing)
+        return VlenPart(made, dtype)
+
+    def open(self, file: h5py.File, name: str, dtype: np.dtype[Any], layout: LayoutSpecification) -> VlenPart:
+        """Return a dataset that is there."""
+        return VlenPart(file[name], dtype)

@@ -1,0 +1,1 @@
+"""Ragged rows in Zarr through zarr-python."""

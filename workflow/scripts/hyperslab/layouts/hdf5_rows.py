@@ -1,0 +1,103 @@
+"""Ragged rows in HDF5: the variable-length type, or vectors and arrays of a fixed type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.layouts.hdf5 import FILE_BYTES, OBJECT_BYTES, Hdf5Layout
+from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, text
+from hyperslab.layouts.layout import Abilities, Array
+from hyperslab.layouts.rows import RowsLayout
+
+# A reference into the global heap: length, address of the collection, index in it (H5T_VLEN in a file).
+REFERENCE_BYTES = 16
+# Header of an object in the heap, and the multiple to which its size is filled up (H5HG_SIZEOF_OBJHDR).
+HEAP_OBJECT_BYTES, HEAP_ALIGNMENT = 16, 8
+# A chunk's entry in any of HDF5's indexes, with room to spare.
+ENTRY_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Storage:
+    """One way of keeping rows: its words, bytes a row beside its values, and what can be said of it.
+
+    chunked_values: values can lie in chunks of a number of bytes. offsets: offsets instead of lengths can be
+    asked for. padded: each row is filled up to the longest.
+    """
+
+    words: str
+    bytes_a_row: int
+    chunked_values: bool = True
+    offsets: bool = False
+    padded: bool = False
+    # Chunks where nothing is said: bytes of values, and rows.
+    chunk_bytes: int | None = None
+    row_chunk: int | None = None
+
+
+STORAGES = {
+    "vlen": Storage("variable-length type", REFERENCE_BYTES + HEAP_OBJECT_BYTES + HEAP_ALIGNMENT, False),
+    "flattened": Storage("flattened vector with lengths", 8, offsets=True),
+    "offset-vector": Storage(
+        "byte vector with offsets and lengths", 16, chunk_bytes=2**20, row_chunk=4096
+    ),
+    "padded": Storage("padded array with lengths", 8, False, padded=True),
+}  # fmt: skip
+
+
+class Hdf5RowsLayout(RowsLayout):
+    """A resolved layout of ragged rows in an HDF5 file."""
+
+    title = "HDF5 rows"
+    suffix = ".h5"
+    libraries = Hdf5Layout.libraries
+    settings = Hdf5Layout.settings
+    abilities = Abilities(many_arrays=True)
+
+    @property
+    def storage(self) -> Storage:
+        """The way in which rows are kept."""
+        return STORAGES[self.described["storage"]]
+
+    @property
+    def filters(self) -> list[dict[str, Any]]:
+        """The filters, in order, each with its name and options."""
+        found: list[dict[str, Any]] = self.described["filters"]
+        return found
+
+    def largest_bytes(self, array: Array, arrays: int = 0) -> int:
+        """Return an upper bound: rows as they are or padded, what leads to them, whole chunks, indexes."""
+        rows, storage = math.prod(array.shape), self.storage
+        values: int = rows * self.described["width"] * array.itemsize if storage.padded else array.nbytes
+        beside = rows * storage.bytes_a_row
+        # A heap collection holds at least 4096 bytes, of which the last row may leave almost half free.
+        values *= 1 if storage.chunked_values or storage.padded else 2
+        chunks = values // self.chunk_bytes + 1 if self.chunk_bytes else 1
+        chunks += rows // self.row_chunk + 1 if self.row_chunk else 1
+        largest = max(self.chunk_bytes or 1, (self.row_chunk or 1) * REFERENCE_BYTES)
+        grown = largest_chunk_bytes(self.filters, [largest], 1) / largest
+        settings = self.described["settings"]
+        pages: int = 8 * settings.get("paging", {}).get("page_bytes", 0)
+        size = math.ceil((values + beside) * grown) + chunks * ENTRY_BYTES + 2 * largest + pages
+        return size + max(arrays, 1) * OBJECT_BYTES * 2 + FILE_BYTES
+
+    def growth_refusal(self) -> str | None:
+        """Return which chunks are missing for rows to be added, or None."""
+        if self.storage.chunked_values and not self.chunk_bytes:
+            return "a contiguous vector cannot grow; give the layout chunk_bytes"
+        return None if self.row_chunk else "contiguous datasets cannot grow; give the layout a row_chunk"
+
+    def filters_text(self) -> str:
+        """Return the filters as one short text, such as "shuffle, gzip 4"."""
+        return ", ".join(map(text, self.filters))
+
+    def words(self, axes: Sequence[str], itemsize: int) -> str:
+        """Return how rows are kept, and what every layout says of itself."""
+        kept = self.storage.words.replace("lengths", "offsets") if self.described.get("offsets") else ""
+        return f"{kept or self.storage.words}, {super().words(axes, itemsize)}"
+
+
+LAYOUT = Hdf5RowsLayout

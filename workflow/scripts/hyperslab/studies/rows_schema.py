@@ -1,0 +1,106 @@
+"""What a study may say of ragged rows: how long they are, and how they are written and read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from hyperslab.data.rows import MODELS
+from hyperslab.validation.errors import Forms
+from hyperslab.validation.models import Count, Strict, Whole
+
+# A row of more elements than these has no place in the memory of any node.
+LONGEST = 2**40
+Rows = Count | Literal["all"]
+ROWS_FORMS = "a number of rows or 'all'"
+
+
+class RowLengths(Strict):
+    """How many ragged rows there are, and how long each is."""
+
+    count: Count = Field(description="number of rows; a case may have fewer, by its `shape: {row: N}`")
+    lengths: Literal["constant", "linear", "uniform", "geometric", "heavy-tail", "many-empty"] = Field(
+        default="constant",
+        description="constant; linear: rising to the longest and falling again; or drawn from a distribution",
+    )
+    longest: Annotated[Whole, Field(ge=0, le=LONGEST)] | None = Field(
+        default=None, description="elements of the longest row; of each, where they are constant"
+    )
+    mean: Annotated[float, Field(gt=0, le=LONGEST)] | None = Field(
+        default=None, description="geometric, heavy-tail: mean number of elements"
+    )
+    empty_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="many-empty: share of the rows that have no element, 0 to 1"
+    )
+    seed: Whole | None = Field(default=None, description="decides what is drawn; 1 where none is given")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seeded(cls, value: Any) -> Any:
+        known, _ = (
+            MODELS.get(value.get("lengths", "constant"), ((), None)) if isinstance(value, dict) else ((), 0)
+        )
+        return {"seed": 1, **value} if "seed" in known else value
+
+    @model_validator(mode="after")
+    def _fitting_parameters(self) -> RowLengths:
+        known, _ = MODELS[self.lengths]
+        for name in ("longest", "mean", "empty_share", "seed"):
+            if (getattr(self, name) is None) == (name in known):
+                needs = f"rows whose lengths are {self.lengths} need {', '.join(known)}"
+                raise ValueError(f"{needs}, and have {'no' if name in known else 'a'} {name}")
+        return self
+
+    def words(self) -> str:
+        """Return how many rows there are and how long they are, in a few words."""
+        known = {"longest": "up to {:,} elements", "mean": "{:g} in the mean", "empty_share": "{:.0%} empty"}
+        given = self.model_dump(include=set(known), exclude_none=True)
+        parts = [known[name].format(value) for name, value in given.items()]
+        if self.lengths == "constant":
+            parts = [f"{self.longest:,} elements each"]
+        return f"{self.count:,} rows, lengths {self.lengths}: {', '.join(parts)}"
+
+    def described(self) -> dict[str, Any]:
+        """Return what decides the lengths of however many rows a case has."""
+        return self.model_dump(exclude_none=True, exclude={"count"})
+
+
+class WriteRows(Strict):
+    """How all rows are written: a number of rows for each call, or {call, datasets, growing}."""
+
+    call: Annotated[Rows, Forms(ROWS_FORMS)] = Field(description="rows that one call writes")
+    datasets: Count = Field(
+        default=1, description="datasets in one file, which the calls write in turn, a block of rows each"
+    )
+    growing: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="whether datasets begin empty and grow with every call"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"call": value}
+
+
+class ReadRows(Strict):
+    """Which rows are read: a number of them in a run, or {rows, scattered, call}."""
+
+    rows: Annotated[Rows, Forms(ROWS_FORMS)] = Field(description="how many rows one selection has")
+    scattered: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="whether the rows lie anywhere, each at most once, instead of in a run"
+    )
+    call: Count | None = Field(
+        default=None, description="rows that one call reads; by default as many as 16 MiB hold"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"rows": value}
+
+    @model_validator(mode="after")
+    def _fitting(self) -> ReadRows:
+        if self.scattered and (self.rows == "all" or self.call):
+            raise ValueError("scattered rows are a number of rows, read in one call")
+        return self
