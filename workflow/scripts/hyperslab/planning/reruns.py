@@ -220,13 +220,13 @@ class Reruns:
     # A record is replaced by its successor, and by nothing else
 
     def stays(self, file: str) -> bool:
-        """Tell whether a file is a batch's log, or a record of today's specification.
+        """Tell whether a file is a batch's log, a list of added rounds, or a record of today's specification.
 
         A record of another specification makes room, and is kept aside: the study may be changed back.
         """
         record = Path(file)
-        if BATCH_LOG.fullmatch(file):
-            # What earlier attempts said of why they ended.
+        if BATCH_LOG.fullmatch(file) or record.match("results/*/rounds.json"):
+            # What earlier attempts said of why they ended, and what they were about to measure.
             return True
         if record.suffix != ".json" or record.parts[2:3] != ("cells",) or not record.exists():
             return False
