@@ -63,15 +63,18 @@ def _of_claims(claims: Sequence[Mapping[str, Any]], judged: Mapping[str, Any]) -
 def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[Comparison]:
     """Yield the comparisons of one claim at one site (or pair of sites): open only while the claim is."""
     sites = {"a": verdict["sites"][0], "b": verdict["sites"][-1]}
-    undecided = verdict["verdict"] == OPEN
-    for comparison, found in zip(claim["comparisons"], verdict["comparisons"], strict=True):
-        if comparison["exact"] or not comparison["judged"]:
-            continue
-        for instance, result in zip(comparison["instances"], found["results"], strict=True):
-            if result["verdict"] != "cannot be tested":
-                cells = tuple(dict.fromkeys(_cells(comparison, instance, sites)))
-                says = f"{claim['id']}: {instance['says']}"
-                yield Comparison(says, cells, undecided and result["verdict"] == OPEN)
+    timed = [
+        (comparison, instance, result["verdict"])
+        for comparison, found in zip(claim["comparisons"], verdict["comparisons"], strict=True)
+        for instance, result in zip(comparison["instances"], found["results"], strict=True)
+        if comparison["judged"] and not comparison["exact"] and result["verdict"] != "cannot be tested"
+    ]
+    # A claim of which one comparison is enough may be open though each of them is decided.
+    all_decided = all(own != OPEN for _, _, own in timed)
+    for comparison, instance, own in timed:
+        cells = tuple(dict.fromkeys(_cells(comparison, instance, sites)))
+        open_ = verdict["verdict"] == OPEN and (own == OPEN or all_decided)
+        yield Comparison(f"{claim['id']}: {instance['says']}", cells, open_)
 
 
 def _cells(

@@ -162,7 +162,7 @@ class PlannedStudy(LoadedStudy):
     @cached_property
     def deciding(self) -> str:
         """Tells of what, beside results, it depends how many rounds are added: of the same or of another."""
-        parts = ("id", "at", "across", "comparisons")
+        parts = ("id", "at", "across", "could", "comparisons")
         asked = {
             "rounds": self.rounds,
             "claims": [{key: claim[key] for key in parts if key in claim} for claim in self.claims],

@@ -22,7 +22,8 @@ from hyperslab.validation.errors import ConfigurationError
 
 # What shows that a study was measured before: then Snakemake alone does not miss a record.
 MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
-BATCH_LOG = re.compile(rf"results/[^/]+/logs/[^/]+/{PATTERN}\.log")
+# Logs of what runs inside a run: the page made after a failure makes such a job again, without measuring.
+INNER_LOG = re.compile(rf"results/[^/]+/logs/([^/]+/{PATTERN}|add-rounds|confirm)\.log")
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"
 
@@ -220,13 +221,14 @@ class Reruns:
     # A record is replaced by its successor, and by nothing else
 
     def stays(self, file: str) -> bool:
-        """Tell whether a file is a batch's log, or a record of today's specification.
+        """Tell whether a file is the log of a run inside, a list of added rounds, or a record of today's
+        specification.
 
         A record of another specification makes room, and is kept aside: the study may be changed back.
         """
         record = Path(file)
-        if BATCH_LOG.fullmatch(file):
-            # What earlier attempts said of why they ended.
+        if INNER_LOG.fullmatch(file) or record.match("results/*/rounds.json"):
+            # What earlier attempts said of why they ended, and what they were about to measure.
             return True
         if record.suffix != ".json" or record.parts[2:3] != ("cells",) or not record.exists():
             return False

@@ -1,0 +1,49 @@
+"""Adaptive rounds on a cluster: a stage is measured in batches of its own, from inside the job that looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from adaptive_studies import anew, listed, records, study
+from clones import REPORT
+
+from cluster import Cluster
+from slurm_clones import NODES, make_slurm_clone, short_lived_cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
+    with short_lived_cluster(require) as running:
+        yield running
+
+
+@pytest.mark.usefixtures("cluster")
+def test_rounds_are_added_in_batches_of_their_own(tmp_path: Path) -> None:
+    clone = make_slurm_clone(
+        tmp_path / "clone",
+        {"nodes": NODES},
+        {"shared": {"root": str(tmp_path / "root")}},
+        {"nodes": {"platform": "nodes", "file_system": "shared", "concurrency": 2}},
+    )
+    clone.write_study("tiny", {**study({"first": 3, "most": 5}), "sites": ["nodes"]})
+    said = clone.build(REPORT)
+    # Chance may tell a twin from itself in one state, hardly in three.
+    assert re.search(r"after 3 rounds [123] of 4 comparisons (is|are) open: 2 more rounds of 2 cells", said)
+    cells = [["4x4x64", "slices"], ["twin", "slices"]]
+    assert listed(clone)["stages"] == [{"rounds": [3, 5], "cells": {"nodes": cells}}]
+    added = {f"nodes/{layout}/slices.r{number}" for layout, _ in cells for number in (3, 4)}
+    assert {cell for cell in records(clone) if cell.endswith((".r3", ".r4"))} == added
+    markers = sorted(file.name for file in (clone.directory / "results/tiny/batches/nodes").glob("*.json"))
+    assert markers == ["a1r0of2.json", "a1r1of2.json", "r0of2.json", "r1of2.json"]
+    assert not clone.planned(REPORT)
+    # A record that went away is measured again by its batch, and no other record is.
+    gone = "nodes/twin/slices.r4"
+    (clone.directory / f"results/tiny/cells/{gone}.json").unlink()
+    before = records(clone)
+    clone.build(REPORT)
+    assert anew(before, records(clone)) == {gone}
