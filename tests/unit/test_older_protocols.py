@@ -101,13 +101,21 @@ def test_a_record_of_an_older_protocol_counts_but_is_not_todays(tmp_path: Path) 
 # ---- in tables
 
 
-def test_they_give_way_where_the_same_case_was_measured_under_todays() -> None:
+def test_they_give_way_where_the_same_round_was_measured_under_todays() -> None:
     table = repeats_of(MAIN, "main")
     older = (table["case"] == "slices") & ~((table["layout"] == "auto") & (table["round"] == 2))
     both = superseded(table.assign(older_protocol=older.map({True: OLDER, False: None}).astype(float)))
-    assert both["stale"].tolist() == older.tolist()
+    assert both["stale"].tolist() == (older & (table["round"] == 2)).tolist()
     # What is stale is not also of an older protocol that counts.
-    assert both["older_protocol"].isna().all()
+    assert (both["older_protocol"].notna() == (older & (table["round"] < 2))).all()
+
+
+def test_rounds_may_be_added_to_them() -> None:
+    table = repeats_of(MAIN, "main", rounds=5)
+    older = table["round"] < 3
+    both = superseded(table.assign(older_protocol=older.map({True: OLDER, False: None}).astype(float)))
+    assert not both["stale"].any()
+    assert (both["older_protocol"].notna() == older).all()
 
 
 def test_they_stay_where_nothing_else_was_measured() -> None:
@@ -118,10 +126,11 @@ def test_they_stay_where_nothing_else_was_measured() -> None:
     assert (superseded(table)["older_protocol"].notna() == older).all()
     # A stale result of today's protocol takes nobody's place, nor does one of another phase or site.
     gone = (table["layout"] == "auto") & (table["round"] == 2)
+    others = older & ~gone
     for change in ({"stale": gone}, {"phase": gone.map({True: "confirm", False: "main"})},
                    {"site": gone.map({True: "far", False: "disk"})}):  # fmt: skip
         mixed = table.assign(**change, older_protocol=table["older_protocol"].where(~gone))
-        assert (superseded(mixed)["older_protocol"].notna() == (older & ~gone)).all()
+        assert (superseded(mixed)["older_protocol"].notna() == others).all()
         assert not (superseded(mixed)["stale"] & ~gone).any()
 
 

@@ -88,7 +88,7 @@ def _older_protocol(data: Data) -> Check:
             f"{fmt.count(len(_cells(rows)), 'record')} of {kind} cases are of protocol {int(number)}, "
             f"today's is {known.protocol}: {known.older_protocols[int(number)]}"
         )
-    text = f"{'; '.join(parts)}. Times mean the same: they count, and are compared among themselves."
+    text = f"{'; '.join(parts)}. Times mean the same: they count, round by round."
     return Check(name, text, "unknown", [_list("Records of an older protocol", _cells(older))])
 
 

@@ -138,7 +138,7 @@ _FLAGS = {
     "overlap": _yes_no("another timed job ran on this node or file system meanwhile"),
     "stale": _yes_no(
         "measured under another specification than today's, or under a protocol whose results do not count "
-        "(any more, or beside today's of the same case); left out of all results"
+        "(any more, or beside today's of the same case and round); left out of all results"
     ),
     "older_protocol": Column(
         "number of the timing protocol where it is an older one than today's and the results count all the "

@@ -125,13 +125,14 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def superseded(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with results of an older protocol stale where their case was measured under today's.
+    """Return the table with results of an older protocol stale where today's are of the same case and round.
 
-    What was asked differs between protocols, so that rounds of one and of the other make no block.
+    What was asked differs between protocols, so that one round of both would be no block. Rounds of the one
+    and rounds of the other are blocks, so that rounds may be added to older ones.
     """
     older = table["older_protocol"].notna()
     todays = ~older & ~table["stale"]
-    measured = todays.groupby([table[key] for key in ("site", "case", "phase")]).transform("any")
+    measured = todays.groupby([table[key] for key in ("site", "case", "phase", "round")]).transform("any")
     return table.assign(
         stale=table["stale"] | (older & measured), older_protocol=table["older_protocol"].where(~measured)
     )
