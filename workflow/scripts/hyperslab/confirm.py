@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.records import write_record
 
@@ -34,8 +36,20 @@ def measure(study: str, run: dict[str, Any], log: Path) -> int:
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
         "--config", *(f"{key}={value}" for key, value in config.items()), "--", CONFIRMING,
     ]  # fmt: skip
+    parent = os.getpid()
     with log.open("a", encoding="utf-8") as kept:
-        inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        inner = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: end_with_parent(parent, signal.SIGTERM),
+        )
+        # Whoever stops this waits for it: its cells lie in the results of the run around it.
+        signal.signal(signal.SIGTERM, lambda number, _: inner.send_signal(number))
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # What the terminal sends reaches the inner run, too.
+            signal.signal(signal.SIGINT, lambda *_: None)
         assert inner.stdout is not None
         for line in inner.stdout:
             kept.write(line)
