@@ -5,9 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from studies import REDUCE, Content, changed, load, parallel_study, with_case
+import yaml
+from studies import BASE, REDUCE, Content, changed, load, parallel_study, with_case
 
-from hyperslab.planning.estimates import READ_BYTES_PER_S, SECONDS_A_REPEAT, estimated_seconds
+from hyperslab.planning.estimates import (
+    READ_BYTES_PER_S,
+    SECONDS_A_CELL,
+    SECONDS_A_REPEAT,
+    estimated_seconds,
+)
+from hyperslab.planning.expected_times import expected_seconds
+from hyperslab.planning.inventory import Inventory
+from hyperslab.records import write_record
+from hyperslab.sites.configuration import load_sites
+from hyperslab.studies import specification
 
 
 def seconds(directory: Path, content: Content, layout: str, case: str) -> float:
@@ -20,7 +31,7 @@ def test_how_long_a_reduction_takes_can_be_estimated(tmp_path: Path) -> None:
         seconds(tmp_path, with_case(**REDUCE, repeats={"cold": count, "warm": count}), "4x4x64", "team-2p")
         for count in (5, 50)
     )
-    assert 2 < few < many < 60
+    assert SECONDS_A_CELL < few < many < 60
 
 
 def test_reading_the_latest_of_many_datasets_is_no_write(tmp_path: Path) -> None:
@@ -36,7 +47,7 @@ def test_a_team_reads_all_that_it_wrote(tmp_path: Path) -> None:
         seconds(tmp_path, {**parallel_study(), "repeats": {"cold": count}}, "contiguous", "team-posix-2r")
         for count in (5, 10**5)
     )
-    assert few > 2
+    assert few > SECONDS_A_CELL
     assert many - few == pytest.approx((10**5 - 5) * 3 * 64 * 2 / READ_BYTES_PER_S)
 
 
@@ -45,3 +56,50 @@ def test_whole_planes_lie_together_and_need_no_read_ahead_each(tmp_path: Path) -
     study = load(tmp_path, {**content, "score": None, "recommendation": {}})
     planes, slices = (estimated_seconds(study, "contiguous", case) for case in ("planes", "slices"))
     assert planes < slices
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
+    """A project with the study `mine` of two rounds on a disk."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/studies").mkdir(parents=True)
+    sites = tmp_path / "config/sites.yaml"
+    sites.write_text("{file_systems: {disk: {root: files}}, sites: {disk: {file_system: disk}}}", "utf-8")
+    study = {**yaml.safe_load(BASE), "sites": ["disk"], "rounds": 2}
+    (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    return Inventory(tmp_path, load_sites(sites), sites, {}, "")
+
+
+def took(inventory: Inventory, number: int, seconds: float, **changed: object) -> None:
+    """Write what is asked of the record of the first cell in a round: that it took so long."""
+    study = inventory.study("mine")
+    layout, case, round_ = next(
+        cell for cell in inventory.cells(study, "disk", "main") if cell[2] == f"r{number}"
+    )
+    began = {"boot_id": "a", "boottime_s": 1000.0, "wall_s": 5.0}
+    record = {
+        "specification": {**specification.cell_specification(study, layout, case, round_), **changed},
+        "repeats": [], "writer": {"began": began}, "began": {**began, "boottime_s": 1001.0},
+        "ended": {**began, "boottime_s": 1000.0 + seconds},
+    }  # fmt: skip
+    write_record(f"results/mine/cells/disk/{layout}/{case}.{round_}.json", record)
+
+
+def test_a_cell_is_expected_to_take_as_long_as_in_another_round(inventory: Inventory) -> None:
+    study = inventory.study("mine")
+    first, other = list(dict.fromkeys(cell[:2] for cell in inventory.cells(study, "disk", "main")))[:2]
+
+    def expected() -> dict[tuple[str, str], float]:
+        return expected_seconds(study, "disk", [first, other], inventory)
+
+    estimated = {pair: estimated_seconds(study, *pair) for pair in (first, other)}
+    assert expected() == estimated
+    took(inventory, 0, 77.0)
+    assert expected() == {**estimated, first: 77.0}
+    took(inventory, 1, 88.0)
+    assert expected()[first] == 88.0
+    # What was measured of another study's cell says nothing of this one.
+    took(inventory, 1, 99.0, seed=12345)
+    assert expected() == estimated
+    Path(f"results/mine/cells/disk/{first[0]}/{first[1]}.r1.json").write_text("damaged", encoding="utf-8")
+    assert expected() == estimated

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import environment, launch
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.measuring.workers import end_with_parent
 from hyperslab.specifications import CaseSpecification, Specification
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
@@ -284,21 +287,41 @@ def ranks_of(pid: int) -> list[int]:
     return found
 
 
+def started_for(pid: int) -> list[int]:
+    """The ranks of a measuring process, whoever their parent is by now."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            named = dict(zip(words, words[1:], strict=False)).get(b"--for-process", b"")
+            if named.endswith(b":%d" % pid):
+                found.append(int(entry.name))
+    return found
+
+
+# Whether the ranks are at work, or their interpreters have only just been started.
 @pytest.mark.faults
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_measurement_leaves_no_rank(root: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_killed_measurement_leaves_no_rank(
+    root: Path, tmp_path: Path, number: signal.Signals, seconds: float
+) -> None:
     spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
     (root / "a").mkdir()
     FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
-    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        # Whoever ends the tests has not to wait for a million reductions.
+        preexec_fn=partial(end_with_parent, os.getpid()),
+    )  # fmt: skip
     try:
         assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
-        time.sleep(1)
+        time.sleep(seconds)
         started = descendants(run.pid)
         run.send_signal(number)
         run.wait(60)
-        assert wait_until(lambda: not any(map(alive, started)))
+        assert wait_until(lambda: not any(map(alive, started)) and not started_for(run.pid))
     finally:
         run.kill()
 
@@ -309,11 +332,17 @@ def test_a_killed_rank_fails_the_cell_with_one_line(root: Path, tmp_path: Path) 
     (root / "a").mkdir()
     FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
-    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
-    time.sleep(1)
-    os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
-    _, said = run.communicate(timeout=60)
+    run = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=partial(end_with_parent, os.getpid()),
+    )  # fmt: skip
+    try:
+        assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
+        time.sleep(1)
+        os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
+        _, said = run.communicate(timeout=60)
+    finally:
+        run.kill()
     assert run.returncode == 1
     (line,) = said.splitlines()
     assert "ChildProcessError: MPI ranks ended with status" in line

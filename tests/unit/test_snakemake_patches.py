@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import snakemake.api
 from snakemake.scheduling import job_scheduler
 from test_environments import ROOT, module_files
 
-from hyperslab.planning import snakemake_patches
+from hyperslab.planning import slurm_patches, snakemake_patches
 from hyperslab.validation.errors import ConfigurationError
 
 ONE_MODULE = "hyperslab.planning.snakemake_patches"
@@ -44,6 +45,40 @@ def test_a_version_that_lacks_what_only_makes_it_robust_goes_on(monkeypatch: pyt
     assert workflow.scheduler.job_rate_limiter == "as it was"
     snakemake_patches.rest_between_jobs(workflow)
     assert workflow.scheduler.job_rate_limiter is None
+
+
+def test_a_job_that_was_chosen_when_the_run_was_stopped_does_not_begin() -> None:
+    started, stopped = list[str](), False
+    scheduler = SimpleNamespace(
+        run=lambda jobs, executor: started.extend(jobs),
+        running={"first"},
+        _lock=threading.Lock(),
+        _open_jobs=threading.Semaphore(0),
+    )
+    snakemake_patches.start_nothing_once(SimpleNamespace(scheduler=scheduler), lambda: stopped)
+    scheduler.run(["first"])
+    stopped = True
+    scheduler.running.add("second")
+    scheduler.run(["second"])
+    assert started == ["first"] and scheduler.running == {"first"}
+    # It looks again at whether to end.
+    assert scheduler._open_jobs.acquire(blocking=False)
+
+
+def test_an_executor_that_lacks_what_is_patched_is_refused_in_one_line() -> None:
+    lacking = SimpleNamespace(run_uuid="1", _fallback_account_arg=None)
+    workflow = SimpleNamespace(scheduler=SimpleNamespace(_executor=lacking))
+    with pytest.raises(ConfigurationError) as refused:
+        slurm_patches.begin(workflow, "study", "*.json", lambda *_: ("", True))
+    assert "SimpleNamespace.next_seconds_between_status_checks: is not there" in str(refused.value)
+    assert "install snakemake-executor-plugin-slurm==2.8.0, on which it was tried" in str(refused.value)
+
+
+def test_a_plug_in_that_lacks_a_place_is_refused_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("snakemake_executor_plugin_slurm.is_query_tool_available")
+    snakemake_patches.check(slurm=False)
+    with pytest.raises(ConfigurationError, match="^snakemake-executor-plugin-slurm 2.8.0: .*query_tool"):
+        snakemake_patches.check(slurm=True)
 
 
 def imports_snakemake(file: Path) -> bool:

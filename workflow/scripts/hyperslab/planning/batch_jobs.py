@@ -11,6 +11,7 @@ from typing import Any
 
 from hyperslab.planning.batches import Batch, parse, split
 from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import read_record
@@ -129,11 +130,11 @@ class BatchJobs:
         return f"{said} for one cell; raise {key}: another attempt would end in the same way", False
 
     def too_long(self, study: PlannedStudy, site: str) -> list[str]:
-        """Return the cells that may take longer than a job of their site, the longest first: an estimate."""
+        """Return the cells that may take longer than a job of their site, the longest first."""
         limit = 60 * self._inventory.sites[site]["minutes"]
-        pairs = {(layout, case) for layout, case, _ in self._inventory.cells(study, site, "main")}
-        seconds = {f"{layout}/{case}": estimated_seconds(study, layout, case) for layout, case in pairs}
-        found = [(taken, name) for name, taken in seconds.items() if taken > limit]
+        pairs = [(layout, case) for layout, case, _ in self._inventory.cells(study, site, "main")]
+        seconds = expected_seconds(study, site, pairs, self._inventory)
+        found = [(taken, f"{layout}/{case}") for (layout, case), taken in seconds.items() if taken > limit]
         return [name for _, name in sorted(found, reverse=True)]
 
     def nodes(self, study: str) -> int:

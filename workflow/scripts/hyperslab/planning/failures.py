@@ -1,7 +1,9 @@
-"""After a run that failed or was interrupted: what was measured is shown, unless somebody stopped it."""
+"""What ends a run before its time: whoever stops it, and failures, after which what was measured is shown."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -19,18 +21,20 @@ class Interrupts:
         self.seen = False
 
     def watch(self, cluster: bool) -> None:
-        """Note Ctrl-C and SIGTERM from now on, in the main thread.
+        """Note Ctrl-C, SIGTERM and a terminal that is closed from now on, in the main thread.
 
         On one machine SIGTERM lets running jobs finish, as Snakemake has it. On a cluster (`cluster`) a batch
         may take hours, so there it cancels, as Ctrl-C does.
         """
-        # Who started this in the background may have chosen that Ctrl-C be ignored.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._cancel)
+        # Who started this in the background (nohup) may have chosen that they be ignored.
+        for number in (signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+                signal.signal(number, self._cancel)
         graceful = signal.getsignal(signal.SIGTERM)
 
         def finish(number: int, frame: FrameType | None) -> None:
             self.seen = True
+            stop_inner_runs(os.getpid())
             if callable(graceful):
                 # It takes a lock that the interrupted main thread may hold; another thread can wait for that.
                 threading.Thread(target=graceful, args=(number, frame), daemon=True).start()
@@ -39,31 +43,59 @@ class Interrupts:
 
     def _cancel(self, number: int, frame: FrameType | None) -> None:
         self.seen = True
+        stop_inner_runs(os.getpid())
         raise KeyboardInterrupt
+
+
+# The program that runs Snakemake once more inside a run; who asks that run to stop means it, too.
+INNER_RUN = b"hyperslab.confirm"
+
+
+def stop_inner_runs(run: int) -> None:
+    """Tell the runs inside the one of the process `run` to stop: to Snakemake they are a job to wait for."""
+    parents, inner = {}, []
+    for entry in Path("/proc").glob("[0-9]*"):
+        # Some end meanwhile.
+        with contextlib.suppress(OSError):
+            # After the name, which may hold anything, come the state and the parent (proc(5)).
+            parents[int(entry.name)] = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            if INNER_RUN in (entry / "cmdline").read_bytes().split(b"\0"):
+                inner.append(int(entry.name))
+    for process in inner:
+        above = process
+        while above not in (0, run):
+            above = parents.get(above, 0)
+        if above == run:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
 
 
 def partial_results(targets: Mapping[str, str], snakefile: Path, config: Mapping[str, Any]) -> None:
     """Make the target of each study that has any result, of what is there; a report says what is missing."""
     for study, target in targets.items():
-        if not any(Path(f"results/{study}/cells").glob("*/*/*.json")):
-            continue
-        inner = {**config, "study": study, "measure": False}
-        inner.pop("remeasure", None)
-        command = [
-            sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
-            "--workflow-profile", "none", "--cores", "all", "--scheduler", "greedy", "--quiet", "all",
-            "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-            "--config", *(f"{key}={value}" for key, value in inner.items()), "--", target,
-        ]  # fmt: skip
-        before = _written(target)
-        failed = subprocess.run(command, check=False).returncode != 0
-        if failed or _written(target) is None:
-            said = _not_made(target, before)
-        elif _written(target) == before:
-            said = f"{target} shows the records that are there, as before this run"
-        else:
-            said = f"{target} is made of what was measured"
-        print(f"hyperslab: {study}: not everything could be done; {said}", file=sys.stderr, flush=True)
+        if any(Path(f"results/{study}/cells").glob("*/*/*.json")):
+            partial_result(target, study, snakefile, {**config, "study": study})
+
+
+def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str, Any]) -> None:
+    """Make a target of the records that are there, and say under a title what became of it."""
+    inner = {**config, "measure": False}
+    inner.pop("remeasure", None)
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
+        "--workflow-profile", "none", "--cores", "all", "--scheduler", "greedy", "--quiet", "all",
+        "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
+        "--config", *(f"{key}={value}" for key, value in inner.items()), "--", target,
+    ]  # fmt: skip
+    before = _written(target)
+    failed = subprocess.run(command, check=False).returncode != 0
+    if failed or _written(target) is None:
+        said = _not_made(target, before)
+    elif _written(target) == before:
+        said = f"{target} shows the records that are there, as before this run"
+    else:
+        said = f"{target} is made of what was measured"
+    print(f"hyperslab: {title}: not everything could be done; {said}", file=sys.stderr, flush=True)
 
 
 def say_not_made(targets: Mapping[str, str], since: float) -> None:

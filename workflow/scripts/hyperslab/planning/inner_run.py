@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from hyperslab.measuring.workers import end_with_parent
 
 
 def name_of(phase: str) -> str:
@@ -28,8 +32,20 @@ def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str
     ]  # fmt: skip
     # How far a run is begins so (planning/progress.py).
     progress = f"hyperslab: {name_of(phase)}: "
+    parent = os.getpid()
     with log.open("a", encoding="utf-8") as kept:
-        inner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        inner = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: end_with_parent(parent, signal.SIGTERM),
+        )
+        # Whoever stops this waits for it: its cells lie in the results of the run around it.
+        signal.signal(signal.SIGTERM, lambda number, _: inner.send_signal(number))
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # What the terminal sends reaches the inner run, too.
+            signal.signal(signal.SIGINT, lambda *_: None)
         assert inner.stdout is not None
         for line in inner.stdout:
             kept.write(line)

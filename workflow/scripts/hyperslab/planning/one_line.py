@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from hyperslab.validation.errors import ConfigurationError
 
@@ -20,7 +20,12 @@ def in_one_line(
     try:
         return make(*arguments, **options)
     except ConfigurationError as error:
-        sys.stderr.write(f"hyperslab: {error}\n")
-        sys.stderr.flush()
-        # Snakemake would wrap any exception in a traceback of the Snakefile.
-        os._exit(1)
+        end(error)
+
+
+def end(error: ConfigurationError) -> NoReturn:
+    """End the process with the line of a mistake."""
+    sys.stderr.write(f"hyperslab: {error}\n")
+    sys.stderr.flush()
+    # Snakemake would wrap any exception in a traceback of the Snakefile.
+    os._exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +36,10 @@ class Outliving:
     def _forgiving(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
+            # A pipe whose reader has gone, a terminal that was closed.
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
             # What is still buffered, and what other processes write, goes there, too.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from hyperslab.planning.batch_jobs import BatchJobs
-from hyperslab.planning.estimates import estimated_seconds, total_bytes
+from hyperslab.planning.estimates import total_bytes
+from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
@@ -63,7 +64,9 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
     due, asked = reruns.due(study, site), len(reruns.asked(study, site))
     kept = sum(len(inventory.records_of(study, site, phase)) for phase in ("main", ADDED)) - len(due)
     again = f", {asked} of them again" if asked else ""
-    seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in due)
+    pairs = [(layout, case) for layout, case, _ in due]
+    expected = expected_seconds(study, site, pairs, inventory)
+    seconds = sum(expected[pair] for pair in pairs)
     text = (
         f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there), "
         f"{total_bytes(study, due) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
@@ -73,7 +76,9 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
         limit = duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
     if more := reruns.may_add(study, site):
-        seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in more)
+        further = [(layout, case) for layout, case, _ in more]
+        expected = expected_seconds(study, site, further, inventory)
+        seconds = sum(expected[pair] for pair in further)
         rounds = f"{study.study.first_rounds + 1} to {study.study.most_rounds}"
         text += (
             f"; then at most {len(more)} cells in rounds {rounds}, as far as comparisons are open, "

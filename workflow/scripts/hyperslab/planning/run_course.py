@@ -13,14 +13,15 @@ from hyperslab.measuring import fork_server
 from hyperslab.planning import claims_page, due, inner_run, progress, slurm, slurm_patches, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
-from hyperslab.planning.failures import Interrupts, partial_results, say_not_made
+from hyperslab.planning.failures import Interrupts, partial_result, partial_results, say_not_made
 from hyperslab.planning.inventory import Inventory
-from hyperslab.planning.one_line import in_one_line
+from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.study_checks import check_room, prepare_roots
 from hyperslab.sites import roots
+from hyperslab.validation.errors import ConfigurationError
 
 # Of a site: pick, runner-up, contiguous and automatic layout, and one for another mix.
 MOST_FINALISTS = 5
@@ -65,6 +66,7 @@ class RunCourse:
             # A job on a cluster removes what it makes, too.
             snakemake_patches.keep(self._reruns.stays)
             return
+        snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
             for study in map(self._inventory.study, self._studies):
                 self._reruns.restore(study)
@@ -104,22 +106,32 @@ class RunCourse:
         yield from progress.lines(self._inventory, self._batches, self._reruns, self._studies, dry_run)
 
     def follow(self, workflow: Any) -> None:
-        """Note interrupts, end together with other runs, fork cells, and say how far the cells are."""
+        """Note interrupts, keep records, fork cells, and say how far the cells are.
+
+        A mistake ends the process at once, which holds the results since it has planned.
+        """
+        try:
+            self._follow(workflow)
+        except ConfigurationError as error:
+            snakemake_patches.unlock(workflow)
+            end(error)
+
+    def _follow(self, workflow: Any) -> None:
         request, inventory = self._request, self._inventory
         invocation = request.invocation
         if not invocation.main:
             return
         # Nothing is written before: a dry run never comes here.
         for name, measured in self._due.items():
-            in_one_line(prepare_roots, inventory.study(name), list(measured), inventory)
+            prepare_roots(inventory.study(name), list(measured), inventory)
         # Each cell finds out if its root is exchanged while the run goes on.
         identities = {site["root"]: roots.identity_of(site["root"]) for site in inventory.direct}
         os.environ[roots.VARIABLE] = json.dumps(identities)
         # Not before: who has all results deleted means the records, too.
         snakemake_patches.keep(self._reruns.stays)
-        snakemake_patches.end_together()
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
+        snakemake_patches.start_nothing_once(workflow, lambda: self._interrupts.seen)
         # In an environment of its own a rule has another interpreter.
         if request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
             fork_server.begin([sys.executable, f"{request.directory}/workflow/scripts/fork_cells.py"])
@@ -172,4 +184,7 @@ class RunCourse:
         whole = {name: target for name, target in targets.items() if name not in short}
         say_not_made(whole, self._began)
         lacking = {name: target for name, target in targets.items() if name in short}
-        partial_results(lacking, self._inventory.directory / "Snakefile", request.forwarded)
+        snakefile = self._inventory.directory / "Snakefile"
+        partial_results(lacking, snakefile, request.forwarded)
+        if claims_page.TARGET in request.invocation.targets:
+            partial_result(claims_page.TARGET, "all claims", snakefile, request.forwarded)

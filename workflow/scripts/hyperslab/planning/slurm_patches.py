@@ -15,7 +15,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from hyperslab.planning import slurm
+from hyperslab.planning import slurm, snakemake_patches
+from hyperslab.planning.snakemake_patches import PLUGIN, Touch
 
 # Between two looks at the markers of batches, which ask nothing of Slurm.
 LOOK_SECONDS = 1.0
@@ -40,13 +41,26 @@ def job_name(workflow: Any) -> str:
     return str(getattr(executor(workflow), "run_uuid", ""))
 
 
+# What an executor has only when it was made, and what for.
+OF_EXECUTORS = {
+    "run_uuid": "name its jobs",
+    "_fallback_account_arg": "do without an account",
+    "next_seconds_between_status_checks": "see at once that a batch has ended",
+    "wait": "see at once that a batch has ended",
+}
+
+
 def begin(workflow: Any, name: str, markers: str, judge: Judge) -> None:
     """Patch the executor of `workflow` from now on.
 
     `name` begins the name of its jobs, files like `markers` say that a batch has ended, and `judge` what to
-    make of a job that failed.
+    make of a job that failed. Raises ConfigurationError where the executor lacks what is patched.
     """
     submits = executor(workflow)
+    for attribute, use in OF_EXECUTORS.items():
+        if not hasattr(submits, attribute):
+            place = f"{type(submits).__module__}:{type(submits).__name__}.{attribute}"
+            raise snakemake_patches.lacking(Touch(PLUGIN, place, use))
     # The plug-in tells its jobs from others by their name, which is one for a run.
     submits.run_uuid = f"{re.sub('[^A-Za-z0-9-]', '-', name)[:40]}_{submits.run_uuid}"
     # It would guess one of jobs of the past, and complain where none can be had. Slurm has a default itself.

@@ -11,6 +11,7 @@ import functools
 import importlib
 import io
 import logging
+import os
 import re
 import sys
 from argparse import Namespace
@@ -64,7 +65,13 @@ TOUCHES = (
     Touch(
         SNAKEMAKE,
         "snakemake.persistence.file:FilePersistence._delete_locks",
-        "end together with another",
+        "end beside another",
+        needed=False,
+    ),
+    Touch(
+        SNAKEMAKE,
+        "snakemake.scheduling.job_scheduler:JobScheduler.run",
+        "start nothing once it is stopped",
         needed=False,
     ),
     Touch(SNAKEMAKE, "snakemake.common:get_function_params", "plan quickly", needed=False),
@@ -91,13 +98,17 @@ def check(slurm: bool) -> None:
     """
     for touch in TOUCHES:
         if touch.needed and (slurm or touch.package == SNAKEMAKE) and touch.missing():
-            installed = metadata.version(touch.package)
-            raise ConfigurationError(
-                f"{touch.package} {installed}",
-                touch.place,
-                f"is not there, and a run could not {touch.use} without it; install "
-                f"{touch.package}=={TRIED[touch.package]}, on which it was tried",
-            )
+            raise lacking(touch)
+
+
+def lacking(touch: Touch) -> ConfigurationError:
+    """Return what to say where the installed version has no such place."""
+    return ConfigurationError(
+        f"{touch.package} {metadata.version(touch.package)}",
+        touch.place,
+        f"is not there, and a run could not {touch.use} without it; install "
+        f"{touch.package}=={TRIED[touch.package]}, on which it was tried",
+    )
 
 
 def there(place: str) -> bool:
@@ -123,6 +134,11 @@ def parsed(arguments: Sequence[str]) -> Namespace | None:
         return None
     options: Namespace = found
     return options
+
+
+def unlock(workflow: Any) -> None:
+    """Let go of the results, for a run that ends here and now."""
+    workflow.persistence.unlock()
 
 
 def deployed(workflow: Any) -> bool:
@@ -200,6 +216,27 @@ def rest_between_jobs(workflow: Any) -> None:
         workflow.scheduler.job_rate_limiter = None
 
 
+def start_nothing_once(workflow: Any, stopped: Callable[[], bool]) -> None:
+    """Have Snakemake's scheduler start no job that it has chosen once `stopped` is true.
+
+    Whether it was asked to end it looks up before it chooses, which takes as long as a small cell.
+    """
+    if not there("snakemake.scheduling.job_scheduler:JobScheduler.run"):
+        return
+    scheduler = workflow.scheduler
+    run = scheduler.run
+
+    def run_unless_stopped(jobs: Any, executor: Any = None) -> None:
+        if not stopped():
+            run(jobs, executor)
+            return
+        with scheduler._lock:
+            scheduler.running.difference_update(jobs)
+        scheduler._open_jobs.release()
+
+    scheduler.run = run_unless_stopped
+
+
 # What Snakemake does with files
 
 
@@ -226,25 +263,26 @@ def keep(stays: Callable[[str], bool]) -> None:
     Job.cleanup = attempt_cleanup
 
 
-def end_together() -> None:
-    """Let runs on the same results end in one moment from now on: each removes the locks until they are gone.
+def leave_other_locks() -> None:
+    """Let runs on other results of one directory keep their locks when this run ends.
 
-    All remove one folder with all that is in it, and what one has just removed would fail another's run.
+    Snakemake removes one folder with all that is in it: whoever else measures would be unprotected from then
+    on, and of runs that end in one moment one would fail. `--unlock` still removes all.
     """
     if not there("snakemake.persistence.file:FilePersistence._delete_locks"):
         return
     from snakemake.persistence.file import FilePersistence
 
-    delete = FilePersistence._delete_locks
+    remove_all = FilePersistence._delete_locks
 
-    @functools.wraps(delete)
-    def attempt(self: Any) -> None:
-        while True:
+    def remove_own(self: Any) -> None:
+        for file in self._lockfile.values():
             with contextlib.suppress(FileNotFoundError):
-                delete(self)
-                return
+                os.remove(file)
+        self._lockfile.clear()
 
-    FilePersistence._delete_locks = attempt
+    FilePersistence._delete_locks = remove_own
+    FilePersistence.cleanup_locks = remove_all
 
 
 # What Snakemake says

@@ -15,6 +15,7 @@ import hyperslab
 from hyperslab import formats
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.mpi import environment
+from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.workers import end_with_parent
 
 # The program of ranks; not a module of the measuring environment, which has no mpi4py.
@@ -48,6 +49,7 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
     words += ["--memory-resident"] if context.memory_resident else []
     words += ["--donor", context.donor] if context.donor else []
     parent = os.getpid()
+    words += ["--for-process", f"{node_name()}:{parent}"]
     try:
         launched = subprocess.Popen(
             words,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hyperslab import formats
@@ -14,7 +15,13 @@ from hyperslab.cases.context import Context
 from hyperslab.cases.mpi.communicator import Ranks, give_up
 from hyperslab.cases.mpi.launch import MARK
 from hyperslab.data.values import open_values
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.machine import node_name
+
+
+def _gone(measuring: str) -> bool:
+    """Tell whether the process NODE:PID is not there any more; on another node it cannot be seen."""
+    node, _, process = measuring.rpartition(":")
+    return node == node_name() and not Path("/proc", process).exists()
 
 
 def main() -> None:
@@ -25,9 +32,11 @@ def main() -> None:
     parser.add_argument("--file", required=True, help="the test file")
     parser.add_argument("--donor", help="prepared donor (.npy) that fills the array, if any")
     parser.add_argument("--memory-resident", action="store_true", help="the file system lies in memory")
+    parser.add_argument("--for-process", required=True, help="NODE:PID of the process that measures the cell")
     options = parser.parse_args()
-    # A launcher that is killed leaves nothing behind.
-    end_with_parent(os.getppid())
+    if _gone(options.for_process):
+        # It was killed, and the launcher with it, before this one could notice.
+        sys.exit(f"the measuring process {options.for_process} has gone")
     try:
         spec = json.loads(options.specification)
         ranks = Ranks(spec["case"]["workers"])

@@ -1,0 +1,108 @@
+"""Whoever stops a run stops all of it, confirming rounds included: no other cell begins, no lock stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from clones import TINY, Clone, make_clone
+from faulty import catch, half_records, left_behind, snapshot, wait_for
+from test_faults import with_sites
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+# Cells as small as they get, so that starting one takes as long as measuring it.
+SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
+# After a signal the shell of a job that was under way may still make its log.
+SECONDS_UNDER_WAY = 0.05
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    """A clone with the study `stopped`, at a site of its own."""
+    made = make_clone(tmp_path / "clone")
+    with_sites(made, "stopped", {"here": tmp_path / "root"}, **SMALL)
+    return made
+
+
+def begun_after(clone: Clone, moment: float) -> list[str]:
+    """The cells whose logs were made after a moment (s since 1970)."""
+    logs = (clone.directory / "results/stopped/logs/here").rglob("*.log")
+    return [log.name for log in logs if log.stat().st_ctime > moment + SECONDS_UNDER_WAY]
+
+
+def count(results: Path, wanted: int) -> bool:
+    """Whether there are so many records."""
+    return len(snapshot(results)) >= wanted
+
+
+def locks(clone: Clone) -> list[Path]:
+    return list((clone.directory / ".snakemake/locks").glob("*.lock"))
+
+
+def test_no_cell_begins_after_sigterm(clone: Clone) -> None:
+    results = clone.directory / "results"
+    for wanted in (3, 10, 17, 24):
+        with clone.running("results/stopped/summary.csv") as process:
+            # A record has just come, so that the next cell is about to begin.
+            wait_for(partial(count, results, wanted), "cells", pause=0.001)
+            process.send_signal(signal.SIGTERM)
+            moment = time.time()
+        assert process.returncode == 1
+        assert not begun_after(clone, moment)
+        assert not locks(clone)
+    assert not half_records(results) + left_behind(clone.directory.parent / "root")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_stops_a_run_stops_its_confirming_rounds(
+    clone: Clone, tmp_path: Path, number: signal.Signals
+) -> None:
+    root = tmp_path / "root"
+    confirming = {"rounds": 3, "recommendation": {"confirm_rounds": 20}}
+    with_sites(clone, "stopped", {"here": root}, **SMALL | confirming)
+    clone.build("results/stopped/recommendation.json")
+    records = clone.directory / "results/stopped/cells/here"
+    with clone.running("results/stopped/confirmation.json") as process:
+        wait_for(lambda: list(records.glob("*/*.c*.json")), "a confirming round")
+        caught = catch("measure", root)
+        # To the run alone: a terminal would tell all of them.
+        os.kill(process.pid, number)
+        caught.send(signal.SIGCONT)
+        measured = len(list(records.glob("*/*.c*.json")))
+        moment = time.time()
+    assert process.returncode != 0
+    assert time.time() - moment < 20
+    # The one that was under way.
+    assert len(list(records.glob("*/*.c*.json"))) <= measured + 1
+    assert not left_behind(root) + half_records(clone.directory / "results")
+    assert not (clone.directory / "results/stopped/confirmation.json").exists()
+    assert not locks(clone)
+
+
+def test_a_run_that_ends_takes_no_lock_of_another(clone: Clone, tmp_path: Path) -> None:
+    clone.write_study("other", {**TINY, "sites": ["here"], "rounds": 1})
+    clone.build("results/other/summary.csv")
+    (clone.directory / "results/other/summary.csv").unlink()
+    with clone.running("results/stopped/summary.csv") as process:
+        caught = catch("measure", tmp_path / "root")
+        clone.build("--config", "measure=false", "--", "results/other/summary.csv")
+        second = clone.run("results/stopped/summary.csv")
+        process.terminate()
+        caught.send(signal.SIGCONT)
+    assert second.returncode == 1
+    assert "cannot be locked" in second.stderr
+
+
+def test_a_terminal_that_is_closed_stops_a_run_as_ctrl_c_does(clone: Clone, tmp_path: Path) -> None:
+    with clone.running("results/stopped/summary.csv") as process:
+        caught = catch("measure", tmp_path / "root")
+        os.killpg(process.pid, signal.SIGHUP)
+        caught.send(signal.SIGCONT)
+    assert process.returncode != 0
+    assert not left_behind(tmp_path / "root") + half_records(clone.directory / "results")
+    assert not locks(clone)
