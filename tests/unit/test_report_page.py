@@ -147,6 +147,15 @@ def test_a_table_of_more_than_ten_rows_is_folded_and_says_what_and_how_many(rows
     assert (f'<details class="printed"><summary>Some numbers ({rows} rows)' in html) == folded
 
 
+def test_of_a_long_answer_the_first_ten_rows_stand_open() -> None:
+    answer = table("The answer", ["Layout"], [[f"row {row}."] for row in range(13)], "A note.")
+    html = render(dataclasses.replace(page_of(), overview=answer))
+    opened, _, folded = html.partition("<summary>Further rows of this table (3 rows)</summary>")
+    assert [row for row in range(13) if f"row {row}." in opened] == list(range(10))
+    assert [row for row in range(13) if f"row {row}." in folded] == [10, 11, 12]
+    assert html.count("A note.") == 1
+
+
 def test_checks_that_found_nothing_are_one_line() -> None:
     page = page_of()
     fine = [check for check in page.checks if check.tone == "good"]

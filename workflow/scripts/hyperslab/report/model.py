@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,16 @@ class Table:
     def long(self) -> bool:
         """Whether it has too many rows to stand open on a page."""
         return len(self.rows) > MOST_OPEN_ROWS
+
+    @property
+    def beginning(self) -> Table:
+        """The rows that stand open where a table is too important to be folded as a whole."""
+        return replace(self, rows=self.rows[:MOST_OPEN_ROWS], note="")
+
+    @property
+    def rest(self) -> Table:
+        """The rows after these."""
+        return replace(self, rows=self.rows[MOST_OPEN_ROWS:])
 
 
 @dataclass(frozen=True)
