@@ -49,7 +49,7 @@ def plain(chunks: Any, **more: Any) -> dict[str, Any]:
 def meta(**changes: Any) -> dict[str, Any]:
     """What the report asks of a study of two read cases."""
     layouts = {name: plain_layout(chunks) for name, chunks in LAYOUTS.items()}
-    case = {"kind": "read", "states": ["cold"], "shape": [10, 10, 10]}
+    case = {"kind": "read", "states": ["cold"], "shape": [10, 10, 10], "raw_bytes": 2000}
     cases = {"slices": {**case, "title": "some slices"}, "spectra": {**case, "title": "some spectra"}}
     study = {
         "name": "tiny",

@@ -251,7 +251,13 @@ def test_a_reason_for_no_recommendation_is_given() -> None:
 def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     rows = measured(MAIN, "main").assign(kind="write", state="write")
     cases = {
-        "slices": {"kind": "write", "title": "a chunk at a time", "states": ["write"], "shape": [10, 10, 10]}
+        "slices": {
+            "kind": "write",
+            "raw_bytes": 2000,
+            "title": "a chunk at a time",
+            "states": ["write"],
+            "shape": [10, 10, 10],
+        }
     }
     reason = {"site": "disk", "pick": None, "reason": "not measured here: any read case"}
     told = {"contiguous": "contiguous", "automatic": None, "sites": [reason]}
