@@ -56,6 +56,10 @@ ROOTS = {
     "not writable": ({"root": "/proc/hyperslab"}, "cannot be written"),
     "too small": ({"root": "testfiles", "cap_bytes": 1000}, "needs"),
     "unset variable": ({"root": "$HYPERSLAB_NOT_SET/files"}, "not set"),
+    "no read-ahead": (
+        {"root": "/dev/shm/hyperslab-refused", "read_ahead_bytes": 131072},
+        "the device whose read-ahead",
+    ),
 }
 
 
