@@ -24,7 +24,8 @@ rule add_rounds:
 rule summarise:
     """One tidy table, one row a repeat, and its summary, one row a cell, state and round."""
     input:
-        awaited=lambda wildcards: PLAN.inputs.tables(wildcards.study),
+        awaited=lambda wildcards: PLAN.inputs.table(wildcards.study),
+        rounds=lambda wildcards: PLAN.inputs.added(wildcards.study),
     output:
         measurements="results/{study}/measurements.parquet",
         summary="results/{study}/summary.csv",

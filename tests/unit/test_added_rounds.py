@@ -28,6 +28,7 @@ from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.progress import lines
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.stages import Stage, listed
+from hyperslab.results.measurements import without_leftovers
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
 
@@ -183,6 +184,21 @@ def test_only_what_can_be_open_at_all_can_be_added(tmp_path: Path) -> None:
     assert load(tmp_path, {**content, "rounds": 3}).can_be_added("disk") == set()
 
 
+def test_stale_rounds_that_nobody_adds_any_more_are_no_rows() -> None:
+    import pandas as pd
+
+    rows = [
+        ("disk", layout, "slices", number, stale)
+        for layout in ("a", "b")
+        for number in (0, 3)
+        for stale in (True, False)
+    ]
+    table = pd.DataFrame(rows, columns=["site", "layout", "case", "round", "stale"])
+    added = {"first": 3, "wanted": ["results/mine/cells/disk/a/slices.r3.json"]}
+    kept = set(without_leftovers(table, added).itertuples(index=False, name=None))
+    assert set(rows) - kept == {("disk", "b", "slices", 3, True)}
+
+
 # ---- how a run knows of them
 
 SITES = """
@@ -289,9 +305,8 @@ def test_a_stage_is_shared_among_batches_that_know_their_cells(inventory: Invent
 
 def test_the_tables_wait_for_the_first_rounds_and_for_the_list(inventory: Inventory) -> None:
     inputs = PageInputs(inventory, reruns_of(inventory))
-    first, added = inputs.table("mine"), inputs.tables("mine")
-    assert added == [*first, "results/mine/rounds.json"]
-    assert not any(".r3." in record for record in first)
+    assert not any(".r3." in record for record in inputs.table("mine"))
+    assert inputs.added("mine") == "results/mine/rounds.json"
     assert inputs.report("mine")["rounds"] == "results/mine/rounds.json"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperslab.records import DamagedRecord
 from hyperslab.results import sources
-from hyperslab.results.measurements import build
+from hyperslab.results.measurements import build, without_leftovers
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import context_of
 
@@ -26,6 +26,8 @@ def main(job: Any) -> None:
     # Before they are read: one that is replaced meanwhile is another one for the next run.
     sources.write(Path(job.output.sources), paths)
     table = build(paths, job.wildcards.study, job.params.hashes, job.params.grid)
+    if added := job.input.get("rounds"):
+        table = without_leftovers(table, read_json(Path(added)))
     table.to_parquet(job.output.measurements, compression="zstd", index=False)
     summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)
     Path(job.output.context).write_text(json.dumps(context_of(paths), indent=1), encoding="utf-8")

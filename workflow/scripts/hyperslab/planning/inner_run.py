@@ -28,6 +28,7 @@ def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str
         sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
         "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
+        "--show-failed-logs",
         "--config", *(f"{key}={value}" for key, value in {**run["config"], **config}.items()), "--", target,
     ]  # fmt: skip
     # How far a run is begins so (planning/progress.py).

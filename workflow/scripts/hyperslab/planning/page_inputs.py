@@ -38,10 +38,9 @@ class PageInputs:
                 found += inventory.records_of(planned, site, phase)
         return found
 
-    def tables(self, study: str) -> list[str]:
-        """Return what the tables of the main rounds wait for: where rounds are added, these, too."""
-        added = [str(listing(study))] if self._inventory.study(study).study.adaptive else []
-        return [*self.table(study), *added]
+    def added(self, study: str) -> str | list[str]:
+        """Return the list of added rounds, for which the table waits, too; nothing where none are added."""
+        return str(listing(study)) if self._inventory.study(study).study.adaptive else []
 
     def records(self, study: str) -> list[str]:
         """Return every record that the table of a study is made of, where it is there; added ones, too."""
@@ -79,7 +78,7 @@ class PageInputs:
             "figures": self.figures(study),
         }
         if planned.study.adaptive:
-            inputs["rounds"] = str(listing(study))
+            inputs["rounds"] = self.added(study)
         if planned.claims:
             inputs["claims"] = f"{here}/claims.json"
         if planned.confirms:

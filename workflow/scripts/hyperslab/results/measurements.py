@@ -40,3 +40,16 @@ def build(
         cell = f"{record.parent.name}/{record.stem}"
         rows += rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
     return with_flags(superseded(tidy(rows)))
+
+
+def without_leftovers(table: pd.DataFrame, added: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the table without stale rows of rounds that nobody adds any more; `added` is what rounds.json
+    holds.
+
+    They were measured for what was open in another version of the study, and nothing measures them again.
+    """
+    wanted = {tuple(Path(record).with_suffix("").parts[-3:]) for record in added["wanted"]}
+    cells = zip(table["site"], table["layout"], table["case"], table["round"], strict=True)
+    planned = [(site, layout, f"{case}.r{number}") in wanted for site, layout, case, number in cells]
+    left = table["stale"] & (table["round"] >= added["first"]) & ~pd.Series(planned, table.index, dtype=bool)
+    return table[~left].reset_index(drop=True)
