@@ -110,7 +110,7 @@ def test_the_median_stands_beside_its_bar() -> None:
 def test_roles_are_told_by_star_and_weight() -> None:
     labels = picture("session-slices").axes[0].get_yticklabels()
     bold = [text.get_text() for text in labels if text.get_fontweight() == "bold"]
-    assert bold == ["contiguous", "auto", "★ 4x4x128"]
+    assert bold == ["contiguous", "auto", "★ 4x4x128", "4x4x256"]
 
 
 # Sizes
