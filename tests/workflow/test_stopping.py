@@ -90,10 +90,13 @@ def test_a_run_that_ends_takes_no_lock_of_another(clone: Clone, tmp_path: Path) 
     (clone.directory / "results/other/summary.csv").unlink()
     with clone.running("results/stopped/summary.csv") as process:
         caught = catch("measure", tmp_path / "root")
-        clone.build("--config", "measure=false", "--", "results/other/summary.csv")
-        second = clone.run("results/stopped/summary.csv")
-        process.terminate()
-        caught.send(signal.SIGCONT)
+        try:
+            clone.build("--config", "measure=false", "--", "results/other/summary.csv")
+            # A run that is not refused would wait for the cell that was caught.
+            second = clone.run("results/stopped/summary.csv", timeout=120)
+        finally:
+            process.terminate()
+            caught.send(signal.SIGCONT)
     assert second.returncode == 1
     assert "cannot be locked" in second.stderr
 
