@@ -24,7 +24,7 @@ rule claims:
 
 
 rule claims_page:
-    """Every claim with its verdict, over all studies that have results; nothing is measured for it."""
+    """Every claim with its verdict, over all studies that have results; nothing is measured for it alone."""
     input:
         unpack(lambda wildcards: claims_page.inputs(PLAN.inventory)),
         template=[templates.CLAIMS, *templates.SHARED, *figures.CAPTIONS.values()],

@@ -18,6 +18,8 @@ for site in PLAN.inventory.direct:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:
             f"results/{{study}}/logs/{site['name']}/{{layout}}/{{case}}.{{round}}.log",
+        wildcard_constraints:
+            study=PLAN.inventory.measured_pattern,
         # Rounds run in order.
         priority: lambda wildcards, site=site["name"]: PLAN.cells.priority(wildcards, site)
         conda:

@@ -17,7 +17,7 @@ import pytest
 from clones import LONGEST_SECONDS, Clone
 from faulty import STUDY, CellProcess, catch, snapshot, wait_for
 
-from cluster import Cluster
+from cluster import Cluster, ClusterError
 from slurm_clones import NODES, batch_job, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
@@ -199,6 +199,32 @@ def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(cluster: Clust
     assert "took longer than 30 min for one cell; raise platforms.nodes.minutes of " in said
     assert "sites.local.yaml: another attempt would end in the same way" in said
     assert "Trying to restart" not in printed
+
+
+def test_nodes_that_take_no_job_are_said_and_waited_for(cluster: Cluster, tmp_path: Path) -> None:
+    clone = described(tmp_path, "drained")
+    target = "results/drained/summary.csv"
+
+    def update(*words: str) -> None:
+        for node in cluster.node_names:
+            cluster.run("scontrol", "update", f"nodename={node}", *words)
+
+    def said() -> str:
+        return clone.log(target).read_text(encoding="utf-8")
+
+    update("state=drain", "reason=test")
+    try:
+        with clone.running(target) as process:
+            why = (
+                "hyperslab: drained: batch r0of1 of nodes waits in the queue: Nodes required for job are DOWN"
+            )
+            wait_for(lambda: why in said(), "a word")
+            update("state=resume")
+    finally:
+        with contextlib.suppress(ClusterError):
+            update("state=resume")
+    assert process.returncode == 0, said()[-3000:]
+    assert said().count("waits in the queue") == 1
 
 
 def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(

@@ -16,6 +16,8 @@ from hyperslab.planning.slurm_patches import Patience
 class Submits:
     """What the plug-in does, where squeue answers and where it does not."""
 
+    run_uuid = "mine_1"
+
     def __init__(self) -> None:
         self.answers = True
         self.ended: list[Any] = []
@@ -36,6 +38,19 @@ class Submits:
 
     def run_jobs(self, jobs: Sequence[Any]) -> None:
         self.submitted += jobs
+
+
+@pytest.fixture(autouse=True)
+def pending(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the queue says of jobs that wait: comment -> reason."""
+    found: dict[str, str] = {}
+
+    def said(command: str, *options: str) -> str | None:
+        assert command == "squeue" and "--name=mine_1" in options
+        return "".join(f"{comment}|{reason}\n" for comment, reason in found.items())
+
+    monkeypatch.setattr(slurm, "_said", said)
+    return found
 
 
 def still_active(submits: Any, jobs: Sequence[Any]) -> list[Any]:
@@ -71,3 +86,18 @@ def test_nothing_is_submitted_to_nobody(
     submits.run_jobs(["job"])
     assert submits.submitted == ["job"]
     assert capfd.readouterr().err.count("does not answer") == 1
+
+
+def test_why_a_batch_does_not_start_is_said_once(
+    pending: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    submits = Submits()
+    Patience(submits).begin()
+    job = "rule_batch_my_site_wildcards_a_study_r0of2"
+    for reason in ("Priority", "Nodes required for job are DOWN, DRAINED", "launch failed requeued held"):
+        pending[job] = reason
+        still_active(submits, ["job"])
+        still_active(submits, ["job"])
+    said = "hyperslab: a_study: batch r0of2 of my_site waits in the queue: "
+    reasons = ("Nodes required for job are DOWN, DRAINED", "launch failed requeued held")
+    assert capfd.readouterr().err.splitlines() == [said + reason for reason in reasons]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -110,12 +111,19 @@ def test_a_target_that_there_cannot_be_is_one_line(inventory: Inventory, target:
     assert f": {WRONG[target]}" in text
 
 
-def test_the_page_of_claims_is_asked_for_alone(inventory: Inventory) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        targets.check(["results/mine/report.html", "results/claims.html"], inventory)
-    assert str(error.value) == (
-        "results/claims.html: measures nothing, so it is asked for alone, after results/mine/report.html"
-    )
+def test_beside_the_page_of_claims_only_the_studies_named_are_measured(inventory: Inventory) -> None:
+    both = [targets.spelt("results/mine/report.html"), targets.spelt("claims_page")]
+    targets.check(both, inventory)
+    assert targets.studies(both, "quick") == ["mine"]
+    assert not inventory.leaves_out("other", "disk")
+    assert inventory.leaves_out("mine", "far")
+    inventory.measured = frozenset(["mine"])
+    assert inventory.leaves_out("other", "disk")
+    assert not inventory.leaves_out("mine", "disk")
+    assert re.fullmatch(inventory.measured_pattern, "mine")
+    assert not re.fullmatch(inventory.measured_pattern, "other")
+    inventory.measured = frozenset()
+    assert not re.match(inventory.measured_pattern, "mine")
 
 
 def test_a_site_that_a_rewritten_file_cannot_follow(inventory: Inventory) -> None:

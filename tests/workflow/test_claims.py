@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,27 @@ def test_the_page_gathers_what_there_is_and_measures_nothing(clone: Clone) -> No
     assert not clone.planned(PAGE)
     # Whoever names the study itself has its missing cell measured.
     assert clone.planned(REPORT)["measure_disk"] == 1
+
+
+def test_beside_the_page_a_report_is_measured_and_nothing_else(clone: Clone) -> None:
+    results = clone.directory / "results"
+    for study in ("tiny", "other", "never"):
+        clone.write_study(study, with_claim())
+    shutil.copytree(results / "tiny/cells", results / "other/cells")
+    for study in ("tiny", "other"):
+        (results / study / "cells/disk/auto/slices.r1.json").unlink()
+    # Records of another array than today's stay what they are, too.
+    clone.write_study("other", {**with_claim(), "seed": 7})
+    plan = clone.planned(REPORT, PAGE)
+    assert (plan["measure_disk"], plan["claims"], plan["claims_page"]) == (1, 2, 1)
+    clone.build(REPORT, PAGE)
+    page = (clone.directory / PAGE).read_text(encoding="utf-8")
+    assert "tiny at disk (" in page and "the study never has no results" in page
+    assert (results / "tiny/cells/disk/auto/slices.r1.json").exists()
+    assert not (results / "other/cells/disk/auto/slices.r1.json").exists()
+    assert not clone.planned(REPORT, PAGE)
+    # What a study has only when it is measured is on the page, too.
+    assert clone.planned("results/never/report.html", PAGE)["claims"] == 1
 
 
 def test_the_page_needs_neither_results_nor_a_place_for_test_files(tmp_path: Path) -> None:

@@ -105,7 +105,6 @@ def test_a_target_that_there_cannot_be_is_one_line(clone: Clone) -> None:
         "resluts/tiny/report.html": "there is no such target",
     }.items():
         assert said in refused(clone, target)
-    assert "is asked for alone" in refused(clone, REPORT, "results/claims.html")
 
 
 def test_a_broken_study_of_a_users_own_leaves_the_others_on_the_page_of_claims(clone: Clone) -> None:

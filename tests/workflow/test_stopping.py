@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from adaptive_studies import study
 from clones import TINY, Clone, make_clone
 from faulty import catch, half_records, left_behind, snapshot, wait_for
 from test_faults import with_sites
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
 # After a signal the shell of a job that was under way may still make its log.
 SECONDS_UNDER_WAY = 0.05
+SECONDS_TO_END = 60.0
 
 
 @pytest.fixture
@@ -76,11 +78,28 @@ def test_who_stops_a_run_stops_its_confirming_rounds(
         measured = len(list(records.glob("*/*.c*.json")))
         moment = time.time()
     assert process.returncode != 0
-    assert time.time() - moment < 20
+    assert time.time() - moment < SECONDS_TO_END
     # The one that was under way.
     assert len(list(records.glob("*/*.c*.json"))) <= measured + 1
     assert not left_behind(root) + half_records(clone.directory / "results")
     assert not (clone.directory / "results/stopped/confirmation.json").exists()
+    assert not locks(clone)
+
+
+def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) -> None:
+    root, cells = tmp_path / "root", clone.directory / "results/stopped/cells/here"
+    # Twins cannot be told apart, so that rounds are added to the last.
+    with_sites(clone, "stopped", {"here": root}, **study({"first": 3, "most": 40}) | {"sites": ["here"]})
+    with clone.running("results/stopped/summary.csv") as process:
+        wait_for(lambda: list(cells.glob("*/*.r3.json")), "an added round")
+        caught = catch("measure", root)
+        os.kill(process.pid, signal.SIGTERM)
+        caught.send(signal.SIGCONT)
+        measured, moment = len(list(cells.glob("*/*.json"))), time.time()
+    assert process.returncode != 0
+    assert time.time() - moment < SECONDS_TO_END
+    assert len(list(cells.glob("*/*.json"))) <= measured + 1
+    assert not left_behind(root) + half_records(clone.directory / "results")
     assert not locks(clone)
 
 
@@ -90,10 +109,13 @@ def test_a_run_that_ends_takes_no_lock_of_another(clone: Clone, tmp_path: Path) 
     (clone.directory / "results/other/summary.csv").unlink()
     with clone.running("results/stopped/summary.csv") as process:
         caught = catch("measure", tmp_path / "root")
-        clone.build("--config", "measure=false", "--", "results/other/summary.csv")
-        second = clone.run("results/stopped/summary.csv")
-        process.terminate()
-        caught.send(signal.SIGCONT)
+        try:
+            clone.build("--config", "measure=false", "--", "results/other/summary.csv")
+            # A run that is not refused would wait for the cell that was caught.
+            second = clone.run("results/stopped/summary.csv", timeout=120)
+        finally:
+            process.terminate()
+            caught.send(signal.SIGCONT)
     assert second.returncode == 1
     assert "cannot be locked" in second.stderr
 

@@ -71,9 +71,14 @@ def _studies(inventory: Inventory) -> list[str]:
 
 
 def _with_results(inventory: Inventory, name: str) -> list[str]:
-    """Return the sites of a study that have records; none where its sites are not described here."""
+    """Return the sites of a study that have records, or will have them when this run is done.
+
+    None where its sites are not described here.
+    """
     study = inventory.study(name)
     try:
+        if name in (inventory.measured or ()):
+            return inventory.with_results(study)
         return [site for site in inventory.sites_of(study) if inventory.present(study, site)]
     except ConfigurationError:
         return []

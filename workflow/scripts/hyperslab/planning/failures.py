@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hyperslab.planning import inner_run
+
 
 class Interrupts:
     """Whether somebody asked this run to stop, which is no failure."""
@@ -47,19 +49,15 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
-# The program that runs Snakemake once more inside a run; who asks that run to stop means it, too.
-INNER_RUN = b"hyperslab.confirm"
-
-
 def stop_inner_runs(run: int) -> None:
-    """Tell the runs inside the one of the process `run` to stop: to Snakemake they are a job to wait for."""
+    """Tell the runs inside that of the process `run` to stop: to Snakemake they are a job to wait for."""
     parents, inner = {}, []
     for entry in Path("/proc").glob("[0-9]*"):
         # Some end meanwhile.
         with contextlib.suppress(OSError):
             # After the name, which may hold anything, come the state and the parent (proc(5)).
             parents[int(entry.name)] = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            if INNER_RUN in (entry / "cmdline").read_bytes().split(b"\0"):
+            if inner_run.PROGRAMS & set((entry / "cmdline").read_bytes().split(b"\0")):
                 inner.append(int(entry.name))
     for process in inner:
         above = process

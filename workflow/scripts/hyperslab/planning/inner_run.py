@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring.workers import end_with_parent
+
+# What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
+PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))
 
 
 def name_of(phase: str) -> str:
@@ -42,14 +46,26 @@ def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str
             text=True,
             preexec_fn=lambda: end_with_parent(parent, signal.SIGTERM),
         )
-        # Whoever stops this waits for it: its cells lie in the results of the run around it.
-        signal.signal(signal.SIGTERM, lambda number, _: inner.send_signal(number))
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # What the terminal sends reaches the inner run, too.
-            signal.signal(signal.SIGINT, lambda *_: None)
-        assert inner.stdout is not None
-        for line in inner.stdout:
-            kept.write(line)
-            if line.startswith(progress):
-                print(line.rstrip(), file=sys.stderr, flush=True)
-    return inner.wait()
+        with _outlasting(inner):
+            assert inner.stdout is not None
+            for line in inner.stdout:
+                kept.write(line)
+                if line.startswith(progress):
+                    print(line.rstrip(), file=sys.stderr, flush=True)
+            return inner.wait()
+
+
+@contextmanager
+def _outlasting(inner: subprocess.Popen[str]) -> Iterator[None]:
+    """Have whoever stops this process wait for the inner run, whose cells lie in the results of the outer."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, lambda number, _: inner.send_signal(number))
+    if before[signal.SIGINT] is signal.default_int_handler:
+        # What the terminal sends reaches the inner run, too.
+        signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        # Between two such runs a signal ends this process.
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ class Inventory:
         self.sites_file = sites_file
         self.left_out = left_out
         self.batched = batched
+        # The studies of which cells are measured; None for all that anything is asked of.
+        self.measured: frozenset[str] | None = None
         self._studies: dict[str, PlannedStudy] = {}
         self._elsewhere: dict[str, list[str]] = {}
 
@@ -72,6 +75,17 @@ class Inventory:
             found = {record.parts[-3] for record in Path(f"results/{study}/cells").glob("*/*/*.json")}
             self._elsewhere[study] = sorted(found - self.sites.keys())
         return self._elsewhere[study]
+
+    def leaves_out(self, study: str, site: str) -> bool:
+        """Tell whether this run takes of a study at a site what is there, and measures nothing."""
+        return site in self.left_out or not (self.measured is None or study in self.measured)
+
+    @property
+    def measured_pattern(self) -> str:
+        """A regular expression for the names of the studies of which cells are measured."""
+        if self.measured is None:
+            return r"[^/]+"
+        return "|".join(map(re.escape, sorted(self.measured))) or r"(?!)"
 
     @cached_property
     def direct(self) -> list[dict[str, Any]]:
@@ -163,5 +177,6 @@ class Inventory:
         return [
             site
             for site in self.sites_of(study)
-            if (site not in self.left_out and self.cells(study, site, "main")) or self.present(study, site)
+            if (not self.leaves_out(study.name, site) and self.cells(study, site, "main"))
+            or self.present(study, site)
         ]

@@ -30,7 +30,7 @@ class PageInputs:
         planned = inventory.study(study)
         found: list[str] = []
         for site in inventory.sites_of(planned):
-            if site in inventory.left_out:
+            if inventory.leaves_out(study, site):
                 found += inventory.present(planned, site, phase)
             elif markers := self._reruns.markers(planned, site, phase):
                 found += markers

@@ -37,9 +37,10 @@ class Plan:
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
         snakemake_patches.check(slurm=False)
-        self.request = request = Request(
-            checked(config, arguments), invocation.read(arguments), Path(directory)
-        )
+        called = invocation.read(arguments)
+        if called.main and called.executor == "slurm":
+            snakemake_patches.check(slurm=True)
+        self.request = request = Request(checked(config, arguments), called, Path(directory))
         sites = load_sites(request.sites_file, request.batched)
         out = left_out(sites, request.invocation, request.measuring, request.batched, request.local)
         self.inventory = Inventory(request.directory, sites, request.sites_file, out, request.batched)
@@ -52,6 +53,9 @@ class Plan:
             targets.check(request.invocation.targets, self.inventory, request.config["site"])
         # A file that is rewritten to a named layout needs no site.
         self._studies = [name for name in self._named if choice.measures(self.study(name), request.targets)]
+        if claims_page.TARGET in request.invocation.targets:
+            # Of all other studies the page shows what there is.
+            self.inventory.measured = frozenset(self._studies)
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
         if request.invocation.main and not request.inner:
@@ -91,7 +95,8 @@ class Plan:
     @cached_property
     def of_ranks(self) -> dict[str, list[str]]:
         """The cases that MPI ranks carry out, of each study of this run that has any."""
-        found = {name: self.cells.of_ranks(name) for name in sorted({self.default, *self._named})}
+        names, measured = {self.default, *self._named}, self.inventory.measured
+        found = {name: self.cells.of_ranks(name) for name in sorted(names if measured is None else measured)}
         return {name: cases for name, cases in found.items() if cases}
 
     def study(self, name: str) -> PlannedStudy:

@@ -35,8 +35,8 @@ class Request:
 
     @property
     def measuring(self) -> bool:
-        """Whether cells may be measured; the page of all claims shows what there is."""
-        return bool(self.config.get("measure", True)) and TARGET not in self.invocation.targets
+        """Whether cells may be measured; the page of all claims by itself shows what there is."""
+        return bool(self.config.get("measure", True)) and set(self.invocation.targets) != {TARGET}
 
     @property
     def forks(self) -> bool:

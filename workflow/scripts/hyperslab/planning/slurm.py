@@ -14,7 +14,9 @@ from hyperslab.planning.batches import PATTERN
 # Longer than a controller under load takes to answer.
 ANSWER_SECONDS = 30
 # The comment that Snakemake gives the job of a batch: rule, study and batch.
-BATCH_COMMENT = re.compile(rf"rule_batch_.+_wildcards_(.+)_{PATTERN}$")
+BATCH_COMMENT = re.compile(rf"rule_batch_(?P<site>.+)_wildcards_(?P<study>.+)_(?P<batch>{PATTERN})$")
+# Why a job waits where others merely come first.
+IN_TURN = ("None", "Priority", "Resources")
 
 
 def _said(*command: str) -> str | None:
@@ -53,6 +55,17 @@ def has_accounting() -> bool:
     return shutil.which("sacct") is not None and _said("sacct", "--noheader", "--allocations") is not None
 
 
+def held_up(run: str) -> dict[str, str]:
+    """Return which batches named `run` wait for more than their turn, with Slurm's reason."""
+    asked = ("--me", "--noheader", "--states=PENDING", f"--name={run}", "--format=%k|%r")
+    found = {}
+    for line in (_said("squeue", *asked) or "").splitlines():
+        comment, _, reason = line.partition("|")
+        if (batch := BATCH_COMMENT.match(comment)) and reason not in IN_TURN:
+            found["{study}: batch {batch} of {site}".format(**batch.groupdict())] = reason
+    return found
+
+
 def cancel_jobs(run: str, studies: Sequence[str]) -> None:
     """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
 
@@ -68,7 +81,7 @@ def cancel_jobs(run: str, studies: Sequence[str]) -> None:
         if name == run
         or (
             (found := BATCH_COMMENT.match(comment))
-            and found[1] in studies
+            and found["study"] in studies
             and os.path.realpath(where) == here
         )
     ]

@@ -107,6 +107,7 @@ class Patience:
         self._run = submits.run_jobs
         self._reported: set[int] = set()
         self._away = False
+        self._held_up: dict[str, str] = {}
 
     def begin(self) -> None:
         """Have the executor be patient from now on."""
@@ -133,8 +134,17 @@ class Patience:
             yield job
         lost = [job for job in active_jobs if id(job) not in kept | self._reported]
         self._say(away=bool(lost))
+        if not lost:
+            self._say_what_is_held_up()
         for job in lost:
             yield job
+
+    def _say_what_is_held_up(self) -> None:
+        """Say once of each batch why it does not start: nodes that are drained, a limit, a job on hold."""
+        found = slurm.held_up(self._submits.run_uuid)
+        for batch, reason in found.items() - self._held_up.items():
+            print(f"hyperslab: {batch} waits in the queue: {reason}", file=sys.stderr, flush=True)
+        self._held_up = found
 
     def run_jobs(self, jobs: Sequence[Any]) -> None:
         """Submit jobs as soon as the controller answers."""

@@ -67,10 +67,6 @@ def check(targets: Sequence[str], inventory: Inventory, site: str = "") -> None:
     `site` is that whose recommendation rewritten files follow, "" for any.
     """
     results = [target for target in targets if target.startswith("results/") and target != TARGET]
-    if TARGET in targets and len(targets) > 1:
-        others = " ".join(target for target in targets if target != TARGET)
-        message = f"measures nothing, so it is asked for alone, after {others}"
-        raise ConfigurationError(TARGET, "", message)
     for target in results:
         _, name, *inside = Path(target).parts
         study = inventory.study(name)
