@@ -14,6 +14,7 @@ CASES = {
     "objects": "hyperslab.cases.objects",
     "reduce": "hyperslab.cases.reduce.case",
     "parallel": "hyperslab.cases.parallel.case",
+    "subvolumes": "hyperslab.cases.subvolumes.case",
 }
 
 

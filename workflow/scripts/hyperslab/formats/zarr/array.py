@@ -68,6 +68,7 @@ class Zarr:
     artifact = Artifact
     many_arrays = None
     parallel = None
+    sub_volumes = None
 
     def create(self, path: str, spec: Specification) -> ZarrArray:
         """Create the directory and an empty array; files appear as chunks are written."""

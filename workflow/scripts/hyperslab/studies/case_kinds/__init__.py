@@ -14,6 +14,7 @@ from hyperslab.studies.case_kinds.objects import Objects
 from hyperslab.studies.case_kinds.parallel import ParallelAccess
 from hyperslab.studies.case_kinds.read import Read
 from hyperslab.studies.case_kinds.reduce import Reduce
+from hyperslab.studies.case_kinds.subvolumes import SubvolumeWrites
 from hyperslab.studies.case_kinds.write import Write
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # name -> kind, in the order in which figures and messages name them
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess())
+    kind.name: kind for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess(), SubvolumeWrites())
 }  # fmt: skip
 
 

@@ -48,6 +48,8 @@ QUANTITIES: dict[str, Quantity] = {
     "open_to_close": _write("create to close", "create_s", "write_s", "flush_s", "close_s"),
     "flush_and_close": _write("flush and close", "flush_s", "close_s"),
     "create": _write("create", "create_s"),
+    "order": _write("to put samples in order", "order_s"),
+    "coarse_levels": _write("levels 0 to 6", "coarse_levels_s"),
     "call_mean": _write("mean of a call", "call_mean_s"),
     "write_to_close": _write("first write to close", "write_s", "flush_s", "close_s"),
     **dict([
@@ -58,6 +60,7 @@ QUANTITIES: dict[str, Quantity] = {
         _count("requested_reads", "", "reads requested from the kernel"),
         _count("written_bytes", "bytes", "bytes written to the kernel"),
         _count("requested_writes", "", "writes requested from the kernel"),
+        _count("opens", "", "binary files opened"),
         _count("free_list_bytes", "bytes", "bytes in the library's free lists"),
         _count("ratio_raw", "ratio", "compression ratio to the array"),
         _count("ratio_padded", "ratio", "compression ratio to whole chunks"),
