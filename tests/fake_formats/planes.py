@@ -101,6 +101,7 @@ class PlanesFormat:
     artifact: type[Artifact] = Artifact
     many_arrays = None
     parallel = None
+    sub_volumes = None
 
     def create(self, path: str, spec: Spec) -> Planes:
         """Create the directory and the description of the array."""

@@ -13,8 +13,8 @@ from hyperslab.validation.errors import ConfigurationError
 
 LAYOUT_KEYS = "format, label, chunks, order, filters, settings, storage, release"
 CASE_KEYS = (
-    "title, read, write, objects, reduce, parallel, processes, ranks, split, pattern, memory_dtype, level, "
-    "states, repeats, layouts, shape, sites"
+    "title, read, write, objects, reduce, parallel, subvolumes, processes, ranks, split, pattern, "
+    "memory_dtype, level, states, repeats, layouts, shape, sites"
 )
 CHUNKS = "a list with an extent or 'all' for each axis, or 'auto'"
 WRITES = (

@@ -93,6 +93,8 @@ class CaseSpecification(TypedDict, total=False):
     split: str
     # Parallel access: datasets, bytes and transfers, in the terms of its benchmark.
     parallel: dict[str, Any]
+    # Sub-volumes that ranks write: the way, the axis along which they lie, and how many ranks aggregate.
+    subvolumes: dict[str, Any]
 
 
 class Specification(TypedDict):

@@ -1,7 +1,8 @@
-"""Rates of parallel access: one panel an operation, one bar an interface and number of ranks."""
+"""Rates of parallel access: one panel an operation, one bar a way to the file and number of ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.studies.case_kinds import shown_by
-from hyperslab.studies.case_kinds.workers import API_NAMES
+from hyperslab.studies.case_kinds import kind_of, shown_by
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "parallel"
@@ -24,7 +24,7 @@ OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "r
 
 
 def rates(view: View, family: str, state: str) -> pd.DataFrame:
-    """Return one row a case and layout: `api`, `workers`, `layout`, and `rate`, `low`,
+    """Return one row a case and layout: `way` in words, `workers`, `layout`, and `rate`, `low`,
     `high` in MB/s (10^6).
     """
     found = []
@@ -33,8 +33,14 @@ def rates(view: View, family: str, state: str) -> pd.DataFrame:
         volume = view.repeats(name, state)["asked_bytes"].median()
         for layout, entry in view.pooled(name, state).iterrows():
             pooled = [volume / entry[f"pooled_{part}_s"] / 1e6 for part in ("median", "high", "low")]
-            found.append((case["parallel"]["api"], case["workers"], layout, *pooled))
-    return pd.DataFrame(found, columns=["api", "workers", "layout", "rate", "low", "high"])
+            found.append((_way(view, name), case["workers"], layout, *pooled))
+    return pd.DataFrame(found, columns=["way", "workers", "layout", "rate", "low", "high"])
+
+
+def _way(view: View, name: str) -> str:
+    """Return in which way the ranks of a case reach the file, in words."""
+    case = view.study["cases"][name]
+    return kind_of(case).apart(case, view.title(name))[1]
 
 
 def _members(view: View, family: str) -> list[str]:
@@ -52,11 +58,12 @@ def draw(view: View, case: str) -> Figure:
         return absent(view, title)
     states = [state for state in OPERATIONS if (rows["state"] == state).any()]
     tables = {state: rates(view, case, state) for state in states}
-    apis = [api for api in API_NAMES if any((table["api"] == api).any() for table in tables.values())]
+    ways = [way for way in dict.fromkeys(_way(view, name) for name in cases)
+            if any((table["way"] == way).any() for table in tables.values())]  # fmt: skip
     layouts = view.order(rows["layout"].unique())
     looks = {
-        (api, layout): {"color": view.tints[number % 10], "hatch": "" if layout == layouts[0] else "//"}
-        for number, api in enumerate(apis)
+        (way, layout): {"color": view.tints[number % 10], "hatch": "" if layout == layouts[0] else "//"}
+        for number, way in enumerate(ways)
         for layout in layouts
     }
     figure = start(view, 3.2)
@@ -69,10 +76,10 @@ def draw(view: View, case: str) -> Figure:
     most = max(table["workers"].max() for table in tables.values())
     handles = [
         Patch(
-            facecolor=look["color"], hatch=look["hatch"], edgecolor="white", label=_name(api, layout, layouts)
+            facecolor=look["color"], hatch=look["hatch"], edgecolor="white", label=_name(way, layout, tables)
         )
-        for (api, layout), look in looks.items()
-        if any(((table["api"] == api) & (table["layout"] == layout)).any() for table in tables.values())
+        for (way, layout), look in looks.items()
+        if any(((table["way"] == way) & (table["layout"] == layout)).any() for table in tables.values())
     ]
     notes = [
         view.over_rounds(rows),
@@ -81,8 +88,10 @@ def draw(view: View, case: str) -> Figure:
     return finish(figure, view, title, rows, notes, [*handles, _whiskers(view)], star=False)
 
 
-def _name(api: str, layout: str, layouts: list[str]) -> str:
-    return API_NAMES[api] if len(layouts) == 1 or api != "hdf5" else f"{API_NAMES[api]}, {layout}"
+def _name(way: str, layout: str, tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return what a bar is called: its way, and its layout where the way was measured with several."""
+    several = {one for table in tables.values() for one in table["layout"][table["way"] == way]}
+    return way if len(several) == 1 else f"{way}, {layout}"
 
 
 def _whiskers(view: View) -> Line2D:
@@ -93,15 +102,15 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, looks: dict[tuple[str, s
     """Draw a group of bars for each number of ranks; those beyond the physical cores are pale."""
     cores = view.measurements["physical_cores"].median()
     numbers = sorted(table["workers"].unique())
-    present = [key for key in looks if ((table["api"] == key[0]) & (table["layout"] == key[1])).any()]
+    present = [key for key in looks if ((table["way"] == key[0]) & (table["layout"] == key[1])).any()]
     width = 0.8 / max(1, len(present))
-    for place, (api, layout) in enumerate(present):
-        bars = table[(table["api"] == api) & (table["layout"] == layout)]
+    for place, (way, layout) in enumerate(present):
+        bars = table[(table["way"] == way) & (table["layout"] == layout)]
         x = [numbers.index(workers) - 0.4 + (place + 0.5) * width for workers in bars["workers"]]
         error = np.abs(bars[["low", "high"]].to_numpy() - bars[["rate"]].to_numpy()).T
         drawn = axes.bar(
-            x, bars["rate"], 0.92 * width, yerr=np.nan_to_num(error), label=api, zorder=3, edgecolor="white",
-            error_kw={"elinewidth": 1, "ecolor": view.style["ink"], "zorder": 4}, **looks[api, layout],
+            x, bars["rate"], 0.92 * width, yerr=np.nan_to_num(error), label=way, zorder=3, edgecolor="white",
+            error_kw={"elinewidth": 1, "ecolor": view.style["ink"], "zorder": 4}, **looks[way, layout],
         )  # fmt: skip
         for bar, workers in zip(drawn, bars["workers"], strict=True):
             bar.set_alpha(view.style["pale"] if workers > cores else 1.0)

@@ -152,6 +152,43 @@ class Parallel(Protocol):
         """Return a file for `share` and its equals on the other ranks, which is not opened yet."""
 
 
+class SubVolumeWriter(Protocol):
+    """One rank's side of a dataset of which every rank writes a part; `create`, `write` and `close` are
+    collective.
+    """
+
+    # Whether what is written is a dataset of the format: a plain write beside it is none.
+    dataset: bool
+    # Nanoseconds by phase ("order", "exchange"), and by level where levels are written in turn; files opened.
+    spent: dict[str, int]
+    levels: dict[int, int]
+    opens: int
+
+    def create(self) -> None:
+        """Make all files."""
+
+    def write(self) -> None:
+        """Write this rank's part."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+    def stored(self) -> npt.NDArray[Any]:
+        """Return this rank's part, read back by this process alone, in array terms."""
+
+
+class SubVolumes(Protocol):
+    """What a format offers of which MPI ranks can each write a part of one dataset."""
+
+    def part(self, spec: Specification, rank: int, ranks: int) -> Box:
+        """Return the part of a rank, in array terms; raises ValueError where the parts do not make up the
+        array.
+        """
+
+    def writer(self, path: str, spec: Specification, comm: Any, values: npt.NDArray[Any]) -> SubVolumeWriter:
+        """Return what writes a rank's part in the way that a case names; `comm` is mpi4py's communicator."""
+
+
 class Store(Protocol):
     """What every storage format must offer, whatever its data model.
 
@@ -187,6 +224,10 @@ class Format(Store, Protocol):
     @property
     def parallel(self) -> Parallel | None:
         """How MPI ranks open one file together; None where they cannot."""
+
+    @property
+    def sub_volumes(self) -> SubVolumes | None:
+        """How MPI ranks each write a part of one dataset; None where they cannot."""
 
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""

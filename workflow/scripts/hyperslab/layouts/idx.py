@@ -81,6 +81,16 @@ class IdxLayout(Layout):
         """Return about how long a block takes to be put in its place."""
         return PIECE_SECONDS
 
+    def sub_volumes_mistake(self, along: str) -> str | None:
+        """Return why MPI ranks cannot each write a sub-volume, or None: blocks need places beforehand."""
+        if self.described["codec"] != "raw":
+            return "ranks write blocks without codec, whose places are known beforehand"
+        if self.described["settings"]["library"] != "hyperslab":
+            return "OpenVisus writes in one process alone"
+        if "times" in self.described or along == self.described.get("fields"):
+            return f"ranks write one time step, and share an axis of it; not those of time steps or {along}"
+        return None
+
     def filters_text(self) -> str:
         """Return the codec, "" without one."""
         codec: str = self.described["codec"]

@@ -139,6 +139,10 @@ class Layout(ABC):
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
         return PIECE_SECONDS
 
+    def sub_volumes_mistake(self, along: str) -> str | None:
+        """Return why MPI ranks cannot each write a sub-volume, side by side along an axis, or None."""
+        return f"MPI ranks write no sub-volumes of {self.title}"
+
     def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
         """Return the bytes that are moved once more because boxes of `extent` cover parts of what is written
         as one: each is read, changed and written again.

@@ -18,7 +18,7 @@ from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSecti
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
-from hyperslab.report.workers import parallel_table, speedup_table
+from hyperslab.report.workers import parallel_table, speedup_table, subvolumes_table
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title
 
@@ -31,6 +31,7 @@ BLOCKS = {
     "requests": ("Requests beside times", requests_table),
     "speedup": ("Several workers", speedup_table),
     "parallel": ("Parallel reading and writing", parallel_table),
+    "subvolumes": ("Sub-volumes written by ranks", subvolumes_table),
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
     "counts": ("Counts beside times", count_table),

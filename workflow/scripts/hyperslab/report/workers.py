@@ -13,7 +13,7 @@ from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
 from hyperslab.results.tables import STATES
 from hyperslab.studies.case_kinds import families, shown_by
-from hyperslab.studies.case_kinds.workers import API_NAMES, WORKERS
+from hyperslab.studies.case_kinds.workers import API_NAMES, WAY_NAMES, WORKERS, interface_of, way_of
 from hyperslab.studies.summary import in_order
 
 # Figures of the same cases.
@@ -84,7 +84,7 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return the bytes per second of every parallel case: durable writes, write calls alone,
     cold and warm reads.
     """
-    cases = shown_by(data.study["cases"], RATES)
+    cases = {name: case for name, case in shown_by(data.study["cases"], RATES).items() if interface_of(case)}
     rows, summary = data.main(site), data.summary[data.summary["site"] == site]
     rows = rows[rows["case"].isin(cases)]
     if rows.empty:
@@ -116,6 +116,47 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
         "access and ranks."
     )
     return table("Rates of parallel access", columns, body, note, folded=len(body) > 24, pick=pick)
+
+
+def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
+    """Return how ranks have written their sub-volumes: rates, phases, files opened and calls."""
+    cases = {name: case for name, case in data.study["cases"].items() if way_of(case)}
+    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows = rows[rows["case"].isin(cases)]
+    if rows.empty:
+        return None
+    body = []
+    for name, case in cases.items():
+        mine = rows[rows["case"] == name]
+        for layout in in_order(set(mine["layout"]), data.study["layouts"]):
+            here = mine[mine["layout"] == layout]
+            middle = here.median(numeric_only=True)
+            beyond = "beyond the physical cores" if case["workers"] > middle["physical_cores"] else ""
+            twins = [
+                other for other, one in cases.items()
+                if (one["family"], one["workers"], way_of(one))
+                == (case["family"], case["workers"], "plain")
+            ]  # fmt: skip
+            own = summary[summary["layout"] == layout]
+            share = middle["coarse_levels_s"] / middle["write_s"]
+            body.append([
+                WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beyond), layout,
+                fmt.megabytes(middle["asked_bytes"]),
+                _rate(own, name, "write", middle["asked_bytes"]), _compared(own, name, "write", twins),
+                *(fmt.seconds(middle[f"{phase}_s"]) for phase in ("create", "order", "exchange", "write")),
+                fmt.percent(share, 1) if share == share else fmt.ABSENT,
+                fmt.whole(middle["opens"]), fmt.whole(middle["requested_writes"]),
+                fmt.megabytes(middle["written_bytes"]),
+            ])  # fmt: skip
+    columns = ["Way", "#Ranks", "Layout", "#Bytes", "#Durable write", "#Plain MPI-IO is", "#Create", "#Order",
+               "#Exchange", "#Write", "#Levels 0 to 6", "#Files opened", "#Write calls", "#Bytes written",
+    ]  # fmt: skip
+    note = (
+        "Durable write: from the geometric mean of the rounds' medians, with its 95 % interval. Order and "
+        "exchange are parts of the write, those of the slowest rank; times, files, calls and bytes are "
+        "medians over all repeats. Levels 0 to 6: their share of the write, where levels are written in turn."
+    )
+    return table("Sub-volumes written by ranks", columns, body, note, folded=len(body) > 24, pick=pick)
 
 
 def _access(case: Mapping[str, Any]) -> str:
@@ -158,14 +199,19 @@ def _rate(summary: pd.DataFrame, case: str, state: str, volume: float) -> Cell:
 def _mpiio(summary: pd.DataFrame, cases: Mapping[str, Mapping[str, Any]], name: str, state: str) -> Cell:
     """Return how MPI-IO compares with a case of the same family and as many ranks."""
     mine = cases[name]
-    if mine["parallel"]["api"] == "mpiio":
-        return Cell("itself", "", "muted")
     twins = [
         other
         for other, case in cases.items()
         if (case["family"], case["workers"], case["parallel"]["api"])
         == (mine["family"], mine["workers"], "mpiio")
     ]
+    return _compared(summary, name, state, twins)
+
+
+def _compared(summary: pd.DataFrame, name: str, state: str, twins: list[str]) -> Cell:
+    """Return how a case compares with another of the same family and as many ranks."""
+    if name in twins:
+        return Cell("itself", "", "muted")
     found = against(summary[summary["state"] == state], name, twins)
     if found.empty:
         return Cell(fmt.ABSENT)

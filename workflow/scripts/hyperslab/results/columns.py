@@ -78,6 +78,11 @@ _TIMES = {
     "call_max_s": _seconds("longest of these calls"),
     "flush_s": _seconds("to flush the library's buffers (writes)"),
     "fsync_s": _seconds("fsync after closing (writes)"),
+    "order_s": _seconds("of the slowest rank to put samples in order (sub-volumes)"),
+    "exchange_s": _seconds("of the slowest rank to send samples to those who write them (sub-volumes)"),
+    "coarse_levels_s": _seconds(
+        "to write levels 0 to 6, each by its slowest rank (sub-volumes that are written level by level)"
+    ),
     "reference_s": _seconds("a plain write and fsync of the same bytes, in turn before and after (writes)"),
     "discarded_reference_s": _seconds(
         "a cell's first plain write, which finds no warm memory and is in no ratio (writes)"
@@ -105,6 +110,7 @@ _COUNTS = {
     ),
     "written_bytes": _bytes("that the library handed to the kernel (wchar)"),
     "requested_writes": Column("number of write calls of the library (syscw)"),
+    "opens": Column("number of times that a rank opened a binary file (sub-volumes)"),
     "processes": Column(
         "number of worker processes or MPI ranks that did the operation together; empty for a single process"
     ),

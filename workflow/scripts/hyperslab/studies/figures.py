@@ -94,8 +94,8 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
         result += kind.figures(name, case, bool(gridded.intersection(case["layouts"])))
         wanted |= {*kind.study_figures, *(["sizes"] if kind.sized else [])}
     result += [f"published-{name}" for name in study.get("published", {}) if name in cases]
-    for kind in case_kinds.KINDS.values():
-        result += [f"{kind.family_figure}-{family}" for family in families(cases, kind.family_figure)]
+    for figure in dict.fromkeys(kind.family_figure for kind in case_kinds.KINDS.values()):
+        result += [f"{figure}-{family}" for family in families(cases, figure)]
     two = [name for name in study["tradeoff"] if name in cases and kind_of(cases[name]).reads_selections]
     asked = {
         "ratios": bool(study.get("filtered")),

@@ -15,7 +15,7 @@ from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
 from hyperslab.studies.rows_schema import ReadRows, RowLengths, WriteRows
-from hyperslab.studies.worker_schema import Counts, Parallel
+from hyperslab.studies.worker_schema import Counts, Parallel, Subvolumes
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count as Count
 from hyperslab.validation.models import Name as Name
@@ -203,6 +203,9 @@ class Case(Strict):
         default=None, description="the variance over so many planes, carried out by several workers"
     )
     parallel: Parallel | None = Field(default=None, description="what MPI ranks write and read at once")
+    subvolumes: Subvolumes | None = Field(
+        default=None, description="sub-volumes of an IDX dataset that MPI ranks write"
+    )
     processes: Counts | None = Field(default=None, description="numbers of worker processes, a case each")
     ranks: Counts | None = Field(default=None, description="numbers of MPI ranks, a case each")
     split: Name | None = Field(default=None, description="the axis along which workers share a reduction")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from hyperslab.validation.models import Count, Strict, Text
+from hyperslab.validation.models import Count, Name, Strict, Text
 
 # More than any node has cores, or any study ranks.
 MOST_WORKERS = 65_536
@@ -52,4 +52,30 @@ class Parallel(Strict):
             if api not in THROUGH_MPI_IO and (self.collective or self.hints):
                 what = "collective calls" if self.collective else "hints"
                 raise ValueError(f"{api} has no {what}; only {' and '.join(THROUGH_MPI_IO)} have")
+        return self
+
+
+Way = Literal["token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain"]
+
+
+class Subvolumes(Strict):
+    """What every rank writes of an IDX dataset: the array is cut along an axis into as many sub-volumes."""
+
+    ways: Annotated[list[Way], Field(min_length=1)] = Field(
+        default=list(get_args(Way)), description="the ways in which ranks write, a case each"
+    )
+    along: Name = Field(description="the axis along which the sub-volumes lie beside each other")
+    each: Count | None = Field(
+        default=None,
+        description="elements of one sub-volume along that axis, so that the array grows with the ranks; "
+        "without it they share all of the array",
+    )
+    aggregators: Count | None = Field(
+        default=None, description="ranks that put blocks together and write them; all, if none is given"
+    )
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Subvolumes:
+        if len(set(self.ways)) != len(self.ways):
+            raise ValueError("ways: each at most once")
         return self

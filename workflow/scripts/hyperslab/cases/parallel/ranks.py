@@ -1,11 +1,10 @@
-"""Timed parallel writes and reads. Stopwatch: `_timed`, the slowest rank from a barrier to its own end."""
+"""Timed parallel writes and reads. Stopwatch: `timed` in mpi/steps.py, the slowest rank from a barrier."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import reference_first
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
+from hyperslab.cases.mpi.steps import plain_write, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern
 from hyperslab.measuring import pagecache
@@ -47,12 +47,7 @@ class Cell:
         return self._pattern.mine(self._whole(number))
 
     def _timed(self, operation: Callable[[], None]) -> float:
-        """Return the seconds of the slowest rank, each from the release of all."""
-        self._ranks.comm.Barrier()
-        started = perf_counter_ns()
-        operation()
-        stopped = perf_counter_ns()
-        return self._ranks.greatest((stopped - started) / 1e9)
+        return timed(self._ranks, operation)
 
     def _fsync(self, path: str, mine: bool) -> None:
         if not mine:
@@ -87,22 +82,7 @@ class Cell:
         """Return the seconds in which all ranks write the same bytes plainly,
         each its own in one piece, and fsync.
         """
-        self._remove(self._plain, self._ranks.rank == 0)
-        size = self._pattern.datasets * self._pattern.bytes
-
-        def write() -> None:
-            descriptor = os.open(self._plain, os.O_WRONLY | os.O_CREAT, 0o644)
-            offset = self._ranks.rank * size
-            for buffer in self._buffers:
-                view = buffer.data.cast("B")
-                while view:
-                    count = os.pwrite(descriptor, view, offset)
-                    view, offset = view[count:], offset + count
-            os.close(descriptor)
-
-        seconds = self._timed(write) + self._timed(lambda: self._fsync(self._plain, self._ranks.first))
-        self._remove(self._plain, self._ranks.rank == 0)
-        return seconds
+        return plain_write(self._ranks, self._plain, self._buffers)
 
     def _written(self) -> Row:
         """Return one timed write of a new file; each phase is a column of its own, between barriers."""

@@ -132,6 +132,7 @@ class Hdf5:
     artifact = Artifact
     many_arrays = ManyArrays()
     parallel = Parallel(_open_by)
+    sub_volumes = None
     _workers_memory_bytes = 0
 
     def versions(self) -> dict[str, str]:

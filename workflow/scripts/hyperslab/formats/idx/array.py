@@ -13,6 +13,7 @@ from hyperslab.data.tiles import TILE_BYTES
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
 from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
+from hyperslab.formats.idx.parallel.sub_volumes import SubVolumes
 from hyperslab.formats.idx.places import disk_order, files_of, places_in
 from hyperslab.formats.idx.reading import Reader
 from hyperslab.formats.idx.writing import Writer, create_files
@@ -109,6 +110,7 @@ class Idx:
     artifact = Artifact
     many_arrays = None
     parallel = None
+    sub_volumes = SubVolumes()
 
     def versions(self) -> dict[str, str]:
         """Return the versions of OpenVisus, where it is the one that writes or reads, and of the codecs."""

@@ -5,8 +5,6 @@ No loop runs over samples: of a block that lies in the array, one gather takes a
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +16,6 @@ from hyperslab.layouts.idx_order import Bitmask, Blocks, Integers, hz_addresses
 
 Block = npt.NDArray[Any]
 Shape = Sequence[int]
-# Samples, as a power of two, of the parts from which blocks are cut: few MiB.
-TILE_BITS = 21
-LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -56,40 +51,6 @@ class Ordering:
         low, high = np.asarray(origin), np.asarray(origin) + np.asarray(extent)
         whole = np.all((firsts >= low) & (firsts + (counts - 1) * step < high), axis=1)
         return Covered(level, numbers, firsts, whole)
-
-    def pieces(self, origin: Shape, values: Block) -> Iterator[tuple[Covered, tuple[int, ...], Block]]:
-        """Yield the blocks that the box `values` at `origin` touches, a level at a time, and what they are
-        cut from: the origin of a box that holds all that there is of them, and that box.
-
-        Finer levels are cut from parts of the box that the processor's cache holds, copied there row by row.
-        """
-        bitmask = self.blocks.bitmask
-        digits = max(0, bitmask.bits - max(TILE_BITS, self.blocks.bits + 1))
-        # The levels of which a part holds whole blocks.
-        coarse = self.blocks.bits + digits
-        held = np.empty(0, values.dtype)
-        for start, part in self._parts(bitmask.steps(digits), origin, values):
-            if part.size == values.size:
-                tile = np.ascontiguousarray(values)
-            else:
-                tile, held = _padded(part, held)
-            for level in range(coarse + 1, bitmask.bits + 1):
-                yield self.covered(level, start, tile.shape), start, tile
-        for level in range(self.blocks.bits, coarse + 1):
-            yield self.covered(level, origin, values.shape), tuple(origin), values
-
-    def _parts(self, extent: Shape, origin: Shape, values: Block) -> Iterator[tuple[tuple[int, ...], Block]]:
-        """Yield a box in parts at multiples of `extent`, with the origin of each."""
-        ends = [start + size for start, size in zip(origin, values.shape, strict=True)]
-        firsts = [
-            range(start // width * width, end, width)
-            for start, end, width in zip(origin, ends, extent, strict=True)
-        ]
-        for corner in itertools.product(*firsts):
-            low = [max(first, start) for first, start in zip(corner, origin, strict=True)]
-            high = [min(first + width, end) for first, width, end in zip(corner, extent, ends, strict=True)]
-            inside = zip(low, high, origin, strict=True)
-            yield tuple(low), values[tuple(slice(a - o, b - o) for a, b, o in inside)]
 
     def cut(self, found: Covered, chosen: Sequence[int], origin: Shape, values: Block, out: Block) -> None:
         """Fill the rows of `out` with the samples of chosen whole blocks, as they are stored.
@@ -158,21 +119,6 @@ class Ordering:
             begins = [begin + part.start * by for begin, part, by in zip(start, parts, step, strict=True)]
             counts = [part.stop - part.start for part in parts]
             out[_slices(begins, counts, step)] = grid[tuple(parts)]
-
-
-def _padded(part: Block, held: Block) -> tuple[Block, Block]:
-    """Return a copy of a box whose rows do not lie at powers of two, and the memory that it takes.
-
-    Lines of memory at such distances would have to share few places of the processor's caches.
-    """
-    line = LINE_BYTES // part.itemsize
-    shape = (part.shape[0], *(size + 1 for size in part.shape[1:-1]), part.shape[-1] + line)
-    size = math.prod(shape)
-    if held.size < size:
-        held = np.empty(size, part.dtype)
-    tile = held[:size].reshape(shape)[tuple(slice(0, extent) for extent in part.shape)]
-    np.copyto(tile, part)
-    return tile, held
 
 
 def _slices(start: Sequence[int], counts: Shape, steps: Shape) -> tuple[slice, ...]:

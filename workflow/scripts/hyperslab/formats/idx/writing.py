@@ -33,12 +33,22 @@ class Waiting:
 
 def create_files(path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:
     """Make the directory, its description and all binary files, with room for every block of no codec."""
-    os.makedirs(path)
-    Path(path, DESCRIPTION).write_text(description.written(files, dtype.name), encoding="utf-8")
+    describe(path, files, dtype)
     for time in range(files.times):
         for first in files.files.tolist():
-            size = files.file_bytes(first) if files.codec == "raw" else files.data_start
-            binary.create(file_of(path, files, time, first), binary.planned_headers(files, first), size)
+            create_file(path, files, time, first)
+
+
+def describe(path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:
+    """Make the directory and the description in it."""
+    os.makedirs(path)
+    Path(path, DESCRIPTION).write_text(description.written(files, dtype.name), encoding="utf-8")
+
+
+def create_file(path: str, files: IdxFiles, time: int, first: int) -> None:
+    """Make a binary file with its headers."""
+    size = files.file_bytes(first) if files.codec == "raw" else files.data_start
+    binary.create(file_of(path, files, time, first), binary.planned_headers(files, first), size)
 
 
 def file_of(path: str, files: IdxFiles, time: int, first: int) -> str:
@@ -50,7 +60,9 @@ def file_of(path: str, files: IdxFiles, time: int, first: int) -> str:
 class Writer:
     """An open dataset into which boxes are written; coordinates are those on disk."""
 
-    def __init__(self, path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:
+    def __init__(self, path: str, files: IdxFiles, dtype: np.dtype[Any], alone: bool = True) -> None:
+        # Where others have written before, what they have left of a block is read.
+        self._alone = alone
         self._files, self._dtype = files, dtype
         self._order = Ordering(files.blocks, files.row_major)
         slots = files.blocks_per_file * files.fields
@@ -64,10 +76,11 @@ class Writer:
         """Store a box of a field of a time step."""
         if values.strides[-1] != values.itemsize or values.dtype != self._dtype:
             values = np.ascontiguousarray(values, self._dtype)
-        for found, start, part in self._order.pieces(origin, values):
-            self._write_whole(place, found, start, part)
+        for level in self._files.levels():
+            found = self._order.covered(level, origin, values.shape)
+            self._write_whole(place, found, origin, values)
             for block in found.numbers[~found.whole].tolist():
-                self._write_part(place, found.level, block, start, part)
+                self._write_part(place, level, block, origin, values)
 
     def _write_whole(self, place: Place, found: Covered, origin: Shape, values: Block) -> None:
         """Write the blocks of a level of which the box has all samples, neighbours in one call."""
@@ -126,7 +139,7 @@ class Writer:
         there = self._files.blocks.lattice(block).within((0,) * len(shape), shape)
         assert there is not None
         left = int(np.prod([part.stop - part.start for part in there]))
-        if key not in self._written:
+        if self._alone and key not in self._written:
             return Waiting(np.zeros(self._files.blocks.counts(level), self._dtype), left)
         file = self._open.of(place.time, self._files.first_of_file(block))
         stored = binary.stored_of(file.headers, self._files.slot(block, place.field), file.path)

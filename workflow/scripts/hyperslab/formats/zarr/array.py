@@ -69,6 +69,7 @@ class Zarr:
     artifact = Artifact
     many_arrays = None
     parallel = None
+    sub_volumes = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""

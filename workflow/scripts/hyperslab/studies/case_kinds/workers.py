@@ -23,8 +23,28 @@ API_NAMES = {
     "posix": "POSIX",
     "file-per-process": "one file a process",
 }
+WAY_NAMES = {
+    "token": "one after the other",
+    "per-level": "level by level",
+    "per-level-kept": "files kept open",
+    "per-level-fast": "fast order",
+    "aggregated": "aggregated",
+    "plain": "plain MPI-IO",
+}
 # What figures and tables need of a resolved case of several workers.
-TEAM_KEYS = ("family", "by", "workers", "parallel")
+TEAM_KEYS = ("family", "by", "workers", "parallel", "subvolumes")
+
+
+def interface_of(case: Resolved) -> str | None:
+    """Return the interface by which ranks of a case of parallel access reach their file, or None."""
+    asked = case.get("parallel")
+    return asked["api"] if asked else None
+
+
+def way_of(case: Resolved) -> str | None:
+    """Return the way in which ranks write their sub-volumes in a case of these, or None."""
+    asked = case.get("subvolumes")
+    return asked["way"] if asked else None
 
 
 def by_ranks(resolved: Resolved) -> bool:

@@ -1,0 +1,1 @@
+"""Sub-volumes of a dataset, each written by an MPI rank."""
