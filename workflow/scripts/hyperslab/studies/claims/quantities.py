@@ -60,6 +60,7 @@ QUANTITIES: dict[str, Quantity] = {
         _count("chunk_bytes", "bytes", "bytes of the chunks touched"),
         _count("requested_bytes", "bytes", "bytes requested from the kernel"),
         _count("requested_reads", "", "reads requested from the kernel"),
+        _count("device_bytes", "bytes", "bytes from the device"),
         _count("written_bytes", "bytes", "bytes written to the kernel"),
         _count("requested_writes", "", "writes requested from the kernel"),
         _count("free_list_bytes", "bytes", "bytes in the library's free lists"),
