@@ -46,10 +46,12 @@ def donor(tmp_path: Path) -> Path:
     return tmp_path / "peaks.h5"
 
 
-def of_donor(path: Path, count: int = 6, dtype: str = "float32", **donor: Any) -> dict[str, Any]:
+def of_donor(path: Path, donor: dict[str, str], count: int = 6) -> dict[str, Any]:
     rows = {"lengths": "donor", "held": 6, "elements": 9, "longest": 5}
     named = {"path": str(path), **donor}
-    return {"axes": ["row"], "shape": [count], "dtype": dtype, "fill": "mixed", "rows": rows, "donor": named}
+    return {
+        "axes": ["row"], "shape": [count], "dtype": "float32", "fill": "mixed", "rows": rows, "donor": named,
+    }  # fmt: skip
 
 
 WAYS: dict[str, dict[str, str]] = {
@@ -61,7 +63,7 @@ WAYS: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_donors_rows_are_repeated(donor: Path, tmp_path: Path, way: str) -> None:
-    spec = of_donor(donor, 18, **WAYS[way])
+    spec = of_donor(donor, WAYS[way], 18)
     donor_rows.check(spec)
     donor_rows.prepare(spec, tmp_path / "kept.npy")
     found = open_content(spec, str(tmp_path / "kept.npy"))
@@ -88,12 +90,12 @@ def test_a_donors_rows_are_repeated(donor: Path, tmp_path: Path, way: str) -> No
 )
 def test_a_donor_that_has_no_such_rows_is_one_line(donor: Path, way: dict[str, str], words: str) -> None:
     with pytest.raises(DonorError, match=words) as raised:
-        donor_rows.check(of_donor(donor, **way))
+        donor_rows.check(of_donor(donor, way))
     assert str(donor) in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_donor_says_what_the_study_should(donor: Path) -> None:
-    spec = of_donor(donor, **WAYS["offsets"])
+    spec = of_donor(donor, WAYS["offsets"])
     spec["rows"]["elements"] = 10
     wanted = "should have held: 6, elements: 9, longest: 5, and has another elements"
     with pytest.raises(DonorError, match=wanted):
