@@ -16,6 +16,7 @@ CASES = {
     "parallel": "hyperslab.cases.parallel.case",
     "read_rows": "hyperslab.cases.rows.read",
     "write_rows": "hyperslab.cases.rows.write",
+    "rewrite_rows": "hyperslab.cases.rows.rewrite",
 }
 
 

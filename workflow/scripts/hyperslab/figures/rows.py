@@ -50,7 +50,12 @@ def rows_of(view: View) -> pd.DataFrame:
 def _asks_all(case: dict[str, object]) -> bool:
     """Return whether a case writes or reads all rows, once each."""
     rows = case.get("rows")
-    return isinstance(rows, dict) and rows.get("rows", "all") == "all" and rows.get("datasets", 1) == 1
+    return (
+        isinstance(rows, dict)
+        and "replaced" not in rows
+        and rows.get("rows", "all") == "all"
+        and rows.get("datasets", 1) == 1
+    )
 
 
 def _seconds(rows: pd.DataFrame, state: str) -> pd.Series:
@@ -66,6 +71,8 @@ def _panel_title(case: dict[str, object], state: str) -> str:
     """Return what is done in a panel: cases that differ in the number of rows alone share one."""
     rows = case.get("rows")
     asked = rows if isinstance(rows, dict) else {}
+    if "replaced" in asked:
+        return f"replacing {asked['replaced']:,} rows"
     if state == "write":
         call = asked.get("call")
         how = "all in one call" if call == "all" else f"{call:,} row{'s' if call != 1 else ''} a call"

@@ -10,6 +10,7 @@ from hyperslab.studies.summary import case_title, in_order
 
 COUNTS = (
     "references_bytes", "lengths_bytes", "offsets_bytes", "heap_bytes", "heap_collections", "lost_bytes",
+    "grown_bytes",
 )  # fmt: skip
 CACHES = (
     "metadata_hit_rate", "metadata_cache_bytes", "page_buffer_meta_hit_rate", "page_buffer_raw_hit_rate",
@@ -50,6 +51,7 @@ def rows_table(data: Data, site: str, pick: str | None) -> Table | None:
                 ])  # fmt: skip
     columns = ["Layout", "Case", "State", "#Rows", "#Calls", "#Time of the calls", "#To close", "#A row",
                "#Writes", "#References, bytes", "#Lengths, bytes", "#Offsets, bytes", "#Heap, bytes",
-               "#Heap collections", "#Lost, bytes", "#Metadata cache hits", "#Metadata cache, bytes",
-               "#Page buffer hits, metadata", "#Page buffer hits, raw data"]  # fmt: skip
+               "#Heap collections", "#Lost, bytes", "#Grown, bytes", "#Metadata cache hits",
+               "#Metadata cache, bytes", "#Page buffer hits, metadata",
+               "#Page buffer hits, raw data"]  # fmt: skip
     return table("Ragged rows", columns, body, NOTE, folded=len(body) > 12, pick=pick)

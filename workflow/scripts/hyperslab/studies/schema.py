@@ -205,6 +205,9 @@ class Case(Strict):
     )
     read_rows: ReadRows | None = Field(default=None, description="rows that are read: a run, or scattered")
     write_rows: WriteRows | None = Field(default=None, description="all rows are written, so many a call")
+    rewrite_rows: Count | None = Field(
+        default=None, description="so many rows anywhere are replaced by rows of other lengths"
+    )
     objects: Name | None = Field(
         default=None, description="the axis of which each index becomes a dataset of its own"
     )

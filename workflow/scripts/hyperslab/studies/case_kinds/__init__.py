@@ -15,6 +15,7 @@ from hyperslab.studies.case_kinds.parallel import ParallelAccess
 from hyperslab.studies.case_kinds.read import Read
 from hyperslab.studies.case_kinds.read_rows import ReadRows
 from hyperslab.studies.case_kinds.reduce import Reduce
+from hyperslab.studies.case_kinds.rewrite_rows import RewriteRows
 from hyperslab.studies.case_kinds.write import Write
 from hyperslab.studies.case_kinds.write_rows import WriteRows
 
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
 # name -> kind, in the order in which figures and messages name them
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for kind in (Read(), Write(), Objects(), Reduce(), ParallelAccess(), ReadRows(), WriteRows())
+    for kind in (
+        Read(),
+        Write(),
+        Objects(),
+        Reduce(),
+        ParallelAccess(),
+        ReadRows(),
+        WriteRows(),
+        RewriteRows(),
+    )
 }
 
 

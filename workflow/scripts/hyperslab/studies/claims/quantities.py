@@ -72,6 +72,7 @@ QUANTITIES: dict[str, Quantity] = {
         _count("index_bytes", "bytes", "chunk index"),
         _count("remainder_bytes", "bytes", "other bytes of the file"),
         _count("heap_bytes", "bytes", "bytes of the global heap"),
+        _count("grown_bytes", "bytes", "bytes by which the file grew"),
         _count("lost_bytes", "bytes", "bytes that no row refers to"),
         _count("metadata_hit_rate", "ratio", "hit rate of the metadata cache"),
         _count("metadata_cache_bytes", "bytes", "bytes in the metadata cache"),
