@@ -55,7 +55,7 @@ def cell(
     schema = layouts.schema_of(layout["format"])
     resolved: Any = schema.resolve(PLACE.validate(schema.MODEL, layout), dataset, {}, PLACE)
     assert dataset.rows is not None
-    repeats = {**({"write": 2} if kind == "write_rows" else {}), **(states or {})}
+    repeats = {**({"write": 2} if kind != "read_rows" else {}), **(states or {})}
     array: Any = {
         "axes": dataset.axes, "shape": dataset.shape, "dtype": dtype, "fill": "mixed",
         "rows": dataset.rows.described(),

@@ -139,4 +139,4 @@ def test_every_kind_can_be_asked_for_and_is_measured() -> None:
 def test_every_figure_of_a_kind_has_its_words() -> None:
     named = {figure for kind in KINDS.values() for figure in (kind.family_figure, *kind.study_figures)} - {""}
     assert named <= figures.CAPTIONS.keys()
-    assert named == {"counts", "writes", "objects", "speedup", "parallel"}
+    assert named == {"counts", "writes", "objects", "rows", "speedup", "parallel"}

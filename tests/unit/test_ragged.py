@@ -300,6 +300,24 @@ def test_killed_in_the_middle_of_an_append(tmp_path: Path, attempt: int) -> None
     check_after_kill(tmp_path / "a.h5", finished)
 
 
+def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WRITER.replace("FILTERS", "None"), str(tmp_path / "a.h5"), "300"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdout is not None
+            finished = int(writer.stdout.readline())
+            with h5py.File(tmp_path / "a.h5", swmr=True) as file:
+                rows, counts = ragged.open(file["rows"]), []
+                while len(set(counts)) < 20:
+                    counts.append(rows.refresh())
+                    latest = rows[max(0, counts[-1] - 20) : counts[-1]]
+                    for number, row in enumerate(latest, max(0, counts[-1] - 20)):
+                        assert row.tolist() == [number] * (number * 7 % 300)
+        finally:
+            writer.kill()
+    assert counts == sorted(counts) and counts[0] >= finished
+
+
 def killed(path: Path, attempt: int) -> int:
     """Kill a process that appends at a random moment; the number of rows that it said were there."""
     filters = '{"compression": "gzip"}' if attempt % 2 else "None"

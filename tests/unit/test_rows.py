@@ -161,6 +161,27 @@ def test_every_layout_is_read(tmp_path: Path, disk: Path, name: str, asked: dict
     assert all(row["resident_before"] <= 0.01 for row in of_state(outcome, "cold"))
 
 
+REPLACED = ["vlen", "vlen-chunked", "offset-vector", "offset-vector-zstd", "padded", "padded-gzip"]
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_rows_are_replaced_by_others(tmp_path: Path, name: str) -> None:
+    outcome = run(cell(LAYOUTS[name], "rewrite_rows", {"replaced": 120}), tmp_path / "data.h5")
+    assert len(outcome.repeats) == 2 and {row["rows"] for row in outcome.repeats} == {120}
+    assert all(row["calls"] == row["rows"] and row["grown_bytes"] >= 0 for row in outcome.repeats)
+    if name == "offset-vector":
+        # Nothing is given away: what was replaced is lost, and the vector holds all that was ever written.
+        last = outcome.repeats[-1]
+        assert outcome.report["lost_bytes"] > 0 and last["asked_bytes"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_that_is_not_replaced_fails_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PARTS["vlen"], "replacer", lambda *_: lambda: None)
+    with pytest.raises(VerificationError, match="are not those that were written"):
+        run(cell(LAYOUTS["vlen"], "rewrite_rows", {"replaced": 5}), tmp_path / "data.h5")
+
+
 @pytest.mark.parametrize("name", ["vlen", "flattened", "offset-vector", "padded"])
 @pytest.mark.parametrize("kind", ["read_rows", "write_rows"])
 def test_a_wrong_row_fails_the_cell(
@@ -309,7 +330,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
     (
         "cases.read",
         {"read": {"row": 3}},
-        ".read: is for a dense array, and the dataset is ragged rows; there are read_rows, write_rows",
+        ".read: is for a dense array, and the dataset is ragged rows; there are read_rows, write_rows, ",
     ),
     ("cases.read.read_rows", 65, ".rows: 65 rows do not fit: there are 64"),
     ("cases.read.states", ["session"], ": rows are read cold and warm, and have no session"),
@@ -323,6 +344,7 @@ MISTAKES: list[tuple[str, Any, str]] = [
         {"call": 1, "growing": True},
         ".growing: contiguous datasets cannot grow; give the layout a row_chunk (layout vlen)",
     ),
+    ("cases.read", {"rewrite_rows": 65}, ".rewrite_rows: 65 rows are not there: there are 64"),
     (
         "cases.read.read_rows",
         {"rows": "all", "scattered": True},

@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,13 @@ examples
   loop_file_systems.py up --dir /scratch/loops --size 4G ext4 xfs btrfs btrfs-zstd
   loop_file_systems.py up --dir /scratch/loops portal=ext4             a second ext4 of another name
   loop_file_systems.py throttle --dir /scratch/loops portal --read 50M --write 50M
+  loop_file_systems.py throttle --dir /scratch/loops sync --write-iops 100     a disk of 10 ms a write
   loop_file_systems.py down --dir /scratch/loops
 
 `up` prints a fragment for config/sites.yaml and keeps it in DIR/sites.yaml. `throttle` prints the path of a
 cgroup (version 1, blkio; or version 2, io); a process that writes its id into cgroup.procs there, before it
-opens a file, gets at most so many bytes per second. Needs root. Sizes are bytes or end in K, M, G, T (powers
-of 1024).
+opens a file, gets at most so many bytes or operations per second. Needs root. Sizes are bytes or end in
+K, M, G, T (powers of 1024).
 """
 
 
@@ -49,10 +50,23 @@ class Kind:
 KINDS = {
     # without the lazy options the kernel would still be writing inode tables while others measure
     "ext4": Kind(("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"), "e2fsprogs", 8 * 2**20),
+    # every write reaches the device before it returns
+    "ext4-sync": Kind(
+        ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"), "e2fsprogs", 8 * 2**20, "sync"
+    ),
     "xfs": Kind(("mkfs.xfs", "-q"), "xfsprogs", 300 * 2**20),
     # btrfs by default goes on discarding in the background after a file was removed
     "btrfs": Kind(("mkfs.btrfs", "-q"), "btrfs-progs", 128 * 2**20, "nodiscard"),
     "btrfs-zstd": Kind(("mkfs.btrfs", "-q"), "btrfs-progs", 128 * 2**20, "nodiscard,compress=zstd"),
+}
+
+
+# What can be limited -> its name in version 2 of cgroups, and in the name of a file of version 1.
+LIMITS = {
+    "read": ("rbps", "read_bps"),
+    "write": ("wbps", "write_bps"),
+    "read_iops": ("riops", "read_iops"),
+    "write_iops": ("wiops", "write_iops"),
 }
 
 
@@ -184,8 +198,11 @@ class Loops:
             )
         run("mount", "-o", kind.options, device, str(mount_point))
 
-    def throttle(self, name: str, read: int | None, write: int | None) -> str:
-        """Limit reads and writes of `name` (bytes per second, None for no limit); the path of the cgroup."""
+    def throttle(self, name: str, limits: Mapping[str, int | None]) -> str:
+        """Limit reads and writes of `name`; returns the path of the cgroup.
+
+        `limits` has those of LIMITS that are wanted, in bytes or operations per second; None is no limit.
+        """
         devices = self.devices(name) if name in self.mounted else []
         if not devices:
             raise FileSystemError(
@@ -202,11 +219,12 @@ class Loops:
             (hierarchy / "cgroup.subtree_control").write_text("+io +memory")
         group.mkdir(exist_ok=True)
         if version == 2:
-            (group / "io.max").write_text(f"{device} rbps={read or 'max'} wbps={write or 'max'}")
+            rules = (f"{key}={limits.get(name) or 'max'}" for name, (key, _) in LIMITS.items())
+            (group / "io.max").write_text(f"{device} {' '.join(rules)}")
             return str(group)
-        for direction, limit in {"read": read, "write": write}.items():
+        for name, (_, file) in LIMITS.items():
             # 0 lifts a limit
-            (group / f"blkio.throttle.{direction}_bps_device").write_text(f"{device} {limit or 0}")
+            (group / f"blkio.throttle.{file}_device").write_text(f"{device} {limits.get(name) or 0}")
         return str(group)
 
     def down(self, names: list[str]) -> None:
@@ -270,7 +288,7 @@ def perform(options: argparse.Namespace) -> None:
         loops.up(options.kinds, options.size)
         print(loops.sites(), end="")
     elif options.action == "throttle":
-        print(loops.throttle(options.name, options.read, options.write))
+        print(loops.throttle(options.name, {name: getattr(options, name) for name in LIMITS}))
     else:
         loops.down(list(loops.mounted))
 
@@ -284,6 +302,8 @@ def main() -> int:
     throttle.add_argument("name", help="as given to up")
     throttle.add_argument("--read", type=size, help="bytes per second (default: no limit)")
     throttle.add_argument("--write", type=size, help="bytes per second (default: no limit)")
+    throttle.add_argument("--read-iops", type=int, help="reads per second (default: no limit)")
+    throttle.add_argument("--write-iops", type=int, help="writes per second (default: no limit)")
     line.action("down", "unmount and remove all that up made (safe to repeat)")
     return line.run(missing, perform)
 

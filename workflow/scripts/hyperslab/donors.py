@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from hyperslab.formats import donor_rows
 from hyperslab.formats.donor_files import DonorError, prepare
 
 
@@ -17,7 +18,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="the .npy to write")
     options = parser.parse_args()
     try:
-        prepare(json.loads(options.dataset), options.output)
+        spec = json.loads(options.dataset)
+        (donor_rows.prepare if spec.get("rows") else prepare)(spec, options.output)
     except (DonorError, OSError) as error:
         options.output.unlink(missing_ok=True)
         sys.exit(f"hyperslab.donors: {error}")

@@ -17,6 +17,7 @@ CASES = {
     "read_rows": "hyperslab.cases.rows.read",
     "write_rows": "hyperslab.cases.rows.write",
     "subvolumes": "hyperslab.cases.subvolumes.case",
+    "rewrite_rows": "hyperslab.cases.rows.rewrite",
 }
 
 

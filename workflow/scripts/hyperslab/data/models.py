@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.data.rows import lengths_of, open_rows
+from hyperslab.data.rows import elements_of, longest_of, open_rows
 from hyperslab.data.values import Values, open_values
 
 ARRAY, ROWS = "array", "rows"
@@ -23,12 +23,12 @@ def model_of(dataset: Mapping[str, Any]) -> str:
 
 def values_shape(dataset: Mapping[str, Any]) -> list[int]:
     """Return the extents of all values: those of an array; of rows one axis, the rows end to end."""
-    return [int(lengths_of(dataset).sum())] if model_of(dataset) == ROWS else list(dataset["shape"])
+    return [elements_of(dataset)] if model_of(dataset) == ROWS else list(dataset["shape"])
 
 
 def longest(dataset: Mapping[str, Any]) -> int:
     """Return the elements of the longest row."""
-    return int(lengths_of(dataset).max(initial=0))
+    return longest_of(dataset)
 
 
 def raw_bytes(dataset: Mapping[str, Any]) -> int:

@@ -141,6 +141,8 @@ def _many_empty(rows: Mapping[str, Any], count: int) -> Lengths:
     return found
 
 
+# The lengths are those of a real file, whose rows are repeated.
+DONOR = "donor"
 # How long rows are -> the parameters that it needs, and the lengths.
 MODELS: dict[str, tuple[tuple[str, ...], Model]] = {
     "constant": (("longest",), _constant),
@@ -152,6 +154,26 @@ MODELS: dict[str, tuple[tuple[str, ...], Model]] = {
 }
 
 
+# What a study says of a donor's rows: how many it holds, their elements, and those of the longest.
+DONOR_PARAMETERS = ("held", "elements", "longest")
+
+
+def parameters_of(model: str) -> tuple[str, ...]:
+    """Return the parameters that a way of saying how long rows are needs; KeyError for an unknown one."""
+    return DONOR_PARAMETERS if model == DONOR else MODELS[model][0]
+
+
+def donor_lengths(path: str) -> Lengths:
+    """Return the lengths in a prepared donor: those of a second array behind that of the values."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        assert version == (1, 0)
+        (size,), _, dtype = np.lib.format.read_array_header_1_0(file)
+        file.seek(size * dtype.itemsize, 1)
+        found: Lengths = np.load(file)
+    return found
+
+
 @lru_cache(maxsize=16)
 def _lengths(model: str, parameters: tuple[tuple[str, Any], ...], count: int) -> Lengths:
     found = MODELS[model][1](dict(parameters), count)
@@ -159,14 +181,36 @@ def _lengths(model: str, parameters: tuple[tuple[str, Any], ...], count: int) ->
     return found
 
 
-def lengths_of(dataset: Mapping[str, Any]) -> Lengths:
-    """Return the elements of each row that a dataset specification describes."""
+def lengths_of(dataset: Mapping[str, Any], donor_path: str | None = None) -> Lengths:
+    """Return the elements of each row that a dataset specification describes.
+
+    Those of a donor are in the prepared one alone.
+    """
     rows = dataset["rows"]
+    if rows["lengths"] == DONOR:
+        if donor_path is None:
+            raise ValueError("the dataset has a donor, but no prepared donor file was given")
+        held = donor_lengths(donor_path)
+        return np.resize(held, dataset["shape"][0])
     return _lengths(rows["lengths"], tuple(sorted(rows.items())), dataset["shape"][0])
+
+
+def elements_of(dataset: Mapping[str, Any]) -> int:
+    """Return the elements of all rows; of some of a donor's, their share of its elements."""
+    rows = dataset["rows"]
+    if rows["lengths"] == DONOR:
+        return int(rows["elements"] * dataset["shape"][0] // rows["held"])
+    return int(lengths_of(dataset).sum())
+
+
+def longest_of(dataset: Mapping[str, Any]) -> int:
+    """Return the elements of the longest row."""
+    rows = dataset["rows"]
+    return int(rows["longest"] if rows["lengths"] == DONOR else lengths_of(dataset).max(initial=0))
 
 
 def open_rows(dataset: Mapping[str, Any], donor_path: str | None = None) -> Rows:
     """Return the rows that a dataset specification describes."""
-    lengths = lengths_of(dataset)
+    lengths = lengths_of(dataset, donor_path)
     flat = {**dataset, "axes": ["element"], "shape": [max(1, int(lengths.sum()))]}
     return Rows(lengths, open_values(flat, donor_path))

@@ -258,6 +258,12 @@ class OpenRows(Protocol):
     def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows of dataset `part` that lacks nothing but the read."""
 
+    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row of dataset `part`, of any length, that lacks nothing but the call.
+
+        Asked for only of layouts that have no `rewrite_refusal`, on a file that `modify` opened.
+        """
+
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
 
@@ -279,6 +285,9 @@ class RowsFormat(Store, Protocol):
 
     def open(self, path: str, spec: Specification) -> OpenRows:
         """Open for reading with the library settings of `spec`."""
+
+    def modify(self, path: str, spec: Specification) -> OpenRows:
+        """Open a file for reading and for replacing rows."""
 
 
 def load(name: str) -> Format:

@@ -25,7 +25,7 @@ class Storage:
     """One way of keeping rows: its words, bytes a row beside its values, and what can be said of it.
 
     chunked_values: values can lie in chunks of a number of bytes. offsets: offsets instead of lengths can be
-    asked for. padded: each row is filled up to the longest.
+    asked for. padded: each row is filled up to the longest. replaced: a row can be replaced by a longer one.
     """
 
     words: str
@@ -33,6 +33,7 @@ class Storage:
     chunked_values: bool = True
     offsets: bool = False
     padded: bool = False
+    replaced: bool = True
     # Chunks where nothing is said: bytes of values, and rows.
     chunk_bytes: int | None = None
     row_chunk: int | None = None
@@ -40,7 +41,7 @@ class Storage:
 
 STORAGES = {
     "vlen": Storage("variable-length type", REFERENCE_BYTES + HEAP_OBJECT_BYTES + HEAP_ALIGNMENT, False),
-    "flattened": Storage("flattened vector with lengths", 8, offsets=True),
+    "flattened": Storage("flattened vector with lengths", 8, offsets=True, replaced=False),
     "offset-vector": Storage(
         "byte vector with offsets and lengths", 16, chunk_bytes=2**20, row_chunk=4096
     ),
@@ -89,6 +90,10 @@ class Hdf5RowsLayout(RowsLayout):
         if self.storage.chunked_values and not self.chunk_bytes:
             return "a contiguous vector cannot grow; give the layout chunk_bytes"
         return None if self.row_chunk else "contiguous datasets cannot grow; give the layout a row_chunk"
+
+    def rewrite_refusal(self) -> str | None:
+        """Return why a row cannot be replaced: there is no room between two flattened ones; or None."""
+        return None if self.storage.replaced else "flattened rows lie side by side, and cannot be replaced"
 
     def filters_text(self) -> str:
         """Return the filters as one short text, such as "shuffle, gzip 4"."""

@@ -45,6 +45,10 @@ class RowsLayout(Layout):
         """Return 0: which chunks a row touches depends on the lengths of those before it."""
         return 0
 
+    def rewrite_refusal(self) -> str | None:
+        """Return why a row that is there cannot be replaced by one of another length, or None."""
+        return f"rows of {self.title} cannot be replaced"
+
     def growth_refusal(self) -> str | None:
         """Return why rows cannot be added to a dataset that is there, or None."""
         return None

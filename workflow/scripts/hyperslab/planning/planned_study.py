@@ -194,6 +194,7 @@ class PlannedStudy(LoadedStudy):
         found = [
             name
             for name, layout in self.given.items()
-            if getattr(layout, "chunks", None) == chunks and not getattr(layout, "storage", None)
+            # Rows are kept in ways that are no array's.
+            if getattr(layout, "chunks", "no array") == chunks and not getattr(layout, "storage", None)
         ]
         return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)

@@ -81,10 +81,11 @@ def _donor_mistake(study: PlannedStudy) -> str | None:
     """Return why the donor of a study cannot fill its array, None where it can or there is none."""
     if not study.dataset.donor:
         return None
+    from hyperslab.formats import donor_rows
     from hyperslab.formats.donor_files import DonorError, check
 
     try:
-        check(study.dataset.model_dump(exclude_none=True))
+        (donor_rows.check if study.dataset.rows else check)(study.dataset.model_dump(exclude_none=True))
     except DonorError as error:
         return str(error)
     return None

@@ -38,12 +38,16 @@ from hyperslab.ragged.convention import (
     VERSION,
     RaggedError,
 )
+from hyperslab.ragged.parallel import append_collectively
 from hyperslab.ragged.reading import split
 from hyperslab.ragged.recovery import recover
 from hyperslab.ragged.vlen import from_vlen, to_vlen
 from hyperslab.ragged.writing import RaggedDataset
 
-__all__ = ["RaggedDataset", "RaggedError", "create", "from_vlen", "open", "recover", "split", "to_vlen"]
+__all__ = [
+    "RaggedDataset", "RaggedError", "append_collectively", "create", "from_vlen", "open", "recover", "split",
+    "to_vlen",
+]  # fmt: skip
 
 
 def create(

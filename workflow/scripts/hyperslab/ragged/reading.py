@@ -27,6 +27,16 @@ class RaggedRows:
     def _place(self) -> str:
         return f"{self.primary.file.filename}: {self.primary.name}"
 
+    def refresh(self) -> int:
+        """Look at the file anew while another process appends to it, and return the number of rows.
+
+        The file has to be open as that of a single writer and many readers: `h5py.File(path, swmr=True)`.
+        """
+        # In this order: bytes are written before what leads to them.
+        self.primary.refresh()
+        self.vector.refresh()
+        return len(self)
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return self._written()

@@ -77,6 +77,14 @@ class RaggedDataset(RaggedRows):
         Raises RaggedError where lengths are negative or do not add up to the values.
         """
         self._claim()
+        flat, sizes = self.checked_block(lengths, values)
+        self._settled()
+        self._store(flat, sizes)
+
+    def checked_block(
+        self, lengths: npt.ArrayLike, values: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64]]:
+        """Return values in the rows' type, and the bytes of each row; raises RaggedError as above."""
         flat, sizes = self._checked(values), np.asarray(lengths)
         whole = sizes.ndim == 1 and (not sizes.size or (sizes.dtype.kind in "iu" and int(sizes.min()) >= 0))
         if not whole:
@@ -86,11 +94,22 @@ class RaggedDataset(RaggedRows):
         if total <= len(flat):
             total = int(sizes.sum())
         if total != len(flat):
-            raise RaggedError(
-                f"{self._place}: lengths add up to {total:,}, and there are {len(flat):,} values"
-            )
+            said = f"lengths add up to {total:,}, and there are {len(flat):,} values"
+            raise RaggedError(f"{self._place}: {said}")
+        return flat, sizes.astype(np.uint64) * np.uint64(self.dtype.itemsize)
+
+    def extend(self, count: int, size: int) -> tuple[int, int]:
+        """Make room for `count` rows of `size` bytes together, which the caller writes.
+
+        Returns the number of the first of them, and where their bytes begin.
+        """
+        self._claim()
         self._settled()
-        self._store(flat, sizes.astype(np.uint64) * np.uint64(self.dtype.itemsize))
+        first, begin = self._count, self._end
+        self._end = self._extended(size)
+        self.primary.resize((first + count,))
+        self._count = first + count
+        return first, begin
 
     def flush(self) -> None:
         """Write rows that are held, and hand everything to the kernel: first bytes, then what leads to them.

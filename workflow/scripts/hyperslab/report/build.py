@@ -16,6 +16,7 @@ from hyperslab.report.fastest import reads
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
+from hyperslab.report.rows import rows_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
 from hyperslab.report.workers import parallel_table, speedup_table, subvolumes_table
@@ -28,6 +29,7 @@ BLOCKS = {
     "writes": ("Writing", write_table),
     "published": ("Measured and published", published_table),
     "objects": ("Many small datasets", objects_table),
+    "rows": ("Ragged rows", rows_table),
     "requests": ("Requests beside times", requests_table),
     "speedup": ("Several workers", speedup_table),
     "parallel": ("Parallel reading and writing", parallel_table),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
             case = cases.get(files["case"].iloc[0])
-            raw = case["raw_bytes"] if case else math.nan
+            raw = _raw_bytes(data, case) if case else math.nan
             keys = {"array": array, "made": made}
             filtered = _filter_cells(files) if any_filter else []
             number = [fmt.whole(files["files"].median())] if many else []
@@ -126,6 +127,11 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     )
     note += FILTER_NOTE if any_filter else ""
     return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)
+
+
+def _raw_bytes(data: Data, case: Mapping[str, Any]) -> float:
+    """Return the bytes of all elements of a case: of an array its extents say them."""
+    return float(case.get("raw_bytes", math.prod(case["shape"]) * data.study["itemsize"]))
 
 
 def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:

@@ -129,6 +129,7 @@ _COUNTS = {
     "page_buffer_raw_hit_rate": Column(
         "share of accesses to raw data that the page buffer served, 0 to 1; empty without one (rows)"
     ),
+    "grown_bytes": _bytes("by which the file became longer when rows were replaced (rows)"),
     "garbage_collections": Column("number of calls of H5garbage_collect during the operation (objects)"),
 }
 _FLAGS = {

@@ -27,6 +27,7 @@ KINDS = (
     "writes",
     "published",
     "objects",
+    "rows",
     "requests",
     "speedup",
     "parallel",
@@ -64,7 +65,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         "cases": {
             name: {
                 **{key: case.get(key) for key in kept},
-                **{key: case[key] for key in TEAM_KEYS if key in case},
+                **{key: case[key] for key in (*TEAM_KEYS, "rows") if key in case},
             }
             for name, case in study.cases.items()
         },

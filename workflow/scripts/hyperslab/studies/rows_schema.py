@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from hyperslab.data.rows import MODELS
+from hyperslab.data.rows import MODELS, parameters_of
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Strict, Whole
 
@@ -20,9 +20,11 @@ class RowLengths(Strict):
     """How many ragged rows there are, and how long each is."""
 
     count: Count = Field(description="number of rows; a case may have fewer, by its `shape: {row: N}`")
-    lengths: Literal["constant", "linear", "uniform", "geometric", "heavy-tail", "many-empty"] = Field(
-        default="constant",
-        description="constant; linear: rising to the longest and falling again; or drawn from a distribution",
+    lengths: Literal["constant", "linear", "uniform", "geometric", "heavy-tail", "many-empty", "donor"] = (
+        Field(
+            default="constant",
+            description="constant; linear: rising to the longest, then falling; drawn; or those of the donor",
+        )
     )
     longest: Annotated[Whole, Field(ge=0, le=LONGEST)] | None = Field(
         default=None, description="elements of the longest row; of each, where they are constant"
@@ -33,23 +35,28 @@ class RowLengths(Strict):
     empty_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="many-empty: share of the rows that have no element, 0 to 1"
     )
+    held: Count | None = Field(default=None, description="donor: rows in the file, which are repeated")
+    elements: Count | None = Field(default=None, description="donor: elements of all rows in the file")
     seed: Whole | None = Field(default=None, description="decides what is drawn; 1 where none is given")
 
     @model_validator(mode="before")
     @classmethod
     def _seeded(cls, value: Any) -> Any:
-        known, _ = (
-            MODELS.get(value.get("lengths", "constant"), ((), None)) if isinstance(value, dict) else ((), 0)
-        )
-        return {"seed": 1, **value} if "seed" in known else value
+        model = value.get("lengths", "constant") if isinstance(value, dict) else None
+        drawn = model in MODELS and "seed" in parameters_of(str(model))
+        return {"seed": 1, **value} if drawn else value
 
     @model_validator(mode="after")
     def _fitting_parameters(self) -> RowLengths:
-        known, _ = MODELS[self.lengths]
-        for name in ("longest", "mean", "empty_share", "seed"):
+        known = parameters_of(self.lengths)
+        for name in ("longest", "mean", "empty_share", "held", "elements", "seed"):
             if (getattr(self, name) is None) == (name in known):
                 needs = f"rows whose lengths are {self.lengths} need {', '.join(known)}"
                 raise ValueError(f"{needs}, and have {'no' if name in known else 'a'} {name}")
+        if self.held and self.count % self.held:
+            raise ValueError(
+                f"count {self.count:,} should be a multiple of the {self.held:,} rows that are held"
+            )
         return self
 
     def words(self) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyperslab.data import models
+from hyperslab.data.rows import DONOR
 from hyperslab.layouts.hdf5_schema import Settings as Settings
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
@@ -77,6 +78,10 @@ class DonorFile(Strict):
         default=None,
         description="extents after which the values are repeated, elements; by default those of the donor",
     )
+    offsets: Text | None = Field(
+        default=None, description="ragged rows: the dataset of their offsets, one more than there are rows"
+    )
+    lengths: Text | None = Field(default=None, description="ragged rows: the dataset of their lengths")
 
 
 class Dataset(Strict):
@@ -109,7 +114,7 @@ class Dataset(Strict):
     @model_validator(mode="before")
     @classmethod
     def _shape_of_a_donor(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("donor") and not given.keys() & {"shape", "axes"}:
+        if isinstance(given, dict) and given.get("donor") and not given.keys() & {"shape", "axes", "rows"}:
             raise ValueError(
                 "has a donor, but neither axes nor shape; `python -m hyperslab.draft FILE::DATASET` writes a "
                 "study with those of a file"
@@ -126,6 +131,10 @@ class Dataset(Strict):
             raise ValueError(f"shape {self.shape} is beyond any file system")
         if self.fill == "random-below-256" and self.dtype == "int8":
             raise ValueError("fill random-below-256 needs a dtype that holds 255, not int8")
+        if self.rows and (self.rows.lengths == DONOR) != bool(self.donor):
+            raise ValueError("rows whose lengths are a donor's need `donor`, and no others have one")
+        if self.donor and not self.rows and (self.donor.offsets or self.donor.lengths):
+            raise ValueError("donor.offsets and donor.lengths are for `rows`")
         if self.donor and self.donor.window and len(self.donor.window) != len(self.shape):
             raise ValueError(f"donor.window needs {len(self.shape)} extents, one an axis")
         return self
@@ -196,6 +205,9 @@ class Case(Strict):
     )
     read_rows: ReadRows | None = Field(default=None, description="rows that are read: a run, or scattered")
     write_rows: WriteRows | None = Field(default=None, description="all rows are written, so many a call")
+    rewrite_rows: Count | None = Field(
+        default=None, description="so many rows anywhere are replaced by rows of other lengths"
+    )
     objects: Name | None = Field(
         default=None, description="the axis of which each index becomes a dataset of its own"
     )

@@ -43,7 +43,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
     cases = {
         name: {
             **{key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case},
-            "raw_bytes": dataset.bytes_of(case["shape"]),
+            **({"raw_bytes": dataset.bytes_of(case["shape"])} if dataset.rows else {}),
         }
         for name, case in study.cases.items()
     }

@@ -14,6 +14,9 @@ from hyperslab.cases.context import Context
 from hyperslab.data.rows import Lengths, RowBlock, Rows
 from hyperslab.formats import RowsFormat
 
+# What is counted of a write, with all that belongs to it.
+KEPT = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
+
 
 def rows_of(context: Context) -> Rows:
     """Return the rows of a cell, whose dataset is of no other model."""

@@ -10,13 +10,11 @@ import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import reference_first, span_columns, timed_end, timed_plain_write
-from hyperslab.cases.rows.dealt import Call, Dealt, format_of, rows_of
+from hyperslab.cases.rows.dealt import KEPT, Call, Dealt, format_of, rows_of
 from hyperslab.cases.rows.read import RowReads, read_states
 from hyperslab.data.rows import BLOCK_BYTES, RowBlock, Rows
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.records import Row
-
-KEPT = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
 
 
 def _slabs(dealt: Dealt) -> Iterator[list[tuple[Call, RowBlock]]]:

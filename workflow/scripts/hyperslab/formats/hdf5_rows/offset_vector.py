@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 from h5py import h5p
 
 from hyperslab import ragged
@@ -37,6 +38,15 @@ class OffsetVectorPart(Part):
         if isinstance(numbers, range):
             return lambda: rows.read(slice(numbers.start, numbers.stop))
         return lambda: rows.read_many(numbers)
+
+    def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row."""
+        rows = self._rows
+
+        def replace() -> None:
+            rows[number] = row
+
+        return replace
 
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""

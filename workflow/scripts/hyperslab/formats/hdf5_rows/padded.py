@@ -46,6 +46,18 @@ class PaddedPart(Part):
         index = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else list(numbers)
         return lambda: (lengths[index], values[index])
 
+    def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row and of its length; what was beyond a shorter one becomes zeros."""
+        padded = np.zeros(self._values.shape[1], self._values.dtype)
+        padded[: len(row)] = row
+        values, lengths = self._values, self._lengths
+
+        def replace() -> None:
+            values[number] = padded
+            lengths[number] = len(row)
+
+        return replace
+
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave, without what fills rows up."""
         lengths, padded = found

@@ -39,6 +39,10 @@ class Part(ABC):
     def sizes(self) -> dict[str, Any]:
         """Return what the datasets say of themselves: bytes and counts."""
 
+    def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row; asked for only where it can be had."""
+        raise NotImplementedError
+
     def flush(self) -> None:  # noqa: B027
         """Write what is held beside the library; most hold nothing."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 from h5py import h5f
 
 from hyperslab.data.rows import Lengths, RowBlock, Rows
@@ -51,6 +52,10 @@ class Hdf5Rows:
     def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows of dataset `part` that lacks nothing but the read."""
         return self._parts[part].reader(numbers)
+
+    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row of dataset `part` that lacks nothing but the call."""
+        return self._parts[part].replacer(number, row)
 
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
@@ -125,8 +130,17 @@ class Hdf5RowsFormat:
     def open(self, path: str, spec: Specification) -> Hdf5Rows:
         """Open for reading with the library settings of `spec`."""
         self.prepare(spec)
+        file = open_file(path, settings.property_lists(spec["layout"]["settings"], path))
+        return self._opened(file, spec)
+
+    def modify(self, path: str, spec: Specification) -> Hdf5Rows:
+        """Open a file for reading and for replacing rows."""
+        lists = settings.property_lists(spec["layout"]["settings"], path)
+        file = h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDWR, fapl=lists.file_access))
+        return self._opened(file, spec)
+
+    def _opened(self, file: h5py.File, spec: Specification) -> Hdf5Rows:
         layout = spec["layout"]
-        file = open_file(path, settings.property_lists(layout["settings"], path))
         dtype, kind = np.dtype(spec["dataset"]["dtype"]), KINDS[layout["storage"]]
         names = [name for part in range(len(file)) if (name := _name(part)) in file]
         return Hdf5Rows(file, [kind.open(file, name, dtype, layout) for name in names])

@@ -24,6 +24,8 @@ REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("object", "<u4")])
 # A collection: signature, version, three reserved bytes, size with this header (H5HG).
 COLLECTION = struct.Struct("<4sB3xQ")
 SIGNATURE = b"GCOL"
+# Of an object in a collection: index, references, four reserved bytes, size.
+HEADER = 16
 
 
 class VlenPart(Part):
@@ -48,6 +50,15 @@ class VlenPart(Part):
             return lambda: dataset[numbers.start : numbers.stop]
         return lambda: dataset[list(numbers)]
 
+    def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Return a replacement of one row, as a user of h5py makes it."""
+        dataset = self._dataset
+
+        def replace() -> None:
+            dataset[number] = row
+
+        return replace
+
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
         return joined(list(found), self._dtype)
@@ -58,11 +69,15 @@ class VlenPart(Part):
         found = _references(self._dataset)
         sizes = _collection_bytes(self._dataset, found) if found is not None else None
         values = None if found is None else int(found["length"].sum()) * self._dtype.itemsize
+        lost = (
+            None if found is None or sizes is None else sum(sizes.values()) - _used_bytes(found, self._dtype)
+        )
         return {
             "references_bytes": references,
             "chunk_index_bytes": index,
             "heap_bytes": None if sizes is None else sum(sizes.values()),
             "heap_collections": None if sizes is None else len(sizes),
+            "lost_bytes": lost if lost is None else lost - len(sizes or ()) * COLLECTION.size,
             "values_bytes": values,
             "chunks": chunks_of(self._dataset),
         }
@@ -93,6 +108,12 @@ def _collection_bytes(dataset: h5py.Dataset, references: npt.NDArray[Any]) -> di
                 return None
             sizes[address] = size
     return sizes
+
+
+def _used_bytes(references: npt.NDArray[Any], dtype: np.dtype[Any]) -> int:
+    """Return the bytes that rows take in the heap: each a header, and values filled up to a multiple of 8."""
+    sizes = references["length"][references["length"] > 0].astype(np.int64) * dtype.itemsize
+    return int((HEADER + -(-sizes // 8) * 8).sum())
 
 
 class Vlen:

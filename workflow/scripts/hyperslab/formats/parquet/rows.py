@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -70,6 +71,10 @@ class ParquetWriter:
         """Refuse: nothing can be read before the footer is written."""
         raise NotImplementedError
 
+    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Refuse: no layout of this format says that rows can be replaced."""
+        raise NotImplementedError
+
     def block(self, found: Any) -> RowBlock:
         """Refuse, as `reader` does."""
         raise NotImplementedError
@@ -109,6 +114,10 @@ class ParquetReader:
             column = self._file.read_row_group(number).column(COLUMN)
             self._kept = (number, column.combine_chunks())
         return self._kept[1]
+
+    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Refuse: no layout of this format says that rows can be replaced."""
+        raise NotImplementedError
 
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
@@ -153,6 +162,10 @@ class ParquetFormat:
     def open(self, path: str, spec: Specification) -> ParquetReader:
         """Open for reading; this reads the footer."""
         return ParquetReader(path)
+
+    def modify(self, path: str, spec: Specification) -> ParquetReader:
+        """Refuse: no layout of this format says that rows can be replaced."""
+        raise NotImplementedError
 
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file block by block in the order of rows; returns "plain"."""

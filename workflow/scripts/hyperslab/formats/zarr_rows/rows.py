@@ -76,6 +76,10 @@ class ZarrRows:
         found: npt.NDArray[Any] = self._values[int(start) : int(end)]
         return found
 
+    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
+        """Refuse: no layout of this format says that rows can be replaced."""
+        raise NotImplementedError
+
     def block(self, found: RowBlock) -> RowBlock:
         """Return what a read gave."""
         return found
@@ -137,6 +141,10 @@ class ZarrRowsFormat:
         """Open for reading with the library settings of `spec`."""
         settings.put(spec["layout"]["settings"])
         return ZarrRows(zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3))
+
+    def modify(self, path: str, spec: Specification) -> ZarrRows:
+        """Refuse: no layout of this format says that rows can be replaced."""
+        raise NotImplementedError
 
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new store chunk after chunk of values, then with all lengths; returns "by chunks"."""

@@ -15,6 +15,7 @@ from hyperslab.studies.case_kinds.parallel import ParallelAccess
 from hyperslab.studies.case_kinds.read import Read
 from hyperslab.studies.case_kinds.read_rows import ReadRows
 from hyperslab.studies.case_kinds.reduce import Reduce
+from hyperslab.studies.case_kinds.rewrite_rows import RewriteRows
 from hyperslab.studies.case_kinds.subvolumes import SubvolumeWrites
 from hyperslab.studies.case_kinds.write import Write
 from hyperslab.studies.case_kinds.write_rows import WriteRows
@@ -33,6 +34,7 @@ KINDS: dict[str, Kind] = {
         ParallelAccess(),
         ReadRows(),
         WriteRows(),
+        RewriteRows(),
         SubvolumeWrites(),
     )
 }

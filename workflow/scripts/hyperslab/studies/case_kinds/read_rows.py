@@ -22,7 +22,7 @@ class ReadRows(Kind):
     data_model = "rows"
     draws_boxes = True
     reads_selections = True
-    study_figures = ("counts",)
+    study_figures = ("counts", "rows")
 
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
         """Return which rows a selection has; raises CaseMistake for more than there are."""

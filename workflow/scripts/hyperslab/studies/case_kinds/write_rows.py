@@ -23,7 +23,7 @@ class WriteRows(Kind):
     data_model = "rows"
     writes_array = True
     makes_its_file = True
-    study_figures = ("writes",)
+    study_figures = ("writes", "rows")
 
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
         """Return rows a call, datasets, and states; raises CaseMistake for more datasets than rows."""

@@ -1,0 +1,102 @@
+"""Rows that MPI ranks write together, and what parallel HDF5 says of variable-length types."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from test_environments import ROOT
+
+import hyperslab
+from hyperslab import ragged
+from hyperslab.cases.mpi import environment
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
+
+PROGRAM = """
+import sys
+import h5py, numpy as np
+from mpi4py import MPI
+from hyperslab import ragged
+
+comm, path, filters, doing = MPI.COMM_WORLD, sys.argv[1], eval(sys.argv[2]), sys.argv[3]
+with h5py.File(path, "w", driver="mpio", comm=comm, libver="latest") as file:
+    if doing == "vlen":
+        made = file.create_dataset("rows", (8,), h5py.vlen_dtype(np.int32))
+        made[comm.rank] = np.arange(3, dtype=np.int32)
+    rows = ragged.create(file, "rows", "int32", chunk_bytes=1000, row_chunk=16, filters=filters)
+    for turn in range(4):
+        # The last rank has nothing at first.
+        count = 0 if turn == 0 and comm.rank == comm.size - 1 else 5 + 3 * comm.rank
+        lengths = (np.arange(count) * 37 + turn) % 300
+        values = np.full(lengths.sum(), comm.rank * 1000 + turn, np.int32)
+        if doing == "wrong" and turn == 2 and comm.rank == comm.size - 1:
+            lengths = -lengths
+        try:
+            ragged.append_collectively(rows, comm, lengths, values)
+        except ragged.RaggedError as error:
+            print(f"rank {comm.rank} was told: {error}", flush=True)
+    rows.close()
+"""
+
+
+@pytest.fixture(autouse=True)
+def mpi(require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of ranks in the project's directory."""
+    monkeypatch.chdir(ROOT)
+    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
+    require(f"no environment of MPI ranks: {said}" if said else None)
+
+
+def by_ranks(
+    directory: Path, ranks: int, filters: str = "None", doing: str = "rows"
+) -> subprocess.CompletedProcess[str]:
+    """What a program of so many ranks says; the file is a.h5."""
+    (directory / "program.py").write_text(PROGRAM)
+    words = environment.resolved(["mpirun", "-n", str(ranks)])
+    words += [environment.python(), str(directory / "program.py"), str(directory / "a.h5"), filters, doing]
+    env = {**os.environ, "PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, env=env, check=False)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("filters", ["None", "{'compression': 'gzip', 'shuffle': True}"])
+def test_rows_of_all_ranks_lie_behind_each_other(tmp_path: Path, ranks: int, filters: str) -> None:
+    done = by_ranks(tmp_path, ranks, filters)
+    assert done.returncode == 0, done.stderr
+    wanted = [
+        np.full((number * 37 + turn) % 300, rank * 1000 + turn, np.int32)
+        for turn in range(4)
+        for rank in range(ranks)
+        for number in range(0 if turn == 0 and rank == ranks - 1 else 5 + 3 * rank)
+    ]
+    with h5py.File(tmp_path / "a.h5") as file:
+        rows = ragged.open(file["rows"])
+        assert [row.tobytes() for row in rows] == [row.tobytes() for row in wanted]
+        assert rows.lost_bytes == 0
+        # Rows lie in their order, without gaps.
+        assert (np.diff(rows.primary[:]["offset"].astype(np.int64)) >= 0).all()
+        assert (rows.vector.compression == "gzip") == ("gzip" in filters)
+
+
+def test_a_mistake_of_one_rank_is_raised_on_all_before_anything_is_written(tmp_path: Path) -> None:
+    done = by_ranks(tmp_path, 2, doing="wrong")
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert f"rank {rank} was told: rank 1: " in done.stdout
+    assert done.stdout.count("lengths should be a sequence of whole numbers from 0 on") == 2
+    with h5py.File(tmp_path / "a.h5") as file:
+        rows = ragged.open(file["rows"])
+        # Three of four turns, of which the second rank took no part in the first.
+        assert len(rows) == 3 * 5 + 2 * 8 and rows.lost_bytes == 0
+
+
+def test_parallel_hdf5_refuses_variable_length_types(tmp_path: Path) -> None:
+    done = by_ranks(tmp_path, 2, doing="vlen")
+    assert done.returncode != 0
+    assert "does not support writing VL" in done.stderr

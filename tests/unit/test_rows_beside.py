@@ -1,0 +1,285 @@
+"""Around ragged rows: donors of them, their figure and table, the converter, and the program in C."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from row_cells import LAYOUTS, cell, run, written
+from studies import mistake
+
+from hyperslab import figures, ragged
+from hyperslab.convert_rows import convert
+from hyperslab.data.models import open_content, raw_bytes
+from hyperslab.data.rows import Rows
+from hyperslab.figures import FigureData
+from hyperslab.formats import donor_rows
+from hyperslab.formats.donor_files import DonorError
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import tidy
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
+LENGTHS = np.array([3, 0, 0, 5, 1, 0])
+VALUES = np.arange(9, dtype=np.float32)
+
+# ---- donors
+
+
+@pytest.fixture
+def donor(tmp_path: Path) -> Path:
+    with h5py.File(tmp_path / "peaks.h5", "w") as file:
+        file["values"] = VALUES
+        file["lengths"] = LENGTHS
+        file["offsets"] = np.concatenate([[0], np.cumsum(LENGTHS)])
+        rows = file.create_dataset("rows", (6,), h5py.vlen_dtype(np.float32))
+        for number, row in enumerate(np.split(VALUES, np.cumsum(LENGTHS)[:-1])):
+            rows[number] = row
+        file["negative"] = np.array([0, 3, 2, 9])
+        file["square"] = np.zeros((2, 2))
+    return tmp_path / "peaks.h5"
+
+
+def of_donor(path: Path, donor: dict[str, str], count: int = 6) -> dict[str, Any]:
+    rows = {"lengths": "donor", "held": 6, "elements": 9, "longest": 5}
+    named = {"path": str(path), **donor}
+    return {
+        "axes": ["row"], "shape": [count], "dtype": "float32", "fill": "mixed", "rows": rows, "donor": named,
+    }  # fmt: skip
+
+
+WAYS: dict[str, dict[str, str]] = {
+    "offsets": {"dataset": "values", "offsets": "offsets"},
+    "lengths": {"dataset": "values", "lengths": "lengths"},
+    "variable-length": {"dataset": "rows"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_donors_rows_are_repeated(donor: Path, tmp_path: Path, way: str) -> None:
+    spec = of_donor(donor, WAYS[way], 18)
+    donor_rows.check(spec)
+    donor_rows.prepare(spec, tmp_path / "kept.npy")
+    found = open_content(spec, str(tmp_path / "kept.npy"))
+    assert isinstance(found, Rows)
+    assert found.lengths.tolist() == LENGTHS.tolist() * 3
+    assert found.run(0, 18).values.tolist() == VALUES.tolist() * 3
+    assert found.picked(np.array([9, 4])).values.tolist() == [3, 4, 5, 6, 7, 8]
+    assert raw_bytes(spec) == found.nbytes == 27 * 4
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ({"dataset": "values"}, "holds values; donor.offsets or donor.lengths has to say whose"),
+        ({"dataset": "nothing"}, "no dataset 'nothing'; the file has"),
+        ({}, "dataset is required"),
+        ({"dataset": "square"}, "square has 2 axes; rows have one"),
+        ({"dataset": "values", "offsets": "negative"}, "negative gives row 1 a negative length"),
+        ({"dataset": "values", "offsets": "lengths"}, "should hold offsets from 0 on"),
+        ({"dataset": "values", "lengths": "values"}, "holds float32, not whole numbers"),
+        ({"dataset": "lengths", "lengths": "lengths"}, "rows have 9 elements, and there are 6 values"),
+    ],
+    ids=str,
+)
+def test_a_donor_that_has_no_such_rows_is_one_line(donor: Path, way: dict[str, str], words: str) -> None:
+    with pytest.raises(DonorError, match=words) as raised:
+        donor_rows.check(of_donor(donor, way))
+    assert str(donor) in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_donor_says_what_the_study_should(donor: Path) -> None:
+    spec = of_donor(donor, WAYS["offsets"])
+    spec["rows"]["elements"] = 10
+    wanted = "should have held: 6, elements: 9, longest: 5, and has another elements"
+    with pytest.raises(DonorError, match=wanted):
+        donor_rows.check(spec)
+
+
+def test_a_donor_belongs_to_rows_that_are_a_donors(tmp_path: Path) -> None:
+    content: dict[str, Any] = {
+        "title": "rows",
+        "dataset": {"rows": {"count": 6, "longest": 3}, "donor": {"path": "a.h5"}},
+        "layouts": {"vlen": LAYOUTS["vlen"]},
+        "cases": {"read": {"read_rows": 1}},
+    }
+    wanted = "dataset: rows whose lengths are a donor's need `donor`, and no others have one"
+    assert mistake(tmp_path, content) == wanted
+    content["dataset"]["rows"] = {"count": 7, "lengths": "donor", "held": 6, "elements": 9, "longest": 5}
+    assert mistake(tmp_path, content) == (
+        "dataset.rows: count 7 should be a multiple of the 6 rows that are held"
+    )
+
+
+# ---- figure and table
+
+
+def measured() -> pd.DataFrame:
+    """Two layouts, three sizes, written and read: times are multiples of the bytes."""
+    rows = []
+    for layout, factor in (("vlen", 4.0), ("flattened", 1.0)):
+        for size in (1, 2, 4):
+            common = {
+                "study": "s", "site": "disk", "layout": layout, "phase": "main", "round": 0, "repeat": 0,
+                "asked_bytes": size * 1e6, "file_bytes": size * 1e6 * (1 + factor / 10), "kind": "read_rows",
+            }  # fmt: skip
+            read = {"time_s": factor * size, "close_s": 0.5 * factor * size}
+            rows.append({**common, "case": f"read-{size}", "state": "cold", **read})
+            spans = {"write_s": factor * size, "flush_s": size, "close_s": size, "create_s": 9, "fsync_s": 9}
+            write = {"case": f"write-{size}", "kind": "write_rows", "state": "write", "time_s": 99}
+            rows.append({**common, **write, **spans})
+    return tidy(rows)
+
+
+def study_of_rows() -> dict[str, Any]:
+    common = {"layouts": ["vlen", "flattened"], "title": None}
+    cases: dict[str, Any] = {}
+    for size in (1, 2, 4):
+        asked = {"rows": "all", "scattered": False}
+        cases[f"read-{size}"] = {
+            **common, "kind": "read_rows", "states": ["cold"], "shape": [size], "rows": asked,
+        }  # fmt: skip
+        cases[f"write-{size}"] = {
+            **common, "kind": "write_rows", "states": ["write"], "shape": [size], "rows": written(16),
+        }  # fmt: skip
+    return {
+        "shape": [4], "layouts": ["vlen", "flattened"], "grids": [], "cases": cases, "score": False,
+        "tradeoff": [],
+    }  # fmt: skip
+
+
+def test_the_figure_holds_spans_and_ratios() -> None:
+    table = measured()
+    data = FigureData(table, summarise(table), {}, {}, study_of_rows())
+    figure = figures.draw("rows", "disk", data)
+    panels = {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_visible()}
+    assert set(panels) == {"reading all rows, cold", "writing, 16 rows a call", "file over bytes of rows"}
+    found = {
+        (name, str(line.get_label())): np.asarray(line.get_ydata()).tolist()
+        for name, axes in panels.items()
+        for line in axes.lines
+    }
+    # First call to close: neither opening, creating nor fsync.
+    assert found["reading all rows, cold", "vlen"] == pytest.approx([6, 12, 24])
+    assert found["reading all rows, cold", "flattened"] == pytest.approx([1.5, 3, 6])
+    assert found["writing, 16 rows a call", "vlen"] == pytest.approx([6, 12, 24])
+    assert found["writing, 16 rows a call", "flattened"] == pytest.approx([3, 6, 12])
+    assert found["file over bytes of rows", "vlen"] == pytest.approx([1.4] * 3)
+    for name, axes in panels.items():
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log"), name
+
+
+# ---- the converter
+
+
+def test_rows_of_a_users_file_go_there_and_back(donor: Path, tmp_path: Path) -> None:
+    with h5py.File(donor, "r+") as file:
+        file["rows"].attrs["unit"] = "counts"
+    said = convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "gzip")
+    assert "6 rows of 36 bytes, compared with the original" in said
+    with h5py.File(tmp_path / "new.h5") as file:
+        rows = ragged.open(file["rows"])
+        assert rows.lengths.tolist() == LENGTHS.tolist()
+        assert rows.primary.attrs["unit"] == "counts" and rows.vector.compression == "gzip"
+    convert(tmp_path / "new.h5", "/rows", tmp_path / "back.h5", "vlen", 4096, "none")
+    with h5py.File(tmp_path / "back.h5") as file, h5py.File(donor) as original:
+        assert dict(file["rows"].attrs) == {"unit": "counts"}
+        for there, here in zip(file["rows"][:], original["rows"][:], strict=True):
+            assert there.dtype == here.dtype and there.tobytes() == here.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "target", "words"),
+    [
+        ("peaks.h5::/values", "new.h5", "not rows of numbers of variable length"),
+        ("peaks.h5::/nothing", "new.h5", "has no dataset /nothing"),
+        ("peaks.h5::/rows", "peaks.h5", "is there already"),
+        ("no.h5::/rows", "new.h5", "No such file"),
+    ],
+)
+def test_a_mistake_of_the_converter_is_one_line(
+    donor: Path, tmp_path: Path, rows: str, target: str, words: str
+) -> None:
+    before = donor.read_bytes()
+    command = [sys.executable, "-m", "hyperslab.convert_rows", rows, target]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env={"PYTHONPATH": str(SCRIPTS)}
+    )
+    assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1
+    assert donor.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["peaks.h5"]
+
+
+# ---- the program in C
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = next(filter(None, map(shutil.which, ("h5cc", "h5pcc"))), None)
+    if compiler is None:
+        pytest.skip("no h5cc or h5pcc is here: apt-get install libhdf5-dev")
+    directory = tmp_path_factory.mktemp("c")
+    command = [compiler, "-O2", "-Wall", "-Werror", "-o", "rows", str(SCRIPTS / "rows_benchmark.c")]
+    subprocess.run(command, check=True, cwd=directory, capture_output=True, timeout=120)
+    return directory / "rows"
+
+
+def through_c(program: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [str(program), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("way", ["vlen", "flattened"])
+@pytest.mark.parametrize("call", [1, 7, 100])
+def test_c_writes_what_h5py_reads_and_reads_it_back(
+    program: Path, tmp_path: Path, way: str, call: int
+) -> None:
+    path = tmp_path / "a.h5"
+    for action in ("write", "read"):
+        done = through_c(program, way, action, path, 100, 30, call)
+        span, calls = map(float, done.stdout.split())
+        assert done.returncode == 0 and span >= calls > 0
+    with h5py.File(path) as file:
+        rows = file["rows0"][:]
+        flat = np.concatenate(rows) if way == "vlen" else rows
+        assert len(flat) == 3000 and len(np.unique(flat)) == 3000
+        if way == "flattened":
+            assert (file["rows0.lengths"][:] == 30).all()
+    with h5py.File(path, "r+") as file:
+        if way == "vlen":
+            changed = file["rows0"][50]
+            changed[3] += 1
+            file["rows0"][50] = changed
+        else:
+            file["rows0"][50 * 30 + 3] += 1
+    assert "finding a row's values failed" in through_c(program, way, "read", path, 100, 30, call).stderr
+
+
+def test_c_and_h5py_are_compared(program: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPTS / "compare_with_c.py"), "--rows", "50", "--elements", "20"]
+    done = subprocess.run(
+        [*command, "--call", "5", "--rounds", "2", "--directory", str(tmp_path)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[2:]] == [
+        "vlen, write", "vlen, read", "flattened, write", "flattened, read",
+    ]  # fmt: skip
+    assert all(line.endswith(" µs") for line in lines[2:]) and list(tmp_path.iterdir()) == []
+
+
+def test_a_record_of_rows_becomes_a_table(tmp_path: Path) -> None:
+    """Columns of rows are those that the tables declare."""
+    from hyperslab.results.columns import MEASUREMENTS
+
+    outcome = run(cell(LAYOUTS["vlen"], "write_rows", written(7)), tmp_path / "a.h5")
+    named = {key for row in outcome.repeats for key in row} - {"each_call_s"}
+    assert named <= MEASUREMENTS.keys()
+    kept = {"settings", "stored_bytes"}
+    assert outcome.report.keys() - kept <= MEASUREMENTS.keys()
