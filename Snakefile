@@ -51,6 +51,7 @@ wildcard_constraints:
     layout=r"[^/]+",
     case=r"[^/]+",
     round=r"[rc]\d+",
+    claim=r"[^/]+",
 
 
 rule all:

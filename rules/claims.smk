@@ -23,6 +23,26 @@ rule claims:
         "../workflow/scripts/claims.py"
 
 
+rule claim:
+    """The page of one claim, from the cells that it compares alone: for who doubts a verdict."""
+    input:
+        template=[templates.CLAIMS, *templates.SHARED],
+        awaited=lambda wildcards: PLAN.inputs.claim(wildcards.study, wildcards.claim),
+    output:
+        "results/{study}/claims/{claim}.html",
+    log:
+        "results/{study}/logs/claims/{claim}.log",
+    localrule: PLAN.aggregate_here
+    conda:
+        "../envs/report.yaml"
+    params:
+        records=lambda wildcards: PLAN.inputs.records(wildcards.study),
+        hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
+        claims=lambda wildcards: PLAN.study(wildcards.study).claims,
+    script:
+        "../workflow/scripts/claim.py"
+
+
 rule claims_page:
     """Every claim with its verdict, over all studies that have results; nothing is measured for it alone."""
     input:
@@ -30,6 +50,7 @@ rule claims_page:
         template=[templates.CLAIMS, *templates.SHARED, *figures.CAPTIONS.values()],
     output:
         claims_page.TARGET,
+        "results/claims.md",
     log:
         "results/claims.log",
     localrule: PLAN.aggregate_here

@@ -47,9 +47,9 @@ def context(**sites: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     for site, particular in sites.items():
         given = dict(particular)
-        throttle = given.pop("throttle", None)
+        throttle, data = given.pop("throttle", None), given.pop("data", "synthetic")
         file_system = {"type": "ext4", "memory_resident": False, **given}
-        entries.append({"site": site, "file_system": file_system, "throttle": throttle})
+        entries.append({"site": site, "data": data, "file_system": file_system, "throttle": throttle})
     return site_facts(entries)
 
 

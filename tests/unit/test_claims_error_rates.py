@@ -1,4 +1,4 @@
-"""How often a claim whose truth lies exactly on its bound is called true or false: at most one in twenty.
+"""How often a claim whose truth lies exactly on its bound is called true, or false: once in twenty at most.
 
 One table holds many sites, each a simulated study of its own, with fixed seeds.
 """
@@ -85,21 +85,33 @@ def verdicts(
     return found
 
 
+# Kinds that are a sum of independent ways to be wrong say so more often than one ratio does, none beyond 5 %.
 @pytest.mark.parametrize("name", CASES)
-def test_on_the_bound_nothing_is_called_true_or_false(tmp_path: Path, name: str) -> None:
+def test_on_the_bound_each_verdict_is_wrong_once_in_twenty_at_most(tmp_path: Path, name: str) -> None:
     found = verdicts(tmp_path, *CASES[name], seed=21)
     total = found.total()
     assert total == len(NOISE) * SITES
     # Five in a hundred, and what chance adds to 180 trials with a rate of five in a hundred (3 deviations).
-    assert total - found["cannot tell"] <= 0.05 * total + 3 * (0.05 * 0.95 * total) ** 0.5, found
+    allowed = 0.05 * total + 3 * (0.05 * 0.95 * total) ** 0.5
+    assert found["holds"] <= allowed, found
+    assert found["fails"] <= allowed, found
 
 
-def test_over_all_kinds_at_most_one_in_twenty_is_wrong(tmp_path: Path) -> None:
+def test_over_all_kinds_neither_verdict_is_wrong_more_than_once_in_twenty(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     for seed, (truth, comparisons) in enumerate(CASES.values()):
         found.update(verdicts(tmp_path, truth, comparisons, seed=100 + seed, sites=25))
-    wrong = found.total() - found["cannot tell"]
-    assert wrong <= 0.05 * found.total(), found
+    allowed = 0.05 * found.total() + 3 * (0.05 * 0.95 * found.total()) ** 0.5
+    assert found["holds"] <= allowed, found
+    assert found["fails"] <= allowed, found
+
+
+def test_a_false_claim_among_true_ones_is_found_out(tmp_path: Path) -> None:
+    """One of six comparisons lies outside by far: the claim is never held up, and nearly always failed."""
+    truth = [{"a": SLICES, "b": OTHER, "below": 1.5}] * 5
+    found = verdicts(tmp_path, flat, [*truth, {"a": SLICES, "b": OTHER, "above": 1.5}], seed=41, sites=20)
+    assert not found["holds"]
+    assert found["fails"] >= 0.9 * found.total(), found
 
 
 POWER: dict[str, tuple[Truth, dict[str, Any]]] = {

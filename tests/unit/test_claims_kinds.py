@@ -77,13 +77,13 @@ def test_a_larger_set_is_its_geometric_mean_and_a_level_has_the_error_of_its_rou
     """Three rounds at 1, 2 and 4 s: a time by itself is 2 s and anything but certain, a ratio is certain."""
     table = measured(lambda case, layout, values: 1.0)
     table["time_s"] *= 2.0 ** table["round"]
-    alone = {"a": {"layouts": "2x2x10", "case": "slices"}, "above": 0.5}
+    alone = {"a": {"layouts": "2x2x10", "case": "slices"}, "above": 0.9}
     against = {**alone, "b": {"layouts": "contiguous"}}
     (verdict,) = judged(resolved(tmp_path, alone, against), table)
     level, ratio = results(verdict)
     assert (level["value"], ratio["value"]) == (pytest.approx(2, rel=1e-3), pytest.approx(1, rel=1e-3))
     assert (level["verdict"], ratio["verdict"]) == ("cannot tell", "holds")
-    assert level["high"] / level["low"] > 100
+    assert level["high"] / level["low"] > 10
 
 
 def test_first_access_maximum_and_median_are_of_each_round(tmp_path: Path) -> None:

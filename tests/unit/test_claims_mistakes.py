@@ -146,6 +146,21 @@ def test_claims_are_not_inherited(tmp_path: Path) -> None:
     assert set(GRID) <= set(study.layouts)
 
 
+def test_claims_are_kept_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(changed("says", "b")), encoding="utf-8")
+    study = load(tmp_path, {"extends": "other", "keep_claims": ["000.1"]})
+    assert [claim["id"] for claim in study.claims] == ["000.1"]
+    own = {"000.2": {**CLAIM, "comparisons": [GOOD]}}
+    study = load(tmp_path, {"extends": "other", "keep_claims": ["000.1"], "claims": own})
+    assert [claim["id"] for claim in study.claims] == ["000.1", "000.2"]
+    wrong = mistake(tmp_path, {"extends": "other", "keep_claims": ["000.7"]})
+    assert wrong.startswith(
+        "keep_claims.0: '000.7' is no claim of the study that this one extends; it has 000.1"
+    )
+    alone = mistake(tmp_path, {**changed("says", "b"), "keep_claims": ["000.1"]})
+    assert alone.startswith("keep_claims: keeps claims of a study that this one extends, and there is none")
+
+
 def test_instances_and_their_rows(tmp_path: Path) -> None:
     (claim,) = resolved(
         tmp_path,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hyperslab.claims.text import reason
 from hyperslab.planning.claims_page import UNTESTED, untested
 from hyperslab.planning.planned_study import PlannedStudy
 
@@ -59,9 +60,34 @@ def test_one_document_has_one_name(listed: dict[str, list[dict[str, Any]]]) -> N
     assert all(len(found) == 1 for found in sources.values()), sources
 
 
-def test_no_claim_stands_in_two_studies(listed: dict[str, list[dict[str, Any]]]) -> None:
-    names = [claim["id"] for claims in listed.values() for claim in claims]
-    assert len(names) == len(set(names))
+def test_a_claim_stands_in_two_studies_only_where_one_keeps_the_others(pytestconfig: pytest.Config) -> None:
+    found: dict[str, list[str]] = {}
+    kept: set[tuple[str, str]] = set()
+    for file in sorted((pytestconfig.rootpath / "config" / "studies").glob("*.yaml")):
+        study = PlannedStudy(file)
+        kept |= {(name, file.stem) for name in study.study.keep_claims}
+        for claim in study.claims:
+            found.setdefault(claim["id"], []).append(file.stem)
+    for name, studies in found.items():
+        assert len([study for study in studies if (name, study) not in kept]) == 1, name
+    assert {name for name, _ in kept} >= {"000.19", "000.21", "000.24", "000.25"}
+
+
+def test_every_bound_says_why_it_is_that_one(listed: dict[str, list[dict[str, Any]]]) -> None:
+    for claims in listed.values():
+        for claim in claims:
+            for comparison in claim.get("comparisons", []):
+                assert reason(comparison), (claim["id"], comparison["says"])
+
+
+def test_a_sentence_that_is_judged_twice_is_read_in_two_ways(listed: dict[str, list[dict[str, Any]]]) -> None:
+    readings: dict[str, set[tuple[str, str]]] = {}
+    for claims in listed.values():
+        for claim in claims:
+            readings.setdefault(claim["sentence"], set()).add((claim["id"], claim.get("reading") or ""))
+    for sentence, found in readings.items():
+        names = {name for name, _ in found}
+        assert len(names) == 1 or all(reading for _, reading in found), sentence
 
 
 def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:

@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from claim_samples import CLAIM, context, measured, resolved
+from markupsafe import escape
 from report_samples import HOSTILE, Tags, assert_self_contained, page_of
 
 from hyperslab.claims.evaluate import evaluate
 from hyperslab.planning.claims_page import TARGET, told
 from hyperslab.report import templates
-from hyperslab.report.claims import BADGES, DIFFERS, Row, conclusions, in_order, rows
+from hyperslab.report.claims import BADGES, DIFFERS, Row, command, in_order, rows
+from hyperslab.report.claims_markdown import markdown
 from hyperslab.report.claims_page import build
+from hyperslab.report.explanations import conclusions
 from hyperslab.report.render import render
 from hyperslab.studies.claims.schema import NO_STUDY
 
@@ -66,7 +69,10 @@ def test_every_verdict_shows_in_words_and_as_a_symbol(tmp_path: Path) -> None:
     assert len({badge.symbol for badge in [*BADGES.values(), DIFFERS]}) == len(BADGES) + 1
     for content, word in (
         (verdicts(tmp_path, SLOWER), "fails"),
-        (verdicts(tmp_path, {**FASTER, "below": 0.5}), "cannot tell at this noise"),
+        (
+            verdicts(tmp_path, {**{key: FASTER[key] for key in ("a", "b")}, "similar": 0.5, "margin": 1.01}),
+            "cannot tell at this noise",
+        ),
         (verdicts(tmp_path, FASTER, at={"sites": ["x"]}), "cannot be tested here"),
     ):
         html = render(build([content], [], []), templates.CLAIMS)
@@ -202,3 +208,43 @@ def test_the_target_is_what_the_rule_makes(pytestconfig: pytest.Config) -> None:
     rules = (pytestconfig.rootpath / "rules" / "claims.smk").read_text(encoding="utf-8")
     assert "claims_page.TARGET" in rules
     assert TARGET == "results/claims.html"
+
+
+def test_every_row_says_what_it_rests_on_and_how_to_run_it(tmp_path: Path) -> None:
+    noisy = {**{key: FASTER[key] for key in ("a", "b")}, "similar": 0.5, "margin": 1.01, "why": "so it says"}
+    row = only(verdicts(tmp_path, noisy, MANY, reading="on the whole"))
+    (line, many), disk = row.entries[0].lines, row.entries[0]
+    assert (line.why, many.why) == (
+        "so it says",
+        "better or worse, more or less: on that side of what is equal",
+    )
+    assert re.fullmatch(r"3 rounds, \d\.\d %", line.rounds)
+    assert re.fullmatch(r"3 rounds, \d\.\d % to \d\.\d %", many.rounds)
+    assert disk.data == "synthetic"
+    assert "rounds in all would tell" in disk.reason or "no number of rounds would tell" in disk.reason
+    assert row.command == ".venv/bin/snakemake --profile profiles/local results/mine/claims/000.1.html"
+    html = render(build([verdicts(tmp_path, noisy, MANY, reading="on the whole")], [], []), templates.CLAIMS)
+    for said in (disk.reason, "Read as: on the whole.", "Data: synthetic.", row.command, line.rounds):
+        assert str(escape(said)) in html, said
+
+
+def test_a_command_names_the_variables_of_a_donor() -> None:
+    claim = {"id": "000.1", "donor": "$HYPERSLAB_DONOR"}
+    assert command("mine", claim).startswith("HYPERSLAB_DONOR=FILE::DATASET .venv/bin/snakemake ")
+
+
+def test_the_page_is_markdown_too(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, {**FASTER, "says": "a | b_c"}, MANY, reading="on the whole", could=True)
+    pending = [{"study": NO_STUDY, "claims": [told({**CLAIM, "id": "000.3", "untestable": "they are gone"})]}]
+    text = markdown(build([content], pending, []), [content])
+    assert "### 000.1: holds (mine)" in text
+    assert "[000.1](#0001-holds-mine)" in text
+    assert "### 000.3: cannot be tested here" in text
+    assert "they are gone" in text
+    assert "Read as: on the whole. It says that it can be so" in text
+    assert "Run it: `.venv/bin/snakemake --profile profiles/local results/mine/claims/000.1.html`" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in tables if "a \\| b\\_c" in line}) == 1
+    head = next(line for line in tables if line.startswith("| compared"))
+    row = next(line for line in tables if line.startswith("| a \\| b\\_c"))
+    assert row.replace("\\|", "").count("|") == head.count("|")

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from claim_samples import judged, measured, resolved, results
@@ -13,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.claims.evaluate import evaluate
-from hyperslab.claims.kinds import Estimate
-from hyperslab.claims.verdicts import VERDICTS, overall, verdict_of
-from hyperslab.studies.claims.schema import Bound
+from hyperslab.claims.verdicts import VERDICTS, decided, either, overall
 
 TABLE = measured(lambda case, layout, values: 2.0 if layout == "contiguous" else 1.0)
 FASTER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}
@@ -23,32 +22,32 @@ SLOWER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contig
 SAME = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "below": 1}
 COUNT = {"a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"}, "equals": 7}
 
-numbers = st.floats(0.01, 100)
+p_values = st.floats(0, 1)
 
 
-@given(numbers, numbers, numbers)
-def test_the_whole_interval_decides(one: float, other: float, bound: float) -> None:
-    low, high = sorted((one, other))
-    verdict = verdict_of(Estimate(low, low, high), Bound(below=bound))
-    expected = "holds" if high < bound else "fails" if low >= bound else "cannot tell"
-    assert verdict == expected
-    opposite = {"holds": "fails", "fails": "holds"}
-    assert verdict_of(Estimate(low, low, high), Bound(at_least=bound)) == opposite.get(verdict, verdict)
+@given(p_values, p_values)
+def test_one_comparison_is_decided_at_one_in_twenty(inside: float, outside: float) -> None:
+    (verdict,) = decided([(inside, outside)], [False])
+    assert verdict == ("holds" if inside <= 0.05 else "fails" if outside <= 0.05 else "cannot tell")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(0.9, 1.1, "holds"), (0.8, 1.25, "holds"), (0.7, 1.1, "cannot tell"), (0.5, 2, "cannot tell"),
-     (1.26, 1.5, "fails"), (0.5, 0.79, "fails")],
-)  # fmt: skip
-def test_similar_is_an_equivalence_within_its_margin(low: float, high: float, verdict: str) -> None:
-    assert verdict_of(Estimate(1.0, low, high), Bound(similar=1)) == verdict
+def test_holding_is_not_adjusted_and_failing_is() -> None:
+    """All have to hold, so that more of them make it no easier; one is enough to fail, so that they do."""
+    assert decided([(0.04, 1)] * 20, [False] * 20) == ["holds"] * 20
+    assert decided([(1, 0.03)], [False]) == ["fails"]
+    assert decided([(1, 0.03)] + [(0.01, 1)] * 19, [False] * 20)[0] == "cannot tell"
+    assert decided([(1, 0.002)] + [(0.01, 1)] * 19, [False] * 20)[0] == "fails"
+    # Holm's second step is larger than its first.
+    assert decided([(1, 0.02), (1, 0.04)], [False] * 2) == ["fails", "fails"]
+    # Counts have no chance in them, and cost the others nothing.
+    assert decided([(1, 0.03)] + [(0, 1)] * 19, [False] + [True] * 19)[0] == "fails"
 
 
-def test_without_an_interval_nothing_can_be_told() -> None:
-    assert verdict_of(Estimate(0.1), Bound(below=1)) == "cannot tell"
-    assert verdict_of(Estimate(math.inf, 4, math.inf), Bound(at_most=5)) == "cannot tell"
-    assert verdict_of(Estimate(math.inf, math.inf, math.inf), Bound(at_most=5)) == "fails"
+@given(st.lists(st.tuples(p_values, p_values), min_size=1, max_size=6))
+def test_what_could_be_holds_if_one_does_and_fails_if_all_do(pairs: list[tuple[float, float]]) -> None:
+    inside, outside = either(pairs)
+    assert inside == pytest.approx(min(1, len(pairs) * min(pair[0] for pair in pairs)))
+    assert outside == max(pair[1] for pair in pairs)
 
 
 @given(st.lists(st.sampled_from(VERDICTS), min_size=1))
@@ -68,17 +67,51 @@ def test_a_claim_is_the_sum_of_its_comparisons(tmp_path: Path) -> None:
     assert judged(resolved(tmp_path, FASTER, aside), TABLE)[0]["verdict"] == "holds"
 
 
-def test_intervals_widen_with_the_number_of_comparisons(tmp_path: Path) -> None:
-    widths = []
+def test_limits_do_not_depend_on_the_number_of_comparisons(tmp_path: Path) -> None:
+    limits = []
     for times in (1, 2, 20):
         (verdict,) = judged(resolved(tmp_path, *[FASTER] * times), TABLE)
         first = results(verdict)[0]
-        widths.append(first["high"] / first["low"])
-    assert widths == sorted(widths)
-    assert widths[0] < widths[2]
-    (verdict,) = judged(resolved(tmp_path, FASTER, *[COUNT] * 20), TABLE)
-    first = results(verdict)[0]
-    assert first["high"] / first["low"] == pytest.approx(widths[0])
+        limits.append((first["low"], first["high"]))
+    assert len(set(limits)) == 1
+
+
+def test_what_could_be_needs_one_that_holds(tmp_path: Path) -> None:
+    assert judged(resolved(tmp_path, FASTER, SLOWER, could=True), TABLE)[0]["verdict"] == "holds"
+    assert judged(resolved(tmp_path, SLOWER, SLOWER, could=True), TABLE)[0]["verdict"] == "fails"
+    (verdict,) = judged(resolved(tmp_path, SLOWER, SAME, could=True), TABLE)
+    assert verdict["verdict"] == "cannot tell"
+    # Each comparison has its own verdict beside it.
+    assert [result["verdict"] for result in results(verdict)] == ["fails", "cannot tell"]
+
+
+def test_a_count_beside_a_claim_about_times_does_not_fail_it(tmp_path: Path) -> None:
+    wrong = {**COUNT, "equals": 8}
+    assert judged(resolved(tmp_path, FASTER, wrong), TABLE)[0]["verdict"] == "fails"
+    mechanism = {**wrong, "judged": False, "why": "the mechanism"}
+    (verdict,) = judged(resolved(tmp_path, FASTER, mechanism), TABLE)
+    assert verdict["verdict"] == "holds"
+    assert [result["verdict"] for result in results(verdict)] == ["holds", "fails"]
+
+
+def test_the_rounds_that_would_tell_are_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    noisy = measured(lambda case, layout, values: 1.1 if layout == "contiguous" else 1.0, rng, sd=0.08)
+    (verdict,) = judged(resolved(tmp_path, FASTER), noisy)
+    (result,) = results(verdict)
+    assert verdict["verdict"] == "cannot tell"
+    assert 3 < verdict["would_tell"]["rounds"] < 100
+    assert (result["rounds"], 0.01 < result["deviation"] < 0.5) == (3, True)
+    same = TABLE.assign(time_s=1.0)
+    (verdict,) = judged(resolved(tmp_path, FASTER), same)
+    assert verdict["would_tell"] == {"rounds": None, "why": "an estimate lies at its bound"}
+    (verdict,) = judged(resolved(tmp_path, FASTER), TABLE)
+    assert "would_tell" not in verdict
+
+
+def test_a_verdict_names_the_data_it_rests_on(tmp_path: Path) -> None:
+    (verdict,) = judged(resolved(tmp_path, FASTER), TABLE, disk={"data": "real values of x.h5"})
+    assert verdict["data"] == ["real values of x.h5"]
 
 
 def test_under_three_rounds_nothing_can_be_told(tmp_path: Path) -> None:

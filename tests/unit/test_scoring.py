@@ -59,13 +59,13 @@ def test_absolute_score_by_hand() -> None:
     assert table[LABELS].dtypes.tolist() == [bool] * 3
 
 
-def test_the_statistic_is_the_median_over_rounds_of_its_own_state_and_phase() -> None:
-    rows = [row("a", "slices", value, round=number) for number, value in enumerate((0.01, 0.09, 5.0))]
+def test_the_statistic_is_the_geometric_mean_over_rounds_of_its_own_state_and_phase() -> None:
+    rows = [row("a", "slices", value, round=number) for number, value in enumerate((0.01, 0.11, 0.2))]
     rows += [row("a", "slices", 9.0, "cold", round=number) for number in range(9)]
     rows += [row("a", "slices", 9.0, phase="confirm", round=number) for number in range(9)]
     table = absolute_score(pd.DataFrame(rows), CRITERIA[:1])
     assert table[LABELS[0]].tolist() == [True]
-    worse = pd.DataFrame(rows).assign(median_s=lambda frame: frame.median_s * (0.11 / 0.09))
+    worse = pd.DataFrame(rows).assign(median_s=lambda frame: frame.median_s * (0.11 / 0.06))
     assert absolute_score(worse, CRITERIA[:1])[LABELS[0]].tolist() == [False]
     maximum = [{**CRITERIA[0], "statistic": "max_s", "below": 9.5}]
     assert absolute_score(pd.DataFrame(rows), maximum).score.tolist() == [1]

@@ -19,6 +19,20 @@ platforms: {cluster: {executor: slurm}}
 file_systems: {disk: {root: testfiles}, far: {root: /far}}
 sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far}}
 """
+CLAIM = {
+    "sentence": "S.",
+    "source": "D",
+    "section": "T",
+    "testability": "V",
+    "comparisons": [
+        {
+            "says": "a",
+            "a": {"layouts": "auto", "case": "slices"},
+            "b": {"layouts": "contiguous"},
+            "below": 1,
+        }
+    ],
+}
 
 
 @pytest.fixture
@@ -27,7 +41,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config/studies").mkdir(parents=True)
     (tmp_path / "config/sites.yaml").write_text(SITES, encoding="utf-8")
-    study = {**yaml.safe_load(BASE), "sites": ["disk", "far"]}
+    study = {**yaml.safe_load(BASE), "sites": ["disk", "far"], "claims": {"000.1": CLAIM}}
     (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
     sites = load_sites(tmp_path / "config/sites.yaml")
     return Inventory(tmp_path, sites, tmp_path / "config/sites.yaml", {"far": "no cluster here"}, "")
@@ -77,6 +91,7 @@ GOOD = (
     "results/mine/cells/disk/1by10/write.r0.json",
     "results/mine/cells/disk/auto/slices.c2.json",
     "results/mine/figures/disk/session-slices.svg",
+    "results/mine/claims/000.1.html",
     "results/claims.html",
 )
 WRONG = {
@@ -93,6 +108,8 @@ WRONG = {
     "results/mine/figures/disk/session-slice.svg": "no figure 'session-slice' of this site; it has ",
     "results/mine/figures/dsk/sizes.svg": "no site 'dsk'",
     "results/mine/figures/disk/sizes.png": "there is no such figure; one is figures/SITE/NAME.svg",
+    "results/mine/claims/000.2.html": "no claim '000.2' that is tested in this study; it has 000.1",
+    "results/mine/claims/000.1.json": "there is no such page; one is claims/CLAIM.html",
     "results/mine/batches/disk/r0of1.json": "site disk is not measured in batches by this run",
 }
 

@@ -1,10 +1,11 @@
-"""The page of all claims and their verdicts."""
+"""The page of all claims and their verdicts, and the same as Markdown."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from hyperslab.report import templates
+from hyperslab.report.claims_markdown import markdown
 from hyperslab.report.claims_page import build
 from hyperslab.report.render import render
 
@@ -14,6 +15,7 @@ def main(job: Any) -> None:
     judged = [json.loads(Path(file).read_text(encoding="utf-8")) for file in job.input.get("verdicts", [])]
     page = build(judged, job.params.waiting, job.input.get("figures", []), job.params.reports)
     Path(job.output[0]).write_text(render(page, templates.CLAIMS), encoding="utf-8")
+    Path(job.output[1]).write_text(markdown(page, judged), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,18 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.claims import text
-from hyperslab.claims.kinds import KINDS, Estimate, Task
-from hyperslab.claims.lookup import Lookup, Untestable
-from hyperslab.claims.verdicts import overall, verdict_of
-from hyperslab.results.block_model import ALPHA
+from hyperslab.claims.judging import judged
+from hyperslab.claims.lookup import Lookup
 from hyperslab.results.scoring import plain
-from hyperslab.studies.claims.schema import Bound
 
 Facts = Mapping[str, Mapping[str, Any]]
 STALE = "every result is stale: measured under another study or protocol than today's"
-# What the page needs of a comparison beside its results.
-TOLD = ("says", "kind", "judged", "unit", "exact", "published", "over")
 
 
 def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -28,7 +22,9 @@ def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]
     facts: dict[str, dict[str, Any]] = {}
     for entry in context:
         file_system = entry["file_system"]
+        before = facts.get(str(entry["site"]), {}).get("data", [])
         facts[str(entry["site"])] = {
+            "data": list(dict.fromkeys([*before, *([entry["data"]] if entry.get("data") else [])])),
             "file_system": str(file_system.get("type", "unknown")),
             "in_memory": bool(file_system.get("memory_resident")),
             "throttled": bool(entry.get("throttle")),
@@ -82,10 +78,10 @@ def evaluate(
     main = measurements[measurements["phase"] == "main"]
     valid = main[~main["stale"].astype(bool)]
     sites = sorted(set(map(str, main["site"])))
-    facts = {site: {**facts.get(site, {}), **_cores(main, site)} for site in sites}
-    judged = [_claim(claim, valid, sites, facts) for claim in claims]
+    facts = {site: {**facts.get(site, {}), **_cores(main, site), **_course(valid, site)} for site in sites}
+    found = [_claim(claim, valid, sites, facts) for claim in claims]
     result: dict[str, Any] = plain({"study": study, "sites": facts})
-    return {**result, "claims": [plain(entry) for entry in judged]}
+    return {**result, "claims": [plain(entry) for entry in found]}
 
 
 def _cores(rows: pd.DataFrame, site: str) -> dict[str, Any]:
@@ -94,6 +90,22 @@ def _cores(rows: pd.DataFrame, site: str) -> dict[str, Any]:
         return {}
     known = rows.loc[rows["site"] == site, "physical_cores"].dropna()
     return {"cores": int(known.min())} if len(known) else {}
+
+
+def _course(rows: pd.DataFrame, site: str) -> dict[str, Any]:
+    """Return how many cells were measured at a site, when, and how long they took."""
+    if "ended_wall_s" not in rows:
+        return {}
+    here = rows[rows["site"] == site].drop_duplicates(["layout", "case", "round"])
+    if here.empty:
+        return {}
+    took = float((here["ended_boottime_s"] - here["began_boottime_s"]).sum())
+    return {
+        "cells": len(here),
+        "rounds": int(here["round"].nunique()),
+        "took_s": took,
+        "ended_s": float(here["ended_wall_s"].max()),
+    }
 
 
 def _claim(
@@ -115,7 +127,8 @@ def _claim(
         reason = unfit({**at, "in_memory": at.get("in_memory") or counted}, site, facts)
         if reason is None and not (valid["site"] == site).any():
             reason = STALE
-        found.append(_untested([site], reason) if reason else _judged(claim, valid, {"a": site, "b": site}))
+        told_at = {"a": site, "b": site}
+        found.append(_untested([site], reason) if reason else _told(claim, valid, told_at, facts))
     return {**told, "verdicts": found}
 
 
@@ -131,63 +144,20 @@ def _across(
     pairs = [(a, b) for a, b in itertools.product(fitting["a"], fitting["b"]) if a != b]
     if not pairs:
         return [_untested([], f"needs {words(kinds['a'])} and another one, {words(kinds['b'])}")]
-    return [_judged(claim, valid, {"a": a, "b": b}) for a, b in pairs]
+    return [_told(claim, valid, {"a": a, "b": b}, facts) for a, b in pairs]
 
 
 def _untested(sites: Sequence[str], reason: str) -> dict[str, Any]:
     return {"sites": list(sites), "verdict": "cannot be tested", "reason": reason, "comparisons": []}
 
 
-def _judged(claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, str]) -> dict[str, Any]:
-    """Return the verdict of one site or pair; intervals are adjusted over all that is judged there
-    (Bonferroni).
-    """
-    lookup = Lookup(valid, sites)
-    timed = sum(
-        len(comparison["instances"])
-        for comparison in claim["comparisons"]
-        if comparison["judged"] and not comparison["exact"]
-    )
-    alpha = ALPHA / max(1, timed)
-    compared = [_compared(lookup, comparison, alpha) for comparison in claim["comparisons"]]
-    results = [result for entry in compared if entry["judged"] for result in entry["results"]]
-    verdict = overall(result["verdict"] for result in results)
-    reasons = (result.get("reason") for result in results if result["verdict"] == verdict)
-    reason = next(reasons, None)
-    return {
-        "sites": list(dict.fromkeys(sites.values())),
-        "verdict": verdict,
-        **({"reason": reason} if reason else {}),
-        **({"older_protocols": sorted(lookup.older_protocols)} if lookup.older_protocols else {}),
-        "comparisons": compared,
-    }
-
-
-def _compared(lookup: Lookup, comparison: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """Return one comparison with the result of each of its instances."""
-    bound = Bound(**comparison["bound"])
-    results = [_result(lookup, comparison, instance, bound, alpha) for instance in comparison["instances"]]
-    told = {key: comparison[key] for key in TOLD if key in comparison}
-    return {**told, "bound": text.bound(bound, comparison["unit"]), "results": results}
-
-
-def _result(
-    lookup: Lookup, comparison: Mapping[str, Any], instance: Mapping[str, Any], bound: Bound, alpha: float
+def _told(
+    claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, str], facts: Facts
 ) -> dict[str, Any]:
-    """Return the estimate, interval and verdict of one atomic comparison."""
-    task = Task(lookup, comparison, instance, alpha)
-    told = {"says": instance["says"]}
-    try:
-        estimate: Estimate = KINDS[comparison["kind"]](task)
-    except Untestable as reason:
-        return {**told, "verdict": "cannot be tested", "reason": str(reason)}
-    found: dict[str, Any] = {
-        "text": text.measured(estimate, comparison["unit"]),
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "verdict": verdict_of(estimate, bound),
-    }
-    if estimate.low is None or estimate.high is None:
-        found["reason"] = "fewer than three rounds, so there is no interval"
-    return {**told, **found}
+    """Return the verdict of one site or pair, and the data on which it rests."""
+    names = list(dict.fromkeys(sites.values()))
+    data = dict.fromkeys(text for site in names for text in facts[site].get("data", []))
+    lookup = Lookup(valid, sites)
+    told = {"sites": names, "data": list(data), **judged(claim, lookup)}
+    older = sorted(lookup.older_protocols)
+    return {**told, **({"older_protocols": older} if older else {})}

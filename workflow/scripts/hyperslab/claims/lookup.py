@@ -1,4 +1,4 @@
-"""What was measured, as comparisons ask for it: families of rounds by site, case, state and quantity."""
+"""What was measured, as comparisons ask for it: the logs of rounds by site, case, state and quantity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.claims.families import Family, Interval, combine, spread_over_rounds
+from hyperslab.results.comparisons import Floats
 from hyperslab.results.scoring import site_state
 from hyperslab.studies.claims.quantities import QUANTITIES, Quantity
 
@@ -18,6 +18,10 @@ Term = Sequence[Any]
 Side = str
 # (side, factor, terms) of the cells that are added up.
 Sum = Sequence[tuple[Side, float, Sequence[Term]]]
+
+
+# Below this a sum of weights is rounding, not a weight.
+CANCELS = 1e-12
 
 
 class Untestable(Exception):
@@ -29,26 +33,35 @@ def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     NaN where not recorded.
     """
     total = rows[list(quantity.columns)].sum(axis=1, skipna=False)
-    values = total.groupby([rows["layout"], rows["round"]], sort=True).agg(quantity.take)
+    geometric = quantity.take == "geometric mean"
+    grouped = (np.log(total) if geometric else total).groupby([rows["layout"], rows["round"]], sort=True)
+    values = np.exp(grouped.mean()) if geometric else grouped.agg(quantity.take)
     table = values.unstack("round")
     return table.where(np.isfinite(table)).dropna(how="all")
 
 
 class Lookup:
-    """The valid main rounds of a study at the sites that the sides of a comparison lie on."""
+    """The valid main rounds of a study at the sites that the sides of a comparison lie on.
+
+    A sum of logs (a ratio, an exponent, a geometric mean over a grid) is formed within each round: what slows
+    a whole round cancels there. Rounds of two sites pair by their number.
+    """
 
     def __init__(self, measurements: pd.DataFrame, sites: Mapping[Side, str]) -> None:
         self._rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
         self._sites = sites
         # Timing protocols older than today's under which some of what was looked at was measured.
         self.older_protocols: set[int] = set()
-        self._family = cache(self._make_family)
+        numbers = [rows["round"] for rows in self._rows.values()]
+        self._rounds = sorted(set(pd.concat(numbers))) if numbers else []
+        self._table = cache(self._make_table)
+        self._logs = cache(self._make_logs)
 
     def site(self, side: Side = "a") -> str:
         """Return the site that a side lies on."""
         return self._sites[side]
 
-    def _make_family(self, site: str, case: str, state: str, quantity: str) -> Family:
+    def _make_table(self, site: str, case: str, state: str, quantity: str) -> pd.DataFrame:
         rows = self._rows[site]
         rows = rows[rows["case"] == case]
         if rows.empty:
@@ -65,41 +78,39 @@ class Lookup:
         values = pd.DataFrame() if missing else per_round(rows, known)
         if values.empty:
             raise Untestable(f"{known.title} of case {case} was not recorded at {site}")
-        return Family(values)
+        return values.reindex(columns=self._rounds)
 
-    def family(self, side: Side, term: Term) -> Family:
-        """Return the family of a term; raises Untestable where it, or the term's layout, was not measured."""
-        _, case, layout, state, quantity = term
-        site = self._sites[side]
-        family = self._family(site, case, state, quantity)
-        if layout not in family.values.index:
+    def _make_logs(self, site: str, case: str, layout: str, state: str, quantity: str) -> Floats:
+        table = self._table(site, case, state, quantity)
+        if layout not in table.index:
             raise Untestable(f"no valid results of layout {layout} in case {case} at {site}")
-        return family
+        with np.errstate(divide="ignore"):
+            logs: Floats = np.log(table.loc[layout].to_numpy(dtype=float))
+        return logs
 
-    def _weights(self, asked: Sum) -> dict[Family, dict[str, float]]:
-        """Return the terms of several cells, each with a factor, by family and layout."""
-        found: dict[Family, dict[str, float]] = {}
-        for side, factor, terms in asked:
-            for term in terms:
-                own = found.setdefault(self.family(side, term), {})
-                own[term[2]] = own.get(term[2], 0.0) + factor * term[0]
-        # What cancels was not asked for: a layout against itself, as part of two sets.
-        return {
-            family: kept
-            for family, own in found.items()
-            if (kept := {name: weight for name, weight in own.items() if weight})
-        }
+    def in_rounds(self, asked: Sum) -> Floats:
+        """Return the sum of logs in each round, of shape (R,); NaN where a round lacks a part of it.
 
-    def log_sums(
-        self, asked: Sequence[Sum], alpha: float, exact: bool, these_rounds: bool = False
-    ) -> list[Interval]:
-        """Return the weighted sums of the logs of cells: with joint t intervals,
-        or for counts with their range.
+        Raises Untestable where a part was not measured at all, or nothing is divided by nothing.
         """
-        weights = [self._weights(one) for one in asked]
-        if exact:
-            return [spread_over_rounds(own) if own else Interval(0.0, 0.0, 0.0) for own in weights]
-        return combine(weights, alpha, these_rounds)
+        weights: dict[tuple[Any, ...], float] = {}
+        for side, factor, terms in asked:
+            for weight, case, layout, state, quantity in terms:
+                key: tuple[Any, ...] = (self._sites[side], case, layout, state, quantity)
+                weights[key] = weights.get(key, 0.0) + factor * weight
+        total: Floats = np.zeros(len(self._rounds))
+        recorded = np.ones(len(self._rounds), bool)
+        for key, weight in weights.items():
+            logs = self._logs(*key)
+            # What cancels was not asked for: a layout against itself, as part of two sets.
+            if abs(weight) > CANCELS:
+                recorded &= ~np.isnan(logs)
+                with np.errstate(invalid="ignore"):
+                    total = total + weight * logs
+        total = np.where(recorded, total, np.nan)
+        if recorded.any() and np.isnan(total[recorded]).all():
+            raise Untestable("nothing to divide by: both counts are zero")
+        return total
 
 
 # Quantities of the file alone.

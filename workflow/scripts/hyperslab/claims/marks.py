@@ -1,102 +1,153 @@
-"""Full marks: which layouts meet every criterion of a score, with what the rounds leave open.
+"""Full marks: which layouts meet every criterion of a score, and how sure that is.
 
-With the bounds as given a time is compared by itself. Matched, as in hyperslab.results.scoring, all time
-bounds are multiplied by the one factor at which `target` layouts meet them: only the order of the layouts
-counts.
+With the bounds as given each time is compared by itself, in the state that the score names. Matched, as in
+hyperslab.results.scoring, all time bounds are multiplied by the one factor at which `target` layouts meet
+them: only the order of the layouts counts, read cold.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from hyperslab.claims.evidence import Evidence, all_of, any_of, at_least, enough
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
-from hyperslab.results.scoring import Criterion, read_criteria
+from hyperslab.results.comparisons import Floats
+from hyperslab.results.scoring import Criterion, needed_factors, read_criteria
 
 QUANTITY = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "min",
             "first_access_s": "first_access"}  # fmt: skip
-# By value, surely, possibly.
-Marks = tuple[int, int | None, int | None]
-Ends = tuple[float, float, float]
 
 
-def _sum(criterion: Criterion, layout: str) -> Sum:
+@dataclass(frozen=True)
+class Marks:
+    """Layouts against the criteria of a score; `listed` are those that are counted, of all in the `pool`."""
+
+    lookup: Lookup
+    score: Mapping[str, Any]
+    listed: Sequence[str]
+    pool: Sequence[str]
+    matched: bool
+
+    def times(self) -> list[Criterion]:
+        """Return the criteria that bound a time; matched ones are of cold reads. Raises Untestable."""
+        found = [c for c in read_criteria(self.score["criteria"]) if c.timed]
+        if not found:
+            raise Untestable("no criterion bounds a time")
+        for criterion in found:
+            if criterion.statistic not in QUANTITY:
+                raise Untestable(f"no intervals for {criterion.statistic}")
+        cold = self.matched
+        return [replace(c, state="cold") if cold and c.state != "write" else c for c in found]
+
+    def small(self, layouts: Sequence[str]) -> list[str]:
+        """Return the layouts that meet all bounds on the file, whose size is the same in every round."""
+        criteria = read_criteria(self.score["criteria"])
+        cases = [c.case for c in criteria if c.timed]
+        bounds = [(c, [1.0, c.case or cases[0]]) for c in criteria if not c.timed]
+        return [
+            layout
+            for layout in layouts
+            if all(
+                np.nanmax(self.lookup.in_rounds([("a", 1.0, [[*term, layout, "", c.statistic]])]))
+                < math.log(c.below)
+                for c, term in bounds
+            )
+        ]
+
+    def _rivals(self) -> tuple[list[str], list[str]]:
+        """Return those that are counted, and all, of which each passes the bounds on the file."""
+        pool = self.small(self.pool)
+        target = int(self.score["target"])
+        if len(pool) < target:
+            raise Untestable(f"{len(pool)} layouts pass the file bounds, {target} are needed")
+        return [name for name in self.listed if name in pool], pool
+
+    def sums(self) -> list[Sum]:
+        """Return what is formed within each round: times; matched, each over each rival's."""
+        times = self.times()
+        if not self.matched:
+            return [_time(c, layout) for c in times for layout in self.small(self.listed)]
+        listed, pool = self._rivals()
+        return [
+            [*_time(mine, name), *_time(theirs, other, -1.0)]
+            for mine in times
+            for theirs in times
+            for name in listed
+            for other in pool
+        ]
+
+    def stated(self, found: Evidence) -> tuple[int, Floats, Floats, bool]:
+        """Return how many have full marks by value, and of each counted layout the p values of its having
+        and not having them; last whether there are rounds enough.
+        """
+        value, met, missed = self._ranked(found) if self.matched else self._absolute(found)
+        # One that is too large misses for certain.
+        large = len(self.listed) - len(met)
+        return (
+            value,
+            np.concatenate([met, np.ones(large)]),
+            np.concatenate([missed, np.zeros(large)]),
+            enough(found),
+        )
+
+    def _absolute(self, found: Evidence) -> tuple[int, Floats, Floats]:
+        times, small = self.times(), self.small(self.listed)
+        if not small:
+            return 0, np.empty(0), np.empty(0)
+        size = len(small)
+        parts = [found.part(i * size, (i + 1) * size) for i in range(len(times))]
+        pairs = list(zip(parts, (math.log(c.below) for c in times), strict=True))
+        by_value = all_of([part.value - bound for part, bound in pairs]) < 0
+        met = all_of([part.inside(-math.inf, bound) for part, bound in pairs])
+        missed = any_of([part.outside(-math.inf, bound) for part, bound in pairs])
+        return int(by_value.sum()), met, missed
+
+    def _ranked(self, found: Evidence) -> tuple[int, Floats, Floats]:
+        times, (listed, pool) = self.times(), self._rivals()
+        target, size, count = int(self.score["target"]), len(listed) * len(pool), len(times)
+        shape = (count, count, len(listed), len(pool))
+        before: Floats = np.empty(shape)
+        behind: Floats = np.empty(shape)
+        for i, mine in enumerate(times):
+            for j, theirs in enumerate(times):
+                start = (i * count + j) * size
+                part = found.part(start, start + size)
+                bound = math.log(mine.below) - math.log(theirs.below)
+                before[i, j] = part.inside(-math.inf, bound).reshape(shape[2:])
+                behind[i, j] = part.outside(-math.inf, bound).reshape(shape[2:])
+        # A layout needs the largest of its factors: it comes first where some factor of the rival's exceeds
+        # all of its own, and behind where some of its own exceeds all of the rival's.
+        first = any_of(all_of(before))
+        last = any_of(all_of(np.swapaxes(behind, 0, 1)))
+        others = [[column for column, other in enumerate(pool) if other != name] for name in listed]
+        met = [at_least(first[row, own], len(pool) - target) for row, own in enumerate(others)]
+        missed = [at_least(last[row, own], target) for row, own in enumerate(others)]
+        return self._among_first(listed, pool), np.array(met), np.array(missed)
+
+    def _among_first(self, listed: Sequence[str], pool: Sequence[str]) -> int:
+        """Return how many are among the first by value, as the score's table has it."""
+        times = self.times()
+        relative = pd.DataFrame(
+            {
+                i: {
+                    name: math.exp(np.nanmean(self.lookup.in_rounds(_time(c, name)))) / c.below
+                    for name in pool
+                }
+                for i, c in enumerate(times)
+            }
+        )
+        needed = needed_factors(relative)
+        factor = needed.iloc[int(self.score["target"]) - 1]
+        return int((needed[list(listed)] <= factor).sum())
+
+
+def _time(criterion: Criterion, layout: str, sign: float = 1.0) -> Sum:
     """Return what a criterion looks at, of one layout."""
-    quantity = QUANTITY.get(criterion.statistic)
-    if quantity is None:
-        raise Untestable(f"no intervals for {criterion.statistic}")
-    return [("a", 1.0, [[1.0, criterion.case, layout, criterion.state, quantity]])]
-
-
-def _fits(lookup: Lookup, criteria: Sequence[Criterion], layout: str) -> bool:
-    """Return whether a layout meets all bounds on the file, whose size is the same in every round."""
-    cases = [c.case for c in criteria if c.timed]
-    for criterion in (c for c in criteria if not c.timed):
-        term = [1.0, criterion.case or cases[0], layout, "", criterion.statistic]
-        (found,) = lookup.log_sums([[("a", 1.0, [term])]], 1.0, True)
-        if not found.value < math.log(criterion.below):
-            return False
-    return True
-
-
-def _needed(
-    lookup: Lookup, criteria: Sequence[Criterion], layouts: Iterable[str], alpha: float, these_rounds: bool
-) -> dict[str, Ends]:
-    """Return for each layout that meets the file bounds the log factor by which all time bounds would be
-    met.
-    """
-    times = [c for c in criteria if c.timed]
-    if not times:
-        raise Untestable("no criterion bounds a time")
-    small = [layout for layout in layouts if _fits(lookup, criteria, layout)]
-    pairs = list(itertools.product(small, times))
-    sums = [_sum(criterion, layout) for layout, criterion in pairs]
-    found = lookup.log_sums(sums, alpha, False, these_rounds)
-    needed = dict.fromkeys(small, (-math.inf, -math.inf, -math.inf))
-    for (layout, criterion), interval in zip(pairs, found, strict=True):
-        bound, before = math.log(criterion.below), needed[layout]
-        value, low, high = (end - bound for end in (interval.value, *interval.ends))
-        needed[layout] = (max(before[0], value), max(before[1], low), max(before[2], high))
-    return needed
-
-
-def full_marks(
-    lookup: Lookup, score: Mapping[str, Any], layouts: Sequence[str], pool: Sequence[str], alpha: float
-) -> Marks:
-    """Return how many of `layouts` meet every criterion with the bounds as given."""
-    criteria = read_criteria(score["criteria"])
-    needed = list(_needed(lookup, criteria, layouts, alpha, False).values())
-    return (
-        sum(value < 0 for value, _, _ in needed),
-        sum(high < 0 for _, _, high in needed),
-        sum(low < 0 for _, low, _ in needed),
-    )
-
-
-def matched_marks(
-    lookup: Lookup, score: Mapping[str, Any], layouts: Sequence[str], pool: Sequence[str], alpha: float
-) -> Marks:
-    """Return how many of `layouts` are among the `target` of the pool that meet all bounds first,
-    read cold.
-    """
-    criteria = [
-        c if c.state == "write" else replace(c, state="cold") for c in read_criteria(score["criteria"])
-    ]
-    needed = _needed(lookup, criteria, pool, alpha, True)
-    target = int(score["target"])
-    if len(needed) < target:
-        raise Untestable(f"{len(needed)} layouts pass the file bounds, {target} are needed")
-
-    def among_first(name: str, mine: int, others: int) -> bool:
-        ahead = sum(ends[others] < needed[name][mine] for other, ends in needed.items() if other != name)
-        return ahead < target
-
-    listed = [name for name in layouts if name in needed]
-    return (
-        sum(among_first(name, 0, 0) for name in listed),
-        sum(among_first(name, 2, 1) for name in listed),
-        sum(among_first(name, 1, 2) for name in listed),
-    )
+    term = [1.0, criterion.case, layout, criterion.state, QUANTITY[criterion.statistic]]
+    return [("a", sign, [term])]

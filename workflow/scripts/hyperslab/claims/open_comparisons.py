@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.studies.claims.compared import cells_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -80,14 +82,8 @@ def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterato
 def _cells(
     comparison: Mapping[str, Any], instance: Mapping[str, Any], sites: Mapping[str, str]
 ) -> Iterator[Cell]:
-    """Yield the cells of one atomic comparison: those of both sides, or of the layouts that get marks."""
-    for side in ("a", "b"):
-        for cell in instance.get(side, ()):
-            yield from ((sites[side], layout, case) for _, case, layout, _, _ in cell["terms"])
-    if "pool" in instance:
-        ranked = instance["pool"] if comparison["kind"] == "matched_marks" else instance["layouts"]
-        cases = [entry["case"] for entry in comparison["score"]["criteria"] if entry.get("case")]
-        yield from ((sites["a"], layout, case) for layout in ranked for case in cases)
+    """Yield the cells of one atomic comparison at the sites of its sides."""
+    yield from ((sites[side], layout, case) for side, layout, case in cells_of(comparison, instance))
 
 
 def _of_pick(site: Mapping[str, Any]) -> Iterator[Comparison]:

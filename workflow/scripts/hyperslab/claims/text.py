@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from hyperslab import text as fmt
-from hyperslab.claims.kinds import Estimate
-from hyperslab.studies.claims.schema import BOUNDS, Bound
+from hyperslab.claims.kinds import Statement
+from hyperslab.studies.claims.schema import BOUNDS, SIMILAR_MARGIN, Bound
 
+MARGIN = SIMILAR_MARGIN
+# Why a bound is what it is, where the study gives no other reason.
+SIMILAR = f"similar: one margin for all, x/÷ {MARGIN:g}"
+MUCH = f"much, significantly, poor: beyond {MARGIN:g}, one margin for all"
+BEYOND = "better or worse, more or less: on that side of what is equal"
+GENERALLY = "generally, in most cases: more than half"
+EQUAL = "a number that the source computes"
 NEVER = "never here"
 INFINITE = "infinite"
 
@@ -26,11 +35,14 @@ def number(value: float, unit: str) -> str:
     return fmt.significant(value)
 
 
-def measured(estimate: Estimate, unit: str) -> str:
+def measured(estimate: Statement, unit: str) -> str:
     """Return a number with the ends of its interval: "0.62 (0.55 to 0.70)";
     without one where they are equal.
     """
     low, high = estimate.low, estimate.high
+    if low == high == estimate.value != 1 and unit == "ratio" and abs(estimate.value - 1) < 0.005:
+        # Counts are exact: a ratio of 1.0007 is not 1.
+        return fmt.significant(estimate.value, 5)
     text = number(estimate.value, unit)
     if low is None or high is None:
         return f"{text} (no interval)"
@@ -51,6 +63,26 @@ def bound(limits: Bound, unit: str) -> str:
         if name == "similar":
             parts[-1] += f" within x/÷ {limits.margin:g}"
     return " and ".join(parts)
+
+
+def reason(comparison: Mapping[str, Any]) -> str:
+    """Return why a comparison has its bound: as the study says, or as the words of a sentence are bounded in
+    all studies; empty where neither says it.
+    """
+    if comparison.get("why"):
+        return str(comparison["why"])
+    bound = {key: value for key, value in comparison["bound"].items() if key != "margin"}
+    ((name, value), *others) = bound.items()
+    if others or "margin" in comparison["bound"]:
+        return ""
+    if comparison["kind"] in ("count", "full_marks", "matched_marks"):
+        counted = comparison["instances"][0]
+        half = len(counted["layouts"] if "layouts" in counted else counted["a"]) // 2
+        return GENERALLY if name == "at_least" and value == half + 1 else EQUAL if name == "equals" else ""
+    neutral = 0 if comparison["kind"] == "slope" else 1
+    reasons = {("similar", 1): SIMILAR, ("above", MARGIN): MUCH, ("below", 1 / MARGIN): MUCH}
+    reasons |= {("above", neutral): BEYOND, ("below", neutral): BEYOND}
+    return EQUAL if name == "equals" else reasons.get((name, value), "")
 
 
 def number_of_bound(value: float, unit: str) -> str:

@@ -11,6 +11,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.stages import listing
 from hyperslab.report import templates
 from hyperslab.studies import figures
+from hyperslab.studies.claims.compared import compared
 
 
 class PageInputs:
@@ -19,6 +20,17 @@ class PageInputs:
     def __init__(self, inventory: Inventory, reruns: Reruns) -> None:
         self._inventory = inventory
         self._reruns = reruns
+
+    def claim(self, study: str, name: str) -> list[str]:
+        """Return what the page of one claim waits for: as for a table, but only of the cells it compares."""
+        planned = self._inventory.study(study)
+        claim = next(claim for claim in planned.claims if claim["id"] == name)
+        wanted = compared(claim)
+        return [
+            file
+            for file in self.table(study)
+            if "/cells/" not in file or (Path(file).parts[-2], Path(Path(file).stem).stem) in wanted
+        ]
 
     def table(self, study: str, phase: str = "main") -> list[str]:
         """Return what the table of a study waits for.

@@ -120,6 +120,16 @@ def _check_figure(target: str, inside: Sequence[str], study: PlannedStudy, inven
         raise _mistake(target, f"no figure {name!r} of this site; it has {choices(name, known)}")
 
 
+def _check_claim(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
+    if len(inside) != 1 or not inside[0].endswith(".html"):
+        raise _mistake(target, "there is no such page; one is claims/CLAIM.html")
+    name, known = inside[0].removesuffix(".html"), [c["id"] for c in study.claims if c["comparisons"]]
+    if name not in known:
+        raise _mistake(
+            target, f"no claim {name!r} that is tested in this study; it has {choices(name, known)}"
+        )
+
+
 def _check_batch(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
     if len(inside) != 2:
         raise _mistake(target, "there is no such batch; one is batches/SITE/BATCH.json")
@@ -131,5 +141,6 @@ def _check_batch(target: str, inside: Sequence[str], study: PlannedStudy, invent
 KINDS: Mapping[str, Callable[[str, Sequence[str], PlannedStudy, Inventory], Any]] = {
     "cells": _check_cell,
     "figures": _check_figure,
+    "claims": _check_claim,
     "batches": _check_batch,
 }

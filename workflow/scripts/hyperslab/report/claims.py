@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hyperslab import text as fmt
 from hyperslab.claims import text
 from hyperslab.claims.verdicts import VERDICTS
+from hyperslab.report.explanations import NO_VERDICTS, conclusions
 from hyperslab.report.model import MOST_OPEN_ROWS, Figure
 
 # (study, site, figure) -> where on the page that figure is; None where it is not there.
@@ -34,8 +36,7 @@ BADGES = {
     "cannot be tested": Badge("cannot be tested here", "–", "absent"),
     "not measured": Badge("not measured here", "○", "absent"),
 }
-# Verdicts that say nothing of the claim.
-NONE = (BADGES["cannot be tested"], BADGES["not measured"])
+NONE = tuple(BADGES[name] for name in NO_VERDICTS)
 DIFFERS = Badge("differs between sites", "±", "unknown")
 TESTABILITY = {
     "V": "reproducible",
@@ -47,12 +48,17 @@ TESTABILITY = {
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison; `parts` are its instances where there are several."""
+    """One comparison; `parts` are its instances where there are several.
+
+    `why` says why it has that bound, `rounds` on how many rounds it rests and how much these differ.
+    """
 
     says: str
     measured: str
     bound: str
     badge: Badge
+    why: str = ""
+    rounds: str = ""
     published: str = ""
     judged: bool = True
     parts: Sequence[Line] = ()
@@ -60,11 +66,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Entry:
-    """The verdict of one site, or of one site against another."""
+    """The verdict of one site, or of one site against another; `data` are those on which it rests."""
 
     where: str
     badge: Badge
     reason: str = ""
+    data: str = ""
     lines: Sequence[Line] = ()
     figures: Sequence[tuple[str, str]] = ()
 
@@ -81,7 +88,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """One claim in one study."""
+    """One claim in one study; `command` measures and judges it alone."""
 
     anchor: str
     claim: str
@@ -94,6 +101,9 @@ class Row:
     badge: Badge
     explanation: str = ""
     conclusion: str = ""
+    reading: str = ""
+    could: bool = False
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,7 +171,23 @@ def _row(study: str, claim: Mapping[str, Any], place: Place, conclusion: str) ->
         badge=_common(entries),
         explanation=claim.get("explanation") or "",
         conclusion=conclusion,
+        reading=claim.get("reading") or "",
+        could=bool(claim.get("could")),
+        command="" if not study or "untestable" in claim else command(study, claim),
     )
+
+
+def command(study: str, claim: Mapping[str, Any]) -> str:
+    """Return what measures the cells of one claim, where there are no records of them, and judges it."""
+    variables = re.findall(r"\$\{?(\w+)", claim.get("donor") or "")
+    given = "".join(f"{name}=FILE::DATASET " for name in variables)
+    target = shlex.quote(claim_target(study, claim["id"]))
+    return f"{given}.venv/bin/snakemake --profile profiles/local {target}"
+
+
+def claim_target(study: str, claim: str) -> str:
+    """Return the page of one claim, which is made from the cells that it compares alone."""
+    return f"results/{study}/claims/{claim}.html"
 
 
 def _common(entries: Sequence[Entry]) -> Badge:
@@ -184,7 +210,14 @@ def _entry(study: str, claim: Mapping[str, Any], verdict: Mapping[str, Any], pla
     where = " against ".join(sites)
     if older := verdict.get("older_protocols"):
         where += f" (measured under timing protocol {fmt.listing(map(str, older))}, older than today's)"
-    return Entry(where, BADGES[verdict["verdict"]], _reason(verdict, lines), lines, figures)
+    return Entry(
+        where,
+        BADGES[verdict["verdict"]],
+        _reason(verdict, lines),
+        fmt.listing(verdict.get("data", [])),
+        lines,
+        figures,
+    )
 
 
 def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
@@ -196,9 +229,17 @@ def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
     if verdict["verdict"] == "fails":
         return _some(counted[BADGES["fails"]], len(judged), "comparison", "fails", "fail")
     if verdict["verdict"] == "cannot tell":
-        across = _some(counted[BADGES["cannot tell"]], len(judged), "interval", "reaches", "reach")
-        return f"{across} across the bound"
+        left = _some(counted[BADGES["cannot tell"]], len(judged), "comparison", "is open", "are open")
+        return f"{left}; {_would_tell(verdict.get('would_tell') or {})}"
     return f"all {fmt.count(len(judged), 'comparison')} hold" if len(judged) > 1 else ""
+
+
+def _would_tell(foreseen: Mapping[str, Any]) -> str:
+    """Return how many rounds would tell, at what is known today."""
+    if rounds := foreseen.get("rounds"):
+        told = f"about {rounds:,} rounds in all would tell"
+        return f"{told}, at today's estimates and deviations, four times of five"
+    return f"no number of rounds would tell: {foreseen.get('why', 'an estimate lies at its bound')}"
 
 
 def _some(number: int, of: int, noun: str, one: str, many: str) -> str:
@@ -215,15 +256,41 @@ def _line(comparison: Mapping[str, Any]) -> Line:
             result.get("text", result.get("reason", "")),
             comparison["bound"],
             BADGES[result["verdict"]],
+            comparison.get("why", ""),
+            _rounds([result]),
         )
         for result in results
     ]
     published, judged = comparison.get("published") or "", comparison["judged"]
     if len(parts) == 1:
         (only,) = parts
-        return Line(only.says, only.measured, only.bound, only.badge, published, judged)
+        return replace(only, published=published, judged=judged)
     badge = BADGES[_worst(result["verdict"] for result in results)]
-    return Line(comparison["says"], _range(comparison), comparison["bound"], badge, published, judged, parts)
+    return Line(
+        comparison["says"],
+        _range(comparison),
+        comparison["bound"],
+        badge,
+        comparison.get("why", ""),
+        _rounds(results),
+        published,
+        judged,
+        parts,
+    )
+
+
+def _rounds(results: Iterable[Mapping[str, Any]]) -> str:
+    """Return the rounds of comparisons and their own deviations: "3 rounds, 2.1 to 8.4 %"."""
+    known = [result for result in results if result.get("rounds")]
+    if not known:
+        return ""
+    numbers = sorted({int(result["rounds"]) for result in known})
+    text = f"{' to '.join(dict.fromkeys(map(str, (numbers[0], numbers[-1]))))} round{'s' * (numbers[-1] > 1)}"
+    deviations = [math.expm1(result["deviation"]) for result in known if result.get("deviation") is not None]
+    if not deviations:
+        return text
+    ends = dict.fromkeys(fmt.percent(end) for end in (min(deviations), max(deviations)))
+    return f"{text}, {' to '.join(ends)}"
 
 
 def _worst(verdicts: Iterable[str]) -> str:
@@ -241,37 +308,6 @@ def _range(comparison: Mapping[str, Any]) -> str:
         return counted
     ends = [text.number(end, comparison["unit"]) for end in (min(values), max(values))]
     return f"{' to '.join(dict.fromkeys(ends))}; {counted}" if all(map(math.isfinite, values)) else counted
-
-
-def conclusions(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return claim -> what the data say of its explanations, for those that were tested anywhere."""
-    tested: dict[str, list[Mapping[str, Any]]] = {}
-    for claim in claims:
-        if claim.get("explains"):
-            tested.setdefault(claim["explains"], []).append(claim)
-    return {name: _conclusion(explanations) for name, explanations in tested.items()}
-
-
-def _conclusion(explanations: Sequence[Mapping[str, Any]]) -> str:
-    """Return which of the explanations the data support, site by site."""
-    words = {claim["id"]: claim["explanation"] for claim in explanations}
-    sites: dict[str, dict[str, str]] = {}
-    for claim in explanations:
-        for verdict in claim["verdicts"]:
-            if BADGES[verdict["verdict"]] not in NONE:
-                sites.setdefault(" against ".join(verdict["sites"]), {})[claim["id"]] = verdict["verdict"]
-    if not sites:
-        return f"Explanations to test: {fmt.listing(words.values())}. There are no results yet."
-    said = []
-    for site, verdicts in sites.items():
-        holding = [words[name] for name, verdict in verdicts.items() if verdict == "holds"]
-        listed = fmt.listing(f"{words[name]} ({verdict})" for name, verdict in verdicts.items())
-        if len(holding) == 1:
-            said.append(f"{site}: the data support one explanation, {holding[0]}. Tested: {listed}.")
-        else:
-            support = "several explanations" if holding else "none of the explanations"
-            said.append(f"{site}: the data support {support}. Tested: {listed}.")
-    return " ".join(said)
 
 
 def groups(found: Sequence[Row], sources: Mapping[str, str]) -> list[Group]:

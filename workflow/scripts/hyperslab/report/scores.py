@@ -114,7 +114,7 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
             ]
         )
     columns = ["Layout", *(_name(data, c) for c in criteria), "#Score as published", "#Score, matched"]
-    note = "Under each verdict the value that was held against the bound: the median over rounds."
+    note = "Under each verdict the value that was held against the bound: the geometric mean over rounds."
     return table("Criteria met", columns, body, note, folded=len(body) > 12, pick=pick)
 
 

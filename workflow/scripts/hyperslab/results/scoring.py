@@ -115,8 +115,9 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
 
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
-    """Return layout -> median over rounds of the criterion's statistic; a throttled median is one of bursts,
-    so that there the mean stands for it (see `statistics.summarise`). A session's is its own, as published.
+    """Return layout -> geometric mean over rounds of the criterion's statistic; a throttled median is one of
+    bursts, so that there the mean stands for it (see `statistics.summarise`). A session's is its own, as
+    published.
 
     `rows` are one site and phase of a summary; `criteria`, all of the score, say whose files count: another
     case may be measured on an array of another shape.
@@ -128,7 +129,19 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
         rows = rows[rows["state"] == site_state(rows, str(criterion.state))]
     median = criterion.statistic == "median_s" and criterion.state != "session"
     name = typical_column(rows) if median else criterion.statistic
-    return rows.groupby("layout", observed=True)[name].median()
+    if not criterion.timed:
+        return rows.groupby("layout", observed=True)[name].median()
+    with np.errstate(divide="ignore"):
+        logs: pd.Series = np.log(rows[name].astype(float))
+    return np.exp(logs.groupby(rows["layout"], observed=True).mean())
+
+
+def needed_factors(relative: pd.DataFrame) -> pd.Series:
+    """Return layout -> the factor on all time bounds from which on it meets them, least first.
+
+    `relative` is layouts x criteria, each time over its bound; a layout without all its times never does.
+    """
+    return relative.max(axis=1, skipna=False).dropna().sort_values(kind="stable")
 
 
 def absolute_score(
@@ -138,7 +151,8 @@ def absolute_score(
     `score` and `missing`.
 
     A criterion whose statistic was not measured there is not met, and counted in `missing`. The published
-    score uses the session state: the statistic is then the median over rounds of the sessions' medians.
+    score uses the session state: the statistic is then the geometric mean over rounds of the sessions'
+    medians.
     """
     known = read_criteria(criteria)
     tables = []
@@ -212,8 +226,7 @@ def _match_site(
         return none(f"{small.sum()} of {len(grid)} layouts pass the file bounds, {target} are needed")
     relative = {i: criterion_values(rows, c, criteria).reindex(grid) / c.below for i, c in enumerate(times)}
     ratios = pd.DataFrame(relative, index=grid)
-    # A layout meets all time bounds from its largest ratio on; one without all its times never does.
-    needed = ratios.max(axis=1, skipna=False)[small].dropna().sort_values(kind="stable")
+    needed = needed_factors(ratios[small])
     if len(needed) < target:
         return none(f"{len(needed)} layouts pass the file bounds and have all times, {target} are needed")
     factor, binding = float(needed.iloc[target - 1]), str(needed.index[target - 1])

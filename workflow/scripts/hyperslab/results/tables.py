@@ -172,6 +172,24 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return list(seen.values())
 
 
+# What fills an array, in words.
+FILLS = {
+    "mixed": "synthetic values that mix all indices",
+    "constant-per-spectrum": "one synthetic value a spectrum",
+    "random-below-256": "random whole numbers below 256",
+    "counts": "synthetic counts, made so that gzip leaves about a third",
+}
+
+
+def data_of(spec: Specification) -> str:
+    """Return which values a test file holds: the file and dataset of a donor, or how they are made."""
+    dataset: Mapping[str, Any] = spec["dataset"]
+    if donor := dataset.get("donor"):
+        name = donor.get("file") or Path(donor["path"]).name
+        return f"real values of {name}"
+    return FILLS.get(dataset["fill"], str(dataset["fill"]))
+
+
 def context_entry(record: Record) -> dict[str, Any]:
     """Return what a record says of machine, file system, versions and settings."""
     # Free space differs from cell to cell and says nothing of the platform.
@@ -180,6 +198,7 @@ def context_entry(record: Record) -> dict[str, Any]:
     known = layout_of(record["specification"]["layout"]).settings
     return {
         "site": record["site"],
+        "data": data_of(record["specification"]),
         "place": places.recorded(record).to_dict(),
         "machine": record["machine"],
         "file_system": file_system,

@@ -20,6 +20,10 @@ def extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
     `seen` are the studies that led to this one. Raises ConfigurationError with the file of the mistake.
     """
     content = read_yaml(file)
+    if isinstance(content, dict) and "keep_claims" in content and "extends" not in content:
+        raise ConfigurationError(
+            file, "keep_claims", "keeps claims of a study that this one extends, and there is none"
+        )
     if not isinstance(content, dict) or "extends" not in content:
         return content
     name = content.pop("extends")
@@ -37,9 +41,24 @@ def extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
     merged = extended(files[name], tuple(way))
     # A mistake in the other study is one of its own file.
     validate(Study, merged, files[name])
-    # Claims are about one study's rows.
-    merged.pop("claims", None)
+    claims = merged.pop("claims", {})
+    merged.pop("keep_claims", None)
+    kept, own = _kept(file, content, claims), content.get("claims", {})
+    content["claims"] = {**kept, **own} if isinstance(own, dict) else own
     for key in MERGED:
         if isinstance(content.get(key), dict) and isinstance(merged.get(key), dict):
             content[key] = {**merged[key], **content[key]}
     return {**merged, **content}
+
+
+def _kept(file: Path, content: dict[str, Any], claims: dict[str, Any]) -> dict[str, Any]:
+    """Return the other study's claims that are judged by this one's rows, too: those that it names."""
+    kept = content.get("keep_claims") or []
+    if not isinstance(kept, list):
+        return {}
+    for position, name in enumerate(kept):
+        if name not in claims:
+            known = choices(str(name), claims)
+            message = f"{name!r} is no claim of the study that this one extends; it has {known}"
+            raise ConfigurationError(file, f"keep_claims.{position}", message)
+    return {name: claims[name] for name in kept}

@@ -369,6 +369,9 @@ class Study(Strict):
         description="the two read cases of the opening picture; without it the first two, [] for none",
     )
     claims: dict[Name, Claim] = Field(default={}, description="what the source claims, by number")
+    keep_claims: list[Name] = Field(
+        default=[], description="claims of the study that this one extends, judged by its own rows, too"
+    )
     published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = Field(
         default={}, description="the source's own numbers: case, layout, statistic; seconds or bytes"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Take = Literal["median", "mean", "max", "min"]
+Take = Literal["median", "mean", "geometric mean", "max", "min"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ def _count(column: str, unit: str, title: str) -> tuple[str, Quantity]:
 
 # Which span of a write its source timed decides which of them a claim names.
 QUANTITIES: dict[str, Quantity] = {
+    "geometric_mean": Quantity(("time_s",), "geometric mean", "geometric mean"),
     "median": Quantity(("time_s",), "median", "median"),
     # Evict, open, select.
     "first_access": Quantity(("open_s", "time_s"), "median", "first access", state="cold"),

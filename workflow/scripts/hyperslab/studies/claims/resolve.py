@@ -65,7 +65,12 @@ def _resolve_claim(study: LoadedStudy, name: str, claim: Claim, drawn: Sequence[
             inside = f"{where}.{mistake.path}" if mistake.path else where
             raise ConfigurationError(study.file, inside, str(mistake)) from None
     content = claim.model_dump(exclude={"comparisons"}, exclude_none=True)
-    return {"id": name, **content, "comparisons": comparisons}
+    told: dict[str, Any] = {"id": name, **content}
+    if donor := study.dataset.donor:
+        told["donor"] = donor.path
+    if study.study.adaptive:
+        told["adaptive"] = {"first": study.study.first_rounds, "most": study.study.most_rounds}
+    return {**told, "comparisons": comparisons}
 
 
 def _word(value: int | str) -> str:
@@ -113,6 +118,7 @@ class _Resolver:
             "over": comparison.over,
             "counting": comparison.counting and comparison.counting.model_dump(exclude_unset=True),
             "published": comparison.published,
+            "why": comparison.why,
             "score": self._score() if self.kind in MARKS else None,
         }
         return {

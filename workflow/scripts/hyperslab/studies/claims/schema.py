@@ -26,7 +26,7 @@ EQUAL = 1e-9
 
 
 class Bound(Strict):
-    """A range of values: where the whole interval lies inside a comparison holds, outside it fails."""
+    """A range of values: a comparison that surely lies inside holds, one that surely lies outside fails."""
 
     above: Number | None = Field(default=None, description="more than this")
     at_least: Number | None = Field(default=None, description="this or more")
@@ -69,11 +69,11 @@ class Bound(Strict):
         if self.similar is not None:
             low, high = self.similar / self.margin, self.similar * self.margin
         if self.above is not None:
-            low = math.nextafter(self.above, math.inf)
+            low = math.nextafter(self.above + EQUAL * abs(self.above), math.inf)
         if self.at_least is not None:
             low = self.at_least
         if self.below is not None:
-            high = math.nextafter(self.below, -math.inf)
+            high = math.nextafter(self.below - EQUAL * abs(self.below), -math.inf)
         if self.at_most is not None:
             high = self.at_most
         return low, high
@@ -113,7 +113,13 @@ class Comparison(Bound):
     )
     counting: Bound | None = Field(default=None, description="what a layout has to be to be counted")
     published: str | None = Field(default=None, description="the source's number")
-    judged: bool = Field(default=True, description="whether it decides the verdict")
+    why: str | None = Field(
+        default=None, description="why this bound: the words of the sentence that ask for it"
+    )
+    judged: bool = Field(
+        default=True,
+        description="whether it decides the verdict; a count beside a claim about times does not",
+    )
 
 
 class SiteKind(Strict):
@@ -149,6 +155,13 @@ class Claim(Strict):
     section: str = Field(description="where it stands there")
     testability: Annotated[str, Field(pattern=r"^[VDSX](/[VDSX])?$")] = Field(
         description="V (reproducible), D (its direction), S (at a smaller scale) or X (not at all)"
+    )
+    reading: str | None = Field(
+        default=None, description="how the sentence is read here, where it can be read in two ways"
+    )
+    could: bool = Field(
+        default=False,
+        description="the sentence says that it can be so: one that holds is enough, all have to fail",
     )
     published: str | None = Field(default=None, description="the source's numbers")
     comparisons: list[Comparison] = Field(default=[], description="what would show whether it holds")

@@ -46,6 +46,8 @@ class Sides:
             if len(cases) > 1 and not self._any_layout(side, {**known, **values}, case):
                 continue
             asked = fill(side.of or "", known)
+            if side.state and variables(side.state):
+                side = side.model_copy(update={"state": fill(side.state, known)})
             state = self._state(f"{path}.state", side, case, asked)
             quantity = self._quantity(f"{path}.of", asked, state)
             for own, layout in self.layouts(path, side, known, self.study.cases[case]["layouts"], values):
@@ -120,8 +122,10 @@ class Sides:
         return chosen
 
     def _quantity(self, path: str, name: str, state: str) -> str:
-        """Return the quantity asked for; else the median of reads, the durable time of writes."""
-        chosen = name or ("durable" if state == "write" else "median")
+        """Return the quantity asked for; else the durable time of writes, the geometric mean of a session,
+        which is a ramp, and the median of other reads.
+        """
+        chosen = name or {"write": "durable", "session": "geometric_mean"}.get(state, "median")
         if chosen not in QUANTITIES:
             raise Mistake(path, f"unknown {chosen!r}; there are {choices(chosen, QUANTITIES)}")
         if QUANTITIES[chosen].writes_only and state != "write":

@@ -1,0 +1,207 @@
+"""The verdict on one claim at one site: its comparisons asked for, tested together, and put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.claims import text
+from hyperslab.claims.evidence import Evidence, Timed, counted, timed
+from hyperslab.claims.kinds import KINDS, Statement, Task
+from hyperslab.claims.lookup import Lookup, Untestable
+from hyperslab.claims.verdicts import Pair, Verdict, decided, either, overall, rounds_that_tell
+from hyperslab.results.comparisons import ALPHA, MIN_ROUNDS
+from hyperslab.results.looks import level
+from hyperslab.studies.claims.schema import Bound
+
+# What the page needs of a comparison beside its results.
+TOLD = ("says", "kind", "judged", "unit", "exact", "published", "over")
+TOO_FEW = "fewer than three rounds, so there is no interval"
+
+
+@dataclass
+class Atom:
+    """One atomic comparison: what it is about, and what is known of it (or why nothing)."""
+
+    task: Task
+    reason: str = ""
+    found: Evidence | None = None
+    statement: Statement | None = None
+    verdict: Verdict = "cannot be tested"
+
+    @property
+    def exact(self) -> bool:
+        """Whether counts are compared."""
+        return bool(self.task.comparison["exact"])
+
+    @property
+    def pair(self) -> Pair:
+        """The p values against its lying outside, and inside."""
+        assert self.statement is not None
+        return self.statement.inside, self.statement.outside
+
+    @property
+    def inside(self) -> bool:
+        """Whether the estimate itself lies within the bound."""
+        assert self.statement is not None
+        low, high = self.task.ends
+        return low <= self.statement.value <= high
+
+    def foreseen(self, rounds: int) -> Pair:
+        """Return the p values that so many rounds would give."""
+        assert isinstance(self.found, Timed)
+        stated = KINDS[self.task.comparison["kind"]][1](self.task, self.found.foreseen(rounds))
+        return stated.inside, stated.outside
+
+
+def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
+    """Return the verdict on a claim, and what is known of each of its comparisons."""
+    comparisons, looks = claim["comparisons"], claim.get("adaptive")
+    alpha = level(looks["first"], looks["most"], ALPHA) if looks else ALPHA
+    atoms = [_atoms(lookup, comparison, alpha) for comparison in comparisons]
+    judging = [
+        atom
+        for comparison, own in zip(comparisons, atoms, strict=True)
+        if comparison["judged"]
+        for atom in own
+    ]
+    # What has to hold, each as those of which one is enough.
+    groups = [judging] if claim.get("could") else [[atom] for atom in judging]
+    known = [group for group in groups if _known(group)]
+    pairs = [either([atom.pair for atom in group]) for group in known]
+    verdicts = iter(decided(pairs, [group[0].exact for group in known], alpha))
+    deciding = []
+    for group in groups:
+        verdict: Verdict = next(verdicts) if _known(group) else "cannot be tested"
+        deciding.append(verdict)
+        if len(group) == 1:
+            group[0].verdict = verdict
+    # What decides nothing, and each of several that could be, is judged by itself.
+    alone = {id(group[0]) for group in groups if len(group) == 1}
+    for own in atoms:
+        for atom in own:
+            if atom.statement and id(atom) not in alone:
+                (atom.verdict,) = decided([atom.pair], [atom.exact], alpha)
+    verdict = overall(deciding)
+    told: dict[str, Any] = {"verdict": verdict, **_why(verdict, deciding, groups)}
+    if verdict == "cannot tell":
+        told["would_tell"] = _would_tell(groups, deciding)
+    return {**told, "comparisons": [_told(*each) for each in zip(comparisons, atoms, strict=True)]}
+
+
+def _known(group: Sequence[Atom]) -> bool:
+    return all(atom.statement is not None for atom in group)
+
+
+def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float) -> list[Atom]:
+    """Return a comparison's atoms with what is known of them; all that it asks for is one family."""
+    ask, state = KINDS[comparison["kind"]]
+    atoms = [Atom(Task(lookup, comparison, instance, alpha)) for instance in comparison["instances"]]
+    logs: list[Any] = []
+    places = []
+    for atom in atoms:
+        try:
+            own = [lookup.in_rounds(one) for one in ask(atom.task)]
+        except Untestable as reason:
+            atom.reason, own = str(reason), []
+        places.append((len(logs), len(logs) + len(own)))
+        logs += own
+    if not logs:
+        logs = [np.full(1, math.nan)]
+    evidence: Evidence = (counted if comparison["exact"] else timed)(np.array(logs))
+    for atom, place in zip(atoms, places, strict=True):
+        if atom.reason:
+            continue
+        atom.found = evidence.part(*place)
+        try:
+            atom.statement = state(atom.task, atom.found)
+        except Untestable as reason:
+            atom.reason = str(reason)
+    return atoms
+
+
+def _why(verdict: Verdict, deciding: Sequence[Verdict], groups: Sequence[Sequence[Atom]]) -> dict[str, str]:
+    """Return the reason that the first comparison with the claim's verdict has, where it has one."""
+    for own, group in zip(deciding, groups, strict=True):
+        if own == verdict:
+            for atom in group:
+                if reason := atom.reason or _too_few(atom):
+                    return {"reason": reason}
+    return {}
+
+
+def _too_few(atom: Atom) -> str:
+    stated = atom.statement
+    return TOO_FEW if stated and stated.low is None and atom.verdict == "cannot tell" else ""
+
+
+def _would_tell(groups: Sequence[Sequence[Atom]], deciding: Sequence[Verdict]) -> dict[str, Any]:
+    """Return how many rounds would tell: all that lie inside shown to, or one that lies outside.
+
+    `rounds` is None where no number would, because an estimate lies at its bound.
+    """
+    open_ = [group for group, own in zip(groups, deciding, strict=True) if own == "cannot tell"]
+    if any(group[0].exact for group in open_):
+        return {"rounds": None, "why": "counts differ between rounds"}
+    if any(int(atom.found.rounds.min()) < MIN_ROUNDS for group in open_ for atom in group if atom.found):
+        return {"rounds": None, "why": TOO_FEW}
+    out = [group for group in open_ if not any(atom.inside for atom in group)]
+    tested = sum(not group[0].exact for group in groups)
+    needed = [_rounds(group, tested if out else 0) for group in out or open_]
+    known = [number for number in needed if number is not None]
+    if out:
+        return _number(min(known, default=None))
+    return _number(max(known) if len(known) == len(needed) else None)
+
+
+def _number(rounds: int | None) -> dict[str, Any]:
+    return {"rounds": rounds} if rounds else {"rounds": None, "why": "an estimate lies at its bound"}
+
+
+def _rounds(group: Sequence[Atom], failing: int) -> int | None:
+    """Return the rounds that show a group inside; or outside, against so many comparisons."""
+    now = max(int(atom.found.rounds.max()) for atom in group if atom.found is not None)
+
+    def tells(rounds: int) -> bool:
+        inside, outside = either([atom.foreseen(rounds) for atom in group])
+        alpha = group[0].task.alpha
+        return bool(outside * failing <= alpha if failing else inside <= alpha)
+
+    return rounds_that_tell(now, tells)
+
+
+def _told(comparison: Mapping[str, Any], atoms: Sequence[Atom]) -> dict[str, Any]:
+    """Return a comparison with the result of each of its instances."""
+    told = {key: comparison[key] for key in TOLD if key in comparison}
+    results = [_result(comparison, atom) for atom in atoms]
+    bound = text.bound(Bound(**comparison["bound"]), comparison["unit"])
+    return {**told, "bound": bound, "why": text.reason(comparison), "results": results}
+
+
+def _result(comparison: Mapping[str, Any], atom: Atom) -> dict[str, Any]:
+    """Return the estimate, limits, rounds, deviation and verdict of one atomic comparison."""
+    told = {"says": atom.task.instance["says"], "verdict": atom.verdict}
+    stated, found = atom.statement, atom.found
+    if stated is None or found is None:
+        return {**told, "reason": atom.reason}
+    result: dict[str, Any] = {
+        **told,
+        "text": text.measured(stated, comparison["unit"]),
+        "value": stated.value,
+        "low": stated.low,
+        "high": stated.high,
+        "p_outside": stated.inside,
+        "p_inside": stated.outside,
+        "rounds": int(found.rounds.min()) if len(found.rounds) else None,
+    }
+    deviation = found.deviation[np.isfinite(found.deviation)]
+    if len(deviation):
+        # Of several ratios the middle one.
+        result["deviation"] = float(np.median(deviation))
+    if reason := _too_few(atom):
+        result["reason"] = reason
+    return result

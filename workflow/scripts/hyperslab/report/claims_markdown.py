@@ -1,0 +1,116 @@
+"""The page of all claims as Markdown, for a repository: the same rows, without figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hyperslab import text as fmt
+from hyperslab.report.claims import ClaimsPage, Entry, Line, Row
+
+HEAD = """# Verdicts
+
+Made with `results/claims.html`, from the results of the studies below. A comparison is formed within each
+round and tested by how its rounds differ. A claim holds if the one-sided 95 % limit of every comparison lies
+within its bound, and fails if one lies outside, adjusted for their number (Holm). Otherwise nothing can be
+told at this noise. Where a comparison is made of several, the least and the greatest stand here; the page
+has each. Behind the rounds stands their own deviation.
+"""
+# Characters of a sentence in the overview; it stands in full below.
+SHORT = 90
+
+
+def markdown(page: ClaimsPage, judged: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page; `judged` is the content of every claims.json."""
+    parts = [HEAD, _studies(judged)]
+    for group in page.groups:
+        counted = ", ".join(f"{number} {badge.word}" for badge, number in group.counts)
+        parts.append(f"## {_plain(group.source)}\n\n{counted}.\n")
+        parts.append(_overview(group.rows))
+        parts += [_row(row) for row in group.rows]
+    return "\n".join(parts)
+
+
+def _studies(judged: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        [content["study"], site, facts.get("file_system", ""), fmt.listing(facts.get("data", [])),
+         f"{facts['cells']:,}", str(facts["rounds"]), fmt.duration(facts["took_s"]),
+         fmt.moment(facts["ended_s"])]
+        for content in judged
+        for site, facts in content["sites"].items()
+        if facts.get("cells")
+    ]  # fmt: skip
+    head = ["study", "site", "file system", "data", "cells", "rounds", "time of its cells", "last one ended"]
+    return _table(head, rows)
+
+
+def _overview(rows: Iterable[Row]) -> str:
+    listed = [
+        [f"[{row.claim}](#{_anchor(row)})", row.study, row.badge.word, _data(row), _short(row.sentence)]
+        for row in rows
+    ]
+    return _table(["claim", "study", "verdict", "data", "sentence"], listed)
+
+
+def _short(sentence: str) -> str:
+    return sentence if len(sentence) <= SHORT else f"{sentence[:SHORT].rsplit(' ', 1)[0]} …"
+
+
+def _data(row: Row) -> str:
+    return fmt.listing(dict.fromkeys(entry.data for entry in row.entries if entry.data))
+
+
+def _title(row: Row) -> str:
+    return f"{row.claim}: {row.badge.word}" + (f" ({row.study})" if row.study else "")
+
+
+def _anchor(row: Row) -> str:
+    """Return what GitHub makes of the row's heading."""
+    return re.sub(r"[^\w\- ]", "", _title(row).lower()).replace(" ", "-")
+
+
+def _row(row: Row) -> str:
+    parts = [f"### {_title(row)}\n", f"> {_plain(row.sentence)}\n"]
+    told = [f"{_plain(row.section)}."]
+    if row.published:
+        told.append(f"Published: {_plain(row.published)}.")
+    if row.reading:
+        told.append(f"Read as: {_plain(row.reading)}.")
+    if row.explanation:
+        told.append(f"Explanation: {_plain(row.explanation)}.")
+    if row.could:
+        told.append("It says that it can be so: one comparison that holds is enough.")
+    parts.append(" ".join(told) + "\n")
+    if row.conclusion:
+        parts.append(_plain(row.conclusion) + "\n")
+    parts += [_entry(entry) for entry in row.entries]
+    if row.command:
+        parts.append(f"Run it: `{row.command}`\n")
+    return "\n".join(parts)
+
+
+def _entry(entry: Entry) -> str:
+    where = f"{entry.where}: " if entry.where else ""
+    reason = f" ({_plain(entry.reason)})" if entry.reason else ""
+    data = f" Data: {_plain(entry.data)}." if entry.data else ""
+    said = f"**{where}{entry.badge.word}**{reason}.{data}\n"
+    if not entry.lines:
+        return said
+    head = ["compared", "published", "measured", "holds if", "why", "rounds, deviation", "verdict"]
+    return said + "\n" + _table(head, [_line(line) for line in entry.lines])
+
+
+def _line(line: Line) -> list[str]:
+    verdict = line.badge.word if line.judged else f"{line.badge.word}; not judged"
+    return [line.says, line.published, line.measured, line.bound, line.why, line.rounds, verdict]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(_plain(cell) for cell in cells)} |\n" for cells in lines)
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is, also inside a table."""
+    return re.sub(r"([*_<|`])", r"\\\1", " ".join(text.split()))
