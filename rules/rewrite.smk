@@ -23,10 +23,11 @@ rule rewrite:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout),
         site=lambda wildcards: PLAN.request.config["site"] if wildcards.layout == choice.RECOMMENDED else "",
+        materialise="--materialise" if PLAN.request.config["materialise"] else "",
     shell:
         "python -m hyperslab.rewrite {input.file:q} {output:q} --dataset {params.dataset:q}"
         " --layouts {params.layouts:q} --recommendation {input.recommendation:q} --site {params.site:q}"
-        " --log {log:q}"
+        " --log {log:q} {params.materialise}"
 
 
 use rule rewrite as rewrite_as_zarr with:
@@ -38,3 +39,4 @@ use rule rewrite as rewrite_as_zarr with:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout, choice.ZARR),
         site=lambda wildcards: PLAN.request.config["site"] if wildcards.layout == choice.RECOMMENDED else "",
+        materialise="",

@@ -92,6 +92,22 @@ def test_a_named_layout_needs_no_measurement(clone: Clone, own: Path) -> None:
     assert clone.planned(target) == {"rewrite": 1}
 
 
+def test_values_of_other_files_are_taken_in_where_that_is_asked(clone: Clone, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "part.h5", "w") as part, h5py.File(tmp_path / "mine.h5", "w") as file:
+        part["values"] = np.arange(5)
+        file["data/counts"] = np.arange(32000, dtype="u2").reshape(SHAPE)
+        layout = h5py.VirtualLayout((5,), part["values"].dtype)
+        layout[:] = h5py.VirtualSource("part.h5", "values", (5,))
+        file.create_virtual_dataset("view", layout)
+    clone.write_study("mine", with_donor(tmp_path / "mine.h5"))
+    target = "results/mine/layout/4x4x64.h5"
+    for materialise in (False, True):
+        clone.build("--config", f"materialise={materialise}", "--", target)
+        with h5py.File(clone.directory / target) as file:
+            assert file["view"].is_virtual != materialise
+            assert (file["view"][...] == np.arange(5)).all()
+
+
 def test_all_of_an_axis_is_all_of_the_real_one(clone: Clone) -> None:
     clone.build("results/own/layout/spectra.h5")
     with h5py.File(clone.directory / "results/own/layout/spectra.h5") as file:

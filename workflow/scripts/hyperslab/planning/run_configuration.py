@@ -85,6 +85,11 @@ class RunConfiguration(Strict):
     site: Words = Field(
         default="", description="whose recommendation a rewritten file follows, where sites differ"
     )
+    materialise: Switch = Field(
+        default=False,
+        description="true: a rewritten file holds the values that virtual datasets and external storage have "
+        "in other files",
+    )
     mpi: Words = Field(
         default="", description="what starts MPI ranks; empty: srun --overlap in a Slurm job, else mpirun"
     )
