@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -122,15 +123,15 @@ def test_a_record_that_is_gone_with_its_marker_is_measured_again(batched: Clone)
 
 
 @contextlib.contextmanager
-def controller_away(cluster: Cluster) -> Iterator[None]:
-    """Nobody controls the cluster for the length of a with block."""
+def controller_away(cluster: Cluster, *options: str) -> Iterator[None]:
+    """Nobody controls the cluster for the length of a with block; then a controller with these options."""
     (pid,) = [pid for pid in cluster.processes("daemon") if b"slurmctld" in command_of(pid)]
     os.kill(pid, signal.SIGTERM)
     wait_for(lambda: pid not in cluster.processes("daemon"), "the controller to end")
     try:
         yield
     finally:
-        cluster.run("slurmctld", "-f", str(cluster.conf))
+        cluster.run("slurmctld", *options, "-f", str(cluster.conf))
 
 
 def command_of(pid: int) -> bytes:
@@ -166,6 +167,22 @@ def test_a_run_outlives_a_controller_that_is_away(cluster: Cluster, tmp_path: Pa
     # sacct is installed, and has no accounting to ask.
     assert "sacct" not in printed()
     assert "SLURM account" not in printed()
+
+
+def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Cluster, tmp_path: Path) -> None:
+    clone = described(tmp_path, "forgotten")
+    target = "results/forgotten/summary.csv"
+    with clone.running(target) as process:
+        caught = held(clone, process)
+        with controller_away(cluster, "-c"):
+            caught.send(signal.SIGCONT)
+            marker = clone.directory / "results/forgotten/batches/nodes/r0of1.json"
+            wait_for(marker.exists, "the marker")
+        # It comes back without its memory (-c), and knows of no job.
+        process.wait(300)
+    printed = clone.log(target).read_text(encoding="utf-8")
+    assert process.returncode == 0, printed[-3000:]
+    assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", printed)
 
 
 def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(cluster: Cluster, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ class Submits:
         self.answers = True
         self.ended: list[Any] = []
         self.submitted: list[Any] = []
+        self.reported: list[tuple[Any, str | None]] = []
 
     async def check_active_jobs(self, active_jobs: Sequence[Any]) -> AsyncIterator[Any]:
         for job in active_jobs if self.answers else ():
@@ -31,10 +34,10 @@ class Submits:
                 yield job
 
     def report_job_success(self, job: Any) -> None:
-        """Nothing more to do."""
+        self.reported.append((job, None))
 
     def report_job_error(self, job: Any, msg: str | None = None) -> None:
-        """Nothing more to do."""
+        self.reported.append((job, msg))
 
     def run_jobs(self, jobs: Sequence[Any]) -> None:
         self.submitted += jobs
@@ -46,11 +49,17 @@ def pending(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def said(command: str, *options: str) -> str | None:
-        assert command == "squeue" and "--name=mine_1" in options
-        return "".join(f"{comment}|{reason}\n" for comment, reason in found.items())
+        assert command == "squeue" and "--states=all" in options
+        waiting = [f"1|PENDING|{comment}|mine_1|{reason}" for comment, reason in found.items()]
+        return "\n".join(["0|RUNNING||mine_1|None", *waiting])
 
     monkeypatch.setattr(slurm, "_said", said)
     return found
+
+
+def submitted(number: int, *outputs: Path) -> SimpleNamespace:
+    """A job as the executor knows it; the controller knows number 0 alone."""
+    return SimpleNamespace(external_jobid=str(number), job=SimpleNamespace(output=list(outputs)))
 
 
 def still_active(submits: Any, jobs: Sequence[Any]) -> list[Any]:
@@ -65,7 +74,7 @@ def still_active(submits: Any, jobs: Sequence[Any]) -> list[Any]:
 def test_no_job_is_forgotten_while_nobody_answers(capfd: pytest.CaptureFixture[str]) -> None:
     submits = Submits()
     Patience(submits).begin()
-    jobs = [SimpleNamespace(number=number) for number in range(2)]
+    jobs = [submitted(0, Path(name)) for name in ("one", "other")]
     assert still_active(submits, jobs) == jobs
     submits.answers = False
     assert still_active(submits, jobs) == still_active(submits, jobs) == jobs
@@ -83,8 +92,9 @@ def test_nothing_is_submitted_to_nobody(
     monkeypatch.setattr(slurm_patches, "RETRY_SECONDS", 0.0)
     submits = Submits()
     Patience(submits).begin()
-    submits.run_jobs(["job"])
-    assert submits.submitted == ["job"]
+    job = SimpleNamespace(output=["not-there"])
+    submits.run_jobs([job])
+    assert submits.submitted == [job]
     assert capfd.readouterr().err.count("does not answer") == 1
 
 
@@ -96,8 +106,31 @@ def test_why_a_batch_does_not_start_is_said_once(
     job = "rule_batch_my_site_wildcards_a_study_r0of2"
     for reason in ("Priority", "Nodes required for job are DOWN, DRAINED", "launch failed requeued held"):
         pending[job] = reason
-        still_active(submits, ["job"])
-        still_active(submits, ["job"])
+        still_active(submits, [submitted(0)])
+        still_active(submits, [submitted(0)])
     said = "hyperslab: a_study: batch r0of2 of my_site waits in the queue: "
     reasons = ("Nodes required for job are DOWN, DRAINED", "launch failed requeued held")
     assert capfd.readouterr().err.splitlines() == [said + reason for reason in reasons]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(
+    tmp_path: Path, ended: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "answers", lambda: True)
+    marker = tmp_path / "r0of1.json"
+    # The marker of an earlier run, which the job is to replace.
+    marker.touch()
+    os.utime(marker, ns=(1, 1))
+    submits, job = Submits(), submitted(7, marker)
+    Patience(submits).begin()
+    submits.run_jobs([job.job])
+    if ended:
+        os.utime(marker, ns=(2, 2))
+    for _ in range(slurm_patches.MOST_LOOKS - 1):
+        assert still_active(submits, [job, submitted(0)])[0] == job
+    assert job not in still_active(submits, [job, submitted(0)])
+    assert submits.reported == [(job, None if ended else "Slurm has forgotten job 7")]
+    how = "has made" if ended else "has not made"
+    said = f"hyperslab: Slurm has forgotten job 7; it {how} what it was to make\n"
+    assert capfd.readouterr().err == said

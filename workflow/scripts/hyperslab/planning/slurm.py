@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hyperslab.planning.batches import PATTERN
 
@@ -55,14 +56,33 @@ def has_accounting() -> bool:
     return shutil.which("sacct") is not None and _said("sacct", "--noheader", "--allocations") is not None
 
 
-def held_up(run: str) -> dict[str, str]:
-    """Return which batches named `run` wait for more than their turn, with Slurm's reason."""
-    asked = ("--me", "--noheader", "--states=PENDING", f"--name={run}", "--format=%k|%r")
+class Queued(NamedTuple):
+    """What the queue says of a job: which one, its name, and why it waits."""
+
+    comment: str
+    name: str
+    reason: str
+
+
+def jobs() -> dict[str, Queued] | None:
+    """Return all jobs of this user that the controller knows, ended ones too; None without an answer."""
+    said = _said("squeue", "--me", "--noheader", "--states=all", "--format=%A|%T|%k|%j|%r")
+    if said is None:
+        return None
+    rows = [line.split("|", maxsplit=4) for line in said.splitlines()]
+    return {
+        job: Queued(comment, name, reason if state == "PENDING" else "None")
+        for job, state, comment, name, reason in rows
+    }
+
+
+def held_up(known: Mapping[str, Queued], run: str) -> dict[str, str]:
+    """Return which batches of the jobs named `run` wait for more than their turn, with Slurm's reason."""
     found = {}
-    for line in (_said("squeue", *asked) or "").splitlines():
-        comment, _, reason = line.partition("|")
-        if (batch := BATCH_COMMENT.match(comment)) and reason not in IN_TURN:
-            found["{study}: batch {batch} of {site}".format(**batch.groupdict())] = reason
+    for queued in known.values():
+        batch = BATCH_COMMENT.match(queued.comment)
+        if batch and queued.name == run and queued.reason not in IN_TURN:
+            found["{study}: batch {batch} of {site}".format(**batch.groupdict())] = queued.reason
     return found
 
 

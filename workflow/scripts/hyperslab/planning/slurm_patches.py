@@ -7,10 +7,11 @@ kept until somebody does. It asks sacct where the program is installed: here onl
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ ENDING_SECONDS = 20.0
 SOON_SECONDS = 2.0
 # Between two attempts to reach a controller that is away.
 RETRY_SECONDS = 5.0
+# A job that so many looks at the queue in a row do not find is not there any more.
+MOST_LOOKS = 3
 
 # What says of a job, and Slurm's word for its end, what there is to say ("" for nothing), and whether another
 # attempt may do better.
@@ -108,6 +111,9 @@ class Patience:
         self._reported: set[int] = set()
         self._away = False
         self._held_up: dict[str, str] = {}
+        # Looks in a row that did not find a job, and when its outputs of before it were written.
+        self._unseen: dict[str, int] = {}
+        self._before: dict[int, list[int]] = {}
 
     def begin(self) -> None:
         """Have the executor be patient from now on."""
@@ -126,31 +132,50 @@ class Patience:
         setattr(self._submits, name, remembering)
 
     async def check_active_jobs(self, active_jobs: Sequence[Any]) -> AsyncIterator[Any]:
-        """Yield the jobs that go on: all that the plug-in neither yields nor reports, too."""
-        self._reported.clear()
-        kept: set[int] = set()
-        async for job in self._check(active_jobs):
-            kept.add(id(job))
-            yield job
-        lost = [job for job in active_jobs if id(job) not in kept | self._reported]
-        self._say(away=bool(lost))
-        if not lost:
-            self._say_what_is_held_up()
-        for job in lost:
-            yield job
+        """Yield the jobs that go on: all that the plug-in neither yields nor reports, too.
 
-    def _say_what_is_held_up(self) -> None:
+        But not those that a controller which answers has forgotten, for which the plug-in waits for ever.
+        """
+        self._reported.clear()
+        kept = [job async for job in self._check(active_jobs)]
+        lost = [job for job in active_jobs if id(job) not in {*map(id, kept), *self._reported}]
+        self._say(away=bool(lost))
+        known = None if lost else slurm.jobs()
+        if known is not None:
+            self._say_what_is_held_up(known)
+        for job in [*kept, *lost]:
+            if known is None or not self._forgotten(job, known):
+                yield job
+
+    def _say_what_is_held_up(self, known: Mapping[str, slurm.Queued]) -> None:
         """Say once of each batch why it does not start: nodes that are drained, a limit, a job on hold."""
-        found = slurm.held_up(self._submits.run_uuid)
+        found = slurm.held_up(known, self._submits.run_uuid)
         for batch, reason in found.items() - self._held_up.items():
             print(f"hyperslab: {batch} waits in the queue: {reason}", file=sys.stderr, flush=True)
         self._held_up = found
+
+    def _forgotten(self, job: Any, known: Mapping[str, slurm.Queued]) -> bool:
+        """Tell whether the controller has forgotten a job, and report then how it ended, by its outputs."""
+        number = str(job.external_jobid)
+        self._unseen[number] = 0 if number in known else self._unseen.get(number, 0) + 1
+        if self._unseen[number] < MOST_LOOKS:
+            return False
+        now = _written(job.job)
+        ended = all(now) and now != self._before.get(id(job.job))
+        how = "it has made what it was to make" if ended else "it has not made what it was to make"
+        print(f"hyperslab: Slurm has forgotten job {number}; {how}", file=sys.stderr, flush=True)
+        if ended:
+            self._submits.report_job_success(job)
+        else:
+            self._submits.report_job_error(job, msg=f"Slurm has forgotten job {number}")
+        return True
 
     def run_jobs(self, jobs: Sequence[Any]) -> None:
         """Submit jobs as soon as the controller answers."""
         while not slurm.answers():
             self._say(away=True)
             time.sleep(RETRY_SECONDS)
+        self._before |= {id(job): _written(job) for job in jobs}
         self._run(jobs)
 
     def _say(self, away: bool) -> None:
@@ -158,6 +183,17 @@ class Patience:
             said = "does not answer; this run waits for it" if away else "answers again"
             print(f"hyperslab: Slurm's controller {said}", file=sys.stderr, flush=True)
         self._away = away
+
+
+def _written(job: Any) -> list[int]:
+    """Return when each output of a job was written, in ns since 1970; 0 where it is not there."""
+    found = []
+    for output in job.output:
+        try:
+            found.append(os.stat(output).st_mtime_ns)
+        except FileNotFoundError:
+            found.append(0)
+    return found
 
 
 class Looks:
