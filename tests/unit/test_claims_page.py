@@ -147,10 +147,16 @@ def test_the_page_lists_what_has_no_results(tmp_path: Path) -> None:
 
 def test_on_a_website_claims_lead_to_their_reports(tmp_path: Path) -> None:
     content = verdicts(tmp_path, FASTER)
+    figure = tmp_path / "mine" / "figures" / "disk" / "session-slices.svg"
+    figure.parent.mkdir(parents=True)
+    figure.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
     reports = [{"study": "mine", "title": "Mine"}, {"study": "unclaimed", "title": "Another"}]
-    found = Tags(render(build([content], [], [], reports), templates.CLAIMS)).found
+    found = Tags(render(build([content], [], [str(figure)], reports), templates.CLAIMS)).found
     links = [attributes.get("href") for tag, attributes in found if tag == "a"]
     assert {"mine/report.html#claim-mine-000.1", "mine/report.html", "unclaimed/report.html"} <= set(links)
+    # A figure is in its report, and not here once more.
+    assert "mine/report.html#figure-disk-session-slices" in links
+    assert "img" not in [tag for tag, _ in found]
     alone = render(build([content], [], []), templates.CLAIMS)
     assert "report.html" not in alone
     assert "Reports" not in alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -90,7 +91,7 @@ def browser(
 def test_it_writes_into_its_own_folder_alone(folder: Path, site: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["site"]
     studies = {str(report.parent) for report in REPORTS}
-    assert {path.name for path in site.iterdir()} == {"index.html", ".work", *studies}
+    assert {path.name for path in site.iterdir()} == {"index.html", ".website", ".work", *studies}
     for report in REPORTS:
         assert (site / report).with_name("measurements.parquet").is_file()
 
@@ -113,6 +114,15 @@ def test_a_pack_less_is_a_report_less_and_mistakes_are_one_line(site: Path, tmp_
     assert f'href="{REPORTS[1]}"' in front
     assert str(REPORTS[0]) not in front
 
+    (record, *_) = (tmp_path / "site" / ".work" / "results").glob("*/cells/*/*/*.json")
+    kept = record.read_bytes()
+    record.write_text("{}", encoding="utf-8")
+    failed = website(PACKS[1], cwd=tmp_path)
+    record.write_bytes(kept)
+    assert failed.returncode == 1
+    assert re.search(r"^error: .* is not a record of Hyperslab .* as it was before; .*$", failed.stderr, re.M)
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == front
+
     damaged = tmp_path / "damaged.tar.xz"
     damaged.write_bytes(PACKS[0].read_bytes()[:-1000])
     shutil.copy(PACKS[1], tmp_path / "twin.tar.xz")
@@ -128,6 +138,13 @@ def test_a_pack_less_is_a_report_less_and_mistakes_are_one_line(site: Path, tmp_
         assert line.startswith("error: ")
         # The pages of before are still there.
         assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") == front
+        assert (tmp_path / "site" / REPORTS[1]).is_file()
+
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "report.html").touch()
+    refused = website(PACKS[1], "--site", "results", cwd=tmp_path)
+    assert refused.stderr.startswith("error: results: holds other files; ")
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["report.html"]
 
 
 def test_every_page_stands_by_itself_but_for_its_neighbours(site: Path) -> None:

@@ -30,10 +30,16 @@ PACKS = Path(os.path.relpath(PROJECT / "packs"))
 FRONT_PAGE = "index.html"
 CLAIMS = "results/claims.html"
 REPORT = "report.html"
+# In a folder that this command has made: the studies whose reports it has put there.
+MARKER = ".website"
 # What a report says lies beside it.
 TABLES = ("summary.csv", "measurements.parquet", "confirmation.parquet")
-# What begins a line that says why Snakemake failed: a mistake in a configuration, or the job that it was.
-MISTAKE, FAILED = "hyperslab: ", "Error in rule "
+# Lines that say why Snakemake failed, the most telling first: a job, the name of one, a plan.
+REASONS = (
+    re.compile(r"hyperslab\.\w+: (.+)"),
+    re.compile(r"(Error in rule .+):"),
+    re.compile("hyperslab: (.+)"),
+)
 STEPS = re.compile(r"(\d+) of (\d+) steps")
 # Between two lines that say how far it is.
 SAID_SECONDS = 5.0
@@ -50,13 +56,21 @@ def say(text: str) -> None:
 
 @contextmanager
 def alone(work: Path) -> Iterator[None]:
-    """Keep another run out of `work` for a while; raises WebsiteError where one is there."""
+    """Keep another run out of `work` for a while.
+
+    Raises WebsiteError where one is there, and where the folder around it holds what is no website.
+    """
+    site, marker = work.parent, work.parent / MARKER
+    if site.exists() and not marker.exists() and any(site.iterdir()):
+        raise WebsiteError(f"{site}: holds other files; name a new folder, or one that this command made")
     work.mkdir(parents=True, exist_ok=True)
+    if not marker.exists():
+        marker.write_text("[]", encoding="utf-8")
     with (work / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise WebsiteError(f"{work.parent}: another run makes this website; wait for its end") from None
+            raise WebsiteError(f"{site}: another run makes this website; wait for its end") from None
         yield
 
 
@@ -81,8 +95,7 @@ def gather(packs: Sequence[Path], work: Path) -> list[str]:
         noted.write_text(json.dumps(known, indent=1), encoding="utf-8")
     for study in known.keys() - found.keys():
         say(f"{study} is in none of the packs any more")
-        for place in (work / "results" / study, work.parent / study):
-            shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(work / "results" / study, ignore_errors=True)
     noted.write_text(json.dumps({study: known[study] for study in found}, indent=1), encoding="utf-8")
     return sorted(found)
 
@@ -121,23 +134,28 @@ def _run(what: str, targets: Sequence[str], work: Path, log: TextIO) -> None:
         "--config", *settings, "--", *targets,
     ]  # fmt: skip
     say(what)
-    mistake, failed, said = "Snakemake failed", "", time.monotonic()
+    reasons, said = [""] * len(REASONS), time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         for line in running.stdout or ():
             log.write(line)
-            if line.startswith(MISTAKE):
-                mistake = line.strip().removeprefix(MISTAKE)
-            if line.startswith(FAILED):
-                failed = failed or line.strip().removesuffix(":")
+            reasons = [
+                found[1] if (found := each.match(line)) else old
+                for each, old in zip(REASONS, reasons, strict=True)
+            ]
             if (step := STEPS.match(line)) and time.monotonic() - said > SAID_SECONDS:
                 say(f"{what}: {step[1]} of {step[2]} steps")
                 said = time.monotonic()
     if running.returncode:
-        raise WebsiteError(f"{failed or mistake} ({log.name} has the rest); the website is as it was before")
+        reason = next(filter(None, reasons), "Snakemake failed")
+        anew = f"the website is as it was before; without {work} the next run begins anew"
+        raise WebsiteError(f"{reason} ({log.name} has the rest); {anew}")
 
 
 def publish(studies: Sequence[str], work: Path, site: Path) -> int:
-    """Put the pages and what lies beside them into `site`; return how many bytes they have together."""
+    """Put the pages and what lies beside them into `site`, and remove those of other studies.
+
+    Returns how many bytes they have together.
+    """
     places = {CLAIMS: FRONT_PAGE}
     for study in studies:
         made = [name for name in (REPORT, *TABLES) if (work / "results" / study / name).exists()]
@@ -147,6 +165,10 @@ def publish(studies: Sequence[str], work: Path, site: Path) -> int:
         if not page.exists() or not filecmp.cmp(work / source, page, shallow=False):
             page.parent.mkdir(exist_ok=True)
             shutil.copyfile(work / source, page)
+    marker = site / MARKER
+    for study in set(json.loads(marker.read_text(encoding="utf-8"))) - set(studies):
+        shutil.rmtree(site / study, ignore_errors=True)
+    marker.write_text(json.dumps(studies), encoding="utf-8")
     return sum((site / target).stat().st_size for target in places.values())
 
 

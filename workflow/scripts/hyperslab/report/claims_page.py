@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import text as fmt
+from hyperslab.report import templates
 from hyperslab.report.claims import ClaimsPage, groups, rows
 from hyperslab.report.model import Figure, embed
 from hyperslab.studies import figures
@@ -27,14 +28,18 @@ def build(
     """Return the page from the content of every claims.json, the claims without results, figure files and
     the studies whose reports are its neighbours.
 
-    A figure's path ends in STUDY/figures/SITE/NAME.svg; it is embedded once, where a claim shows it.
+    A figure's path ends in STUDY/figures/SITE/NAME.svg; it is embedded once, where a claim shows it, but for
+    those that are in a neighbour.
     """
+    neighbours = {report["study"]: report["title"] for report in reports}
     paths = map(Path, files)
     drawn = {anchor(path.parts[-4], path.parent.name, path.stem): path for path in paths}
     embedded: dict[str, Figure] = {}
 
     def place(study: str, site: str, figure: str) -> str | None:
         name = anchor(study, site, figure)
+        if name in drawn and study in neighbours:
+            return f"{study}/report.html#{templates.figure_anchor(site, figure)}"
         if name in drawn and name not in embedded:
             title = f"{study}, {site}. {figures.caption(figure)}"
             embedded[name] = embed(figure, title, drawn[name])
@@ -46,7 +51,6 @@ def build(
     sources = {row.anchor: claims[row.study, row.claim]["source"] for row in made}
     names = [content["study"] for content in pending if content["study"] != NO_STUDY]
     measured = [_where(content) for content in judged]
-    neighbours = {report["study"]: report["title"] for report in reports}
     return ClaimsPage(groups(made, sources), list(embedded.items()), measured, names, neighbours)
 
 

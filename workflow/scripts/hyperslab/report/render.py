@@ -20,4 +20,4 @@ def render(page: Page | ClaimsPage, template: Path = templates.REPORT) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template.name).render(page=page)
+    return environment.get_template(template.name).render(page=page, figure_anchor=templates.figure_anchor)

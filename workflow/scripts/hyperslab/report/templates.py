@@ -11,3 +11,8 @@ CLAIMS = _FOLDER / "claims.html.j2"
 FRONT_DOOR = "../index.html"
 # What both include.
 SHARED = (_FOLDER / "parts.html.j2", _FOLDER / "style.css")
+
+
+def figure_anchor(site: str, figure: str) -> str:
+    """Return the place of a figure in a report."""
+    return f"figure-{site}-{figure}"
