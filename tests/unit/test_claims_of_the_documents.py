@@ -81,13 +81,13 @@ def test_every_bound_says_why_it_is_that_one(listed: dict[str, list[dict[str, An
 
 
 def test_a_sentence_that_is_judged_twice_is_read_in_two_ways(listed: dict[str, list[dict[str, Any]]]) -> None:
-    readings: dict[str, set[tuple[str, str]]] = {}
-    for claims in listed.values():
+    for number, claims in listed.items():
+        readings: dict[str, set[tuple[str, str]]] = {}
         for claim in claims:
             readings.setdefault(claim["sentence"], set()).add((claim["id"], claim.get("reading") or ""))
-    for sentence, found in readings.items():
-        names = {name for name, _ in found}
-        assert len(names) == 1 or all(reading for _, reading in found), sentence
+        for found in readings.values():
+            names = {name for name, _ in found}
+            assert len(names) == 1 or all(reading for _, reading in found), number
 
 
 def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:

@@ -135,8 +135,8 @@ def test_missing_data_is_said(tmp_path: Path, rows: pd.Series, reason: str) -> N
 
 
 def test_a_column_that_was_not_recorded_is_missing_data(tmp_path: Path) -> None:
-    comparison = {"a": {"layouts": "2x2x10", "case": "slices", "of": "device_bytes"}, "above": 1}
-    with pytest.raises(Exception, match="unknown 'device_bytes'"):
+    comparison = {"a": {"layouts": "2x2x10", "case": "slices", "of": "speed_bytes"}, "above": 1}
+    with pytest.raises(Exception, match="unknown 'speed_bytes'"):
         resolved(tmp_path, comparison)
     asked = {"a": {"layouts": "2x2x10", "case": "slices", "of": "index_bytes"}, "above": 1}
     (verdict,) = judged(resolved(tmp_path, asked), TABLE.assign(index_bytes=math.nan))

@@ -19,10 +19,12 @@ from hyperslab.results.comparisons import (
     FAMILY,
     MIN_ROUNDS,
     MODERATED_ROUNDS,
+    WEIGHT,
     Contrasts,
     Floats,
     moderate,
     of_rounds,
+    prior,
 )
 from hyperslab.results.comparisons import ROUNDING as EXACT
 
@@ -64,13 +66,13 @@ class Evidence(Protocol):
 class Timed:
     """Ratios of times. `luck` is the power with which tests are foreseen, 0 for what was measured.
 
-    `drawn` are the variances as they would be drawn together from five rounds on, with `prior` degrees of
-    freedom from the other ratios; NaN and 0 where there are too few of them.
+    `drawn` are the variances drawn towards what they have in common, as they are from five rounds on, and
+    `degrees` the degrees of freedom of the latter; NaN and 0 where there are too few ratios.
     """
 
     contrasts: Contrasts
     drawn: Floats
-    prior: Floats
+    degrees: Floats
     luck: float = 0.0
 
     @property
@@ -123,7 +125,7 @@ class Timed:
             own.value[chosen], own.deviation[chosen], own.rounds[chosen], own.error[chosen],
             own.freedom[chosen],
         )  # fmt: skip
-        return Timed(cut, self.drawn[chosen], self.prior[chosen], self.luck)
+        return Timed(cut, self.drawn[chosen], self.degrees[chosen], self.luck)
 
     def foreseen(self, rounds: int) -> Timed:
         """Return what that many rounds in all would say, at today's estimates and deviations, four times of
@@ -131,10 +133,10 @@ class Timed:
         """
         own = self.contrasts
         total = np.maximum(rounds, own.rounds)
-        together = (total >= MODERATED_ROUNDS) & (self.prior > 0)
+        together = (total >= MODERATED_ROUNDS) & (self.degrees > 0)
         variance = np.where(together, self.drawn, own.deviation**2)
         error = np.where(np.isfinite(own.error), np.maximum(np.sqrt(variance / total), EXACT), math.nan)
-        freedom = total - 1 + np.where(together, self.prior, 0.0)
+        freedom = total - 1 + np.where(together, np.minimum(self.degrees, WEIGHT * (total - 1)), 0.0)
         return replace(self, contrasts=replace(own, rounds=total, error=error, freedom=freedom), luck=POWER)
 
 
@@ -173,13 +175,13 @@ class Counted:
 def timed(logs: Floats) -> Timed:
     """Return the evidence of K x R logs, one family."""
     found = of_rounds(logs)
-    drawn, prior = np.full_like(found.value, math.nan), np.zeros_like(found.value)
+    drawn, degrees = np.full_like(found.value, math.nan), np.zeros_like(found.value)
     known = found.rounds >= MIN_ROUNDS
     if known.sum() >= FAMILY:
         freedom: Floats = np.asarray(found.rounds[known] - 1, dtype=float)
-        drawn[known], total = moderate(found.deviation[known] ** 2, freedom)
-        prior[known] = total - freedom
-    return Timed(found, drawn, prior)
+        variance = found.deviation[known] ** 2
+        drawn[known], degrees[known] = moderate(variance, freedom)[0], prior(variance, freedom)[0]
+    return Timed(found, drawn, degrees)
 
 
 def counted(logs: Floats) -> Counted:

@@ -6,6 +6,7 @@ second one is asked again with the evidence that more rounds would give.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,11 +133,14 @@ def all_pairs(task: Task) -> list[Sum]:
 
 
 def among(task: Task) -> list[Sum]:
-    """Ask for each cell of side a over each of the same side."""
+    """Ask for each cell of side a over each other one of the same side."""
     variable = task.comparison["over"]
     if len({cell["values"][variable] for cell in task.a}) < len(task.a):
         raise Untestable(f"several layouts have one {variable}")
-    return [[("a", 1.0, cell["terms"]), ("a", -1.0, other["terms"])] for cell in task.a for other in task.a]
+    return [
+        [("a", 1.0, cell["terms"]), ("a", -1.0, other["terms"])]
+        for cell, other in itertools.permutations(task.a, 2)
+    ]
 
 
 # What the evidence on these says
@@ -277,7 +281,10 @@ def optimum(task: Task, found: Evidence) -> Statement:
     variable = task.comparison["over"]
     values = np.array([float(cell["values"][variable]) for cell in task.a])
     size = len(values)
-    less = found.inside(-math.inf, 0.0).reshape(size, size)
+    # None beats itself.
+    less, ratios = np.ones((size, size)), np.zeros((size, size))
+    apart = ~np.eye(size, dtype=bool)
+    less[apart], ratios[apart] = found.inside(-math.inf, 0.0), found.value
     low, high = task.ends
     within = (values >= low) & (values <= high)
     inside = _least_of_both(less[np.ix_(within, ~within)]) if within.any() and (~within).any() else 1.0
@@ -286,7 +293,7 @@ def optimum(task: Task, found: Evidence) -> Statement:
         inside = 0.0
     if not within.any():
         outside = 0.0
-    best = float(values[found.value.reshape(size, size).mean(axis=1).argmin()])
+    best = float(values[ratios.mean(axis=1).argmin()])
     if not enough(found):
         return Statement(best, None, None, inside, outside)
     # Left out is what some other one surely beats (Hsu, Annals of Statistics 12, 1984).

@@ -80,6 +80,7 @@ class Marks:
             for theirs in times
             for name in listed
             for other in pool
+            if other != name
         ]
 
     def stated(self, found: Evidence) -> tuple[int, Floats, Floats, bool]:
@@ -110,8 +111,8 @@ class Marks:
 
     def _ranked(self, found: Evidence) -> tuple[int, Floats, Floats]:
         times, (listed, pool) = self.times(), self._rivals()
-        target, size, count = int(self.score["target"]), len(listed) * len(pool), len(times)
-        shape = (count, count, len(listed), len(pool))
+        target, rivals, count = int(self.score["target"]), len(pool) - 1, len(times)
+        size, shape = len(listed) * rivals, (count, count, len(listed), rivals)
         before: Floats = np.empty(shape)
         behind: Floats = np.empty(shape)
         for i, mine in enumerate(times):
@@ -125,9 +126,8 @@ class Marks:
         # all of its own, and behind where some of its own exceeds all of the rival's.
         first = any_of(all_of(before))
         last = any_of(all_of(np.swapaxes(behind, 0, 1)))
-        others = [[column for column, other in enumerate(pool) if other != name] for name in listed]
-        met = [at_least(first[row, own], len(pool) - target) for row, own in enumerate(others)]
-        missed = [at_least(last[row, own], target) for row, own in enumerate(others)]
+        met = [at_least(own, len(pool) - target) for own in first]
+        missed = [at_least(own, target) for own in last]
         return self._among_first(listed, pool), np.array(met), np.array(missed)
 
     def _among_first(self, listed: Sequence[str], pool: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ MARGIN = SIMILAR_MARGIN
 # Why a bound is what it is, where the study gives no other reason.
 SIMILAR = f"similar: one margin for all, x/÷ {MARGIN:g}"
 MUCH = f"much, significantly, poor: beyond {MARGIN:g}, one margin for all"
+MARGINAL = f"marginal, not much: less than {MARGIN:g}, one margin for all"
 BEYOND = "better or worse, more or less: on that side of what is equal"
 GENERALLY = "generally, in most cases: more than half"
 EQUAL = "a number that the source computes"
@@ -80,7 +81,8 @@ def reason(comparison: Mapping[str, Any]) -> str:
         half = len(counted["layouts"] if "layouts" in counted else counted["a"]) // 2
         return GENERALLY if name == "at_least" and value == half + 1 else EQUAL if name == "equals" else ""
     neutral = 0 if comparison["kind"] == "slope" else 1
-    reasons = {("similar", 1): SIMILAR, ("above", MARGIN): MUCH, ("below", 1 / MARGIN): MUCH}
+    reasons = {("similar", value): SIMILAR, ("above", MARGIN): MUCH, ("below", 1 / MARGIN): MUCH}
+    reasons |= {("below", MARGIN): MARGINAL, ("above", 1 / MARGIN): MARGINAL}
     reasons |= {("above", neutral): BEYOND, ("below", neutral): BEYOND}
     return EQUAL if name == "equals" else reasons.get((name, value), "")
 
