@@ -307,7 +307,8 @@ def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
             assert writer.stdout is not None
             finished = int(writer.stdout.readline())
             with h5py.File(tmp_path / "a.h5", swmr=True) as file:
-                rows, counts = ragged.open(file["rows"]), []
+                rows = ragged.open(file["rows"])
+                counts: list[int] = []
                 while len(set(counts)) < 20:
                     counts.append(rows.refresh())
                     latest = rows[max(0, counts[-1] - 20) : counts[-1]]
