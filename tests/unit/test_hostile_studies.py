@@ -74,7 +74,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("cases.slices.layouts", [], "cases.slices.layouts: List should have at least 1 item"),
     ("cases.slices.sites", [], "cases.slices.sites: List should have at least 1 item"),
     ("sites", [], "sites: expected a list of names of sites, or 'all'"),
-    ("layouts.auto.format", {"hdf5": 1}, "layouts.auto.format: should be 'hdf5' or 'zarr', not {'hdf5': 1}"),
+    (
+        "layouts.auto.format",
+        {"hdf5": 1},
+        "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx', not {'hdf5': 1}",
+    ),
     (
         "layouts.auto",
         {"chunks": ["all", "all", "all"], "settings": {"libver": "latest", "fill_time": "never"}},

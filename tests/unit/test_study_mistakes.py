@@ -13,8 +13,8 @@ from hyperslab.validation.errors import ConfigurationError
 
 LAYOUT_KEYS = "format, label, chunks, order, filters, settings, storage, release"
 CASE_KEYS = (
-    "title, read, write, objects, reduce, parallel, subvolumes, processes, ranks, split, pattern, "
-    "memory_dtype, level, states, repeats, layouts, shape, sites"
+    "title, read, write, read_rows, write_rows, rewrite_rows, objects, reduce, parallel, subvolumes, "
+    "processes, ranks, split, pattern, memory_dtype, level, states, repeats, layouts, shape, sites"
 )
 CHUNKS = "a list with an extent or 'all' for each axis, or 'auto'"
 WRITES = (
@@ -26,7 +26,7 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
     "rounds, repeats, seed, score, recommendation, tradeoff, claims, published, reader",
-    "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor",
+    "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
     "chunk_cache_slots, chunk_cache_w0, sieve_bytes, libver, meta_block_bytes, metadata_cache, "
     "conversion_buffer_bytes, alloc_time, fill_time, alignment, driver, paging, garbage_collect_every",
@@ -81,9 +81,9 @@ def test_misspelt_keys_of_inner_mappings(tmp_path: Path) -> None:
         "codec, shuffle, accuracy, precision, rate, reversible, absolute, psnr; did you mean level?"
     )
     content = changed("dataset.donor", {"path": "a.npy", "dtaset": "b"})
-    assert (
-        mistake(tmp_path, content)
-        == "dataset.donor.dtaset: unknown key; allowed are path, dataset, window; did you mean dataset?"
+    assert mistake(tmp_path, content) == (
+        "dataset.donor.dtaset: unknown key; allowed are path, dataset, window, offsets, lengths; "
+        "did you mean dataset?"
     )
 
 

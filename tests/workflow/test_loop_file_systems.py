@@ -119,6 +119,42 @@ def test_throttle_limits_only_who_joins_the_group(
     assert not Path(group).exists()
 
 
+SMALL_WRITES = """
+import os, sys, time
+from pathlib import Path
+for path in sys.argv[2:]:
+    Path(path, "cgroup.procs").write_text(str(os.getpid()))
+with open(sys.argv[1], "wb", buffering=0) as file:
+    start = time.perf_counter()
+    for _ in range(200):
+        file.write(bytes(4096))
+    print(time.perf_counter() - start)
+"""
+
+
+def test_writes_a_second_are_limited_where_each_reaches_the_device(
+    directory: Path, require: Callable[[str | None], None]
+) -> None:
+    try:
+        loop_file_systems.io_hierarchy()
+    except FileSystemError as error:
+        require(str(error))
+    assert script("up", directory, "--size", "300M", "slow=ext4-sync").returncode == 0
+    root = directory / "slow"
+    mount = next(line for line in Path("/proc/mounts").read_text().splitlines() if "slow" in line)
+    assert "sync" in mount.split()[3].split(",")
+    group = script("throttle", directory, "slow", "--write-iops", "100").stdout.strip()
+
+    def seconds(*groups: str) -> float:
+        command = [sys.executable, "-c", SMALL_WRITES, str(root / "data"), *groups]
+        return float(subprocess.check_output(command, text=True, timeout=60))
+
+    # Nobody waits for fsync, and yet 200 writes at 100 a second take 2 s.
+    limited = seconds(group)
+    assert limited > 1.6 and seconds() < limited
+    assert script("down", directory).returncode == 0
+
+
 def came_along(path: Path) -> float:
     """Bytes of a file in the page cache for each byte that was read from its beginning, in small pieces."""
     with path.open("rb", buffering=0) as file:

@@ -40,7 +40,7 @@ def expand(study: Study, file: Path) -> Expanded:
         _add(found, name, content or {}, study, top.at("layouts", name))
     for position, grid in enumerate(study.grids):
         place = top.at("grids", position)
-        for name, content, values in _of_grid(grid, found.given, place):
+        for name, content, values in _of_grid(grid, found.given, study.dataset.model, place):
             _add(found, name, content, study, Place(file, f"{place.path} ({name})"))
             found.grid_values[name] = values
     if not found.given:
@@ -49,38 +49,35 @@ def expand(study: Study, file: Path) -> Expanded:
     return found
 
 
-def _schema(content: Mapping[str, Any], place: Place) -> Schema:
-    """Return the schema of the format that `content` names; raises ConfigurationError."""
+def _schema(content: Mapping[str, Any], model: str, place: Place) -> Schema:
+    """Return the schema of the format that `content` names, which stores the data model of the dataset.
+
+    Raises ConfigurationError for one that is unknown, or stores another.
+    """
     name = content.get("format", layouts.DEFAULT)
-    if not isinstance(name, str) or name not in layouts.FORMATS:
-        known = " or ".join(map(repr, layouts.FORMATS))
-        raise place.at("format").mistake(f"should be {known}, not {name!r}")
+    stored = {known: layouts.load(known).data_model for known in layouts.FORMATS}
+    fitting = " or ".join(repr(known) for known, other in stored.items() if other == model)
+    if not isinstance(name, str) or name not in stored:
+        raise place.at("format").mistake(f"should be {fitting}, not {name!r}")
+    if stored[name] != model:
+        holds = f"{name} stores {TITLES[stored[name]]}, and the dataset is {TITLES[model]}"
+        raise place.at("format").mistake(f"{holds}; take {fitting}")
     return layouts.schema_of(name)
 
 
 def _add(found: Expanded, name: str, content: Mapping[str, Any], study: Study, place: Place) -> None:
     if name == RECOMMENDED:
         raise place.mistake(f"{name} is what a rewritten file's target calls the layout that is recommended")
-    schema = _schema(content, place)
+    schema = _schema(content, study.dataset.model, place)
     found.given[name] = place.validate(schema.MODEL, content)
-    _check_model(found.given[name].format, study.dataset.model, place.at("format"))
     found.resolved[name] = schema.resolve(found.given[name], study.dataset, study.settings, place)
 
 
-def _check_model(format_: str, model: str, place: Place) -> None:
-    """Refuse a format that stores another data model than the dataset's; raises ConfigurationError."""
-    stored = {name: layouts.load(name).data_model for name in layouts.FORMATS}
-    if stored[format_] != model:
-        fitting = " or ".join(repr(name) for name, other in stored.items() if other == model)
-        holds = f"{format_} stores {TITLES[stored[format_]]}, and the dataset is {TITLES[model]}"
-        raise place.mistake(f"{holds}; take {fitting}")
-
-
 def _of_grid(
-    grid: Grid, taken: Mapping[str, Any], place: Place
+    grid: Grid, taken: Mapping[str, Any], data_model: str, place: Place
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, int]]]:
     """Yield name, content and values of the variables of each layout of a grid; ConfigurationError."""
-    model = _schema(grid.layout, place).MODEL
+    model = _schema(grid.layout, data_model, place).MODEL
     for key in grid.layout.keys() - model.model_fields.keys():
         allowed = [*Grid.model_fields, *model.model_fields]
         meant = did_you_mean(key, allowed)
