@@ -108,7 +108,7 @@ def test_the_name_of_a_batch_tells_its_phase(name: str, phase: str) -> None:
     assert parse(name).name == name
     found = slurm.BATCH_COMMENT.match(f"rule_batch_far_wildcards_my_study_{name}")
     assert found is not None
-    assert found[1] == "my_study"
+    assert (found["study"], found["batch"]) == ("my_study", name)
 
 
 @pytest.mark.parametrize("name", ["a1of2", "ar0of2", "a1r0", "b0of2", "r0of2x"])
