@@ -60,6 +60,17 @@ def test_no_cell_begins_after_sigterm(clone: Clone) -> None:
     assert not half_records(results) + left_behind(clone.directory.parent / "root")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_is_stopped_while_it_plans_leaves_no_lock(clone: Clone, number: signal.Signals) -> None:
+    with clone.running("results/stopped/summary.csv") as process:
+        # Between the lock and the first job nobody else heeds signals.
+        wait_for(lambda: locks(clone), "the lock", pause=0.0005)
+        process.send_signal(number)
+    assert process.returncode != 0
+    assert not locks(clone)
+    assert not snapshot(clone.directory / "results")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_stops_a_run_stops_its_confirming_rounds(
     clone: Clone, tmp_path: Path, number: signal.Signals

@@ -22,16 +22,21 @@ class Interrupts:
     def __init__(self) -> None:
         self.seen = False
 
+    def watch_planning(self) -> None:
+        """End as Ctrl-C does where SIGTERM comes before `watch`, or the terminal is closed: no lock stays."""
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Who started this in the background (nohup) may have chosen that they be ignored.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._cancel)
+
     def watch(self, cluster: bool) -> None:
-        """Note Ctrl-C, SIGTERM and a terminal that is closed from now on, in the main thread.
+        """Note Ctrl-C and SIGTERM from now on, in the main thread.
 
         On one machine SIGTERM lets running jobs finish, as Snakemake has it. On a cluster (`cluster`) a batch
         may take hours, so there it cancels, as Ctrl-C does.
         """
-        # Who started this in the background (nohup) may have chosen that they be ignored.
-        for number in (signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
-                signal.signal(number, self._cancel)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._cancel)
         graceful = signal.getsignal(signal.SIGTERM)
 
         def finish(number: int, frame: FrameType | None) -> None:

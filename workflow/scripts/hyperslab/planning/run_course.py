@@ -68,6 +68,7 @@ class RunCourse:
             return
         snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
+            self._interrupts.watch_planning()
             for study in map(self._inventory.study, self._studies):
                 self._reruns.restore(study)
             # Also of cells that another job has measured since the one died.

@@ -16,8 +16,8 @@ from hyperslab.planning.batches import PATTERN
 ANSWER_SECONDS = 30
 # The comment that Snakemake gives the job of a batch: rule, study and batch.
 BATCH_COMMENT = re.compile(rf"rule_batch_(?P<site>.+)_wildcards_(?P<study>.+)_(?P<batch>{PATTERN})$")
-# Why a job waits where others merely come first.
-IN_TURN = ("None", "Priority", "Resources")
+# Why a job waits where others merely come first, or where it was only just requeued.
+IN_TURN = ("None", "Priority", "Resources", "BeginTime")
 
 
 def _said(*command: str) -> str | None:
