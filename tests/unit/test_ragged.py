@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from hyperslab import ragged
+from hyperslab.measuring.counters import Counters, between
 from hyperslab.ragged.convention import MARK, NUMBER, REFERENCE, TYPE, VECTOR
 from hyperslab.ragged.recovery import lookup3
 
@@ -398,3 +399,22 @@ def test_variable_length_data_go_there_and_back(tmp_path: Path) -> None:
         copy[4] = np.arange(3, dtype=np.uint16)
         with pytest.raises(ragged.RaggedError, match="row 4 differs"):
             ragged.vlen.compare(original, copy)
+
+
+@pytest.mark.parametrize("filters", [None, {"compression": "lzf"}])
+def test_a_short_row_is_read_without_the_chunk_around_it(
+    tmp_path: Path, filters: dict[str, str] | None
+) -> None:
+    with (
+        h5py.File(tmp_path / "a.h5", "w") as file,
+        ragged.create(file, "rows", "int64", filters=filters) as rows,
+    ):
+        rows.append([np.arange(number, number + 100) for number in range(5000)])
+    with h5py.File(tmp_path / "a.h5") as file:
+        rows = ragged.open(file["rows"])
+        counters = Counters()
+        before = counters.read()
+        assert rows[3000].tolist() == list(range(3000, 3100))
+        read = between(before, counters.read())["requested_bytes"]
+    # A row of 800 bytes, with the indexes of both and a chunk of 64 KiB that leads to it; or all of a chunk.
+    assert (read < 100_000) == (filters is None), read

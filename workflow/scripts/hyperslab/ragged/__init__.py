@@ -112,11 +112,13 @@ def _made(
 
 
 def open(  # noqa: A001, for it is called as ragged.open
-    dataset: h5py.Dataset, *, chunk_cache: int | None = None, row_cache: int | None = None
+    dataset: h5py.Dataset, *, chunk_cache: int | None = None
 ) -> RaggedDataset:
     """Return the rows of a primary dataset, for reading, or appending where its file is open for that.
 
-    chunk_cache, row_cache: bytes of the chunk caches of vector and primary dataset; by default the file's.
+    chunk_cache: bytes of the vector's chunk cache. By default the file's; in a file that is open for reading
+    alone none where there are no filters, so that a short row is read by itself and not with the whole chunk
+    around it. HDF5 sets it when a vector is opened that nobody else has open.
     Raises RaggedError for a dataset that is none, of a newer convention, or whose vector is missing.
     """
     if not isinstance(dataset, h5py.Dataset):
@@ -141,7 +143,7 @@ def open(  # noqa: A001, for it is called as ragged.open
     if not isinstance(vector, h5py.Dataset) or vector.dtype != np.dtype("u1") or vector.ndim != 1:
         raise RaggedError(f"{place} has no vector of bytes: {beside!r} is not one")
     dtype, reuse = _row_type(dataset, place), bool(dataset.attrs.get(REUSE, False))
-    return RaggedDataset(_reopened(dataset, row_cache), _reopened(vector, chunk_cache), dtype, reuse)
+    return RaggedDataset(dataset, _reopened(vector, chunk_cache), dtype, reuse)
 
 
 def _row_type(dataset: h5py.Dataset, place: str) -> np.dtype[Any]:
@@ -155,11 +157,15 @@ def _row_type(dataset: h5py.Dataset, place: str) -> np.dtype[Any]:
     return found
 
 
-def _reopened(dataset: h5py.Dataset, cache: int | None) -> h5py.Dataset:
-    """Return a dataset with a chunk cache of its own size."""
+def _reopened(vector: h5py.Dataset, cache: int | None) -> h5py.Dataset:
+    """Return a vector with a chunk cache of its own size, see `open`."""
+    if cache is None and vector.file.mode == "r" and not vector.id.get_create_plist().get_nfilters():
+        cache = 0
     if cache is None:
-        return dataset
-    access = dataset.id.get_access_plist()
+        return vector
+    file, name, access = vector.file, vector.name.encode(), vector.id.get_access_plist()
     slots, _, preemption = access.get_chunk_cache()
     access.set_chunk_cache(slots, cache, preemption)
-    return h5py.Dataset(h5py.h5d.open(dataset.file.id, dataset.name.encode(), access))
+    # Of a dataset that is open HDF5 changes nothing.
+    vector.id.close()
+    return h5py.Dataset(h5py.h5d.open(file.id, name, access))
