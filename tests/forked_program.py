@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import mmap
 import os
@@ -79,11 +80,23 @@ def write() -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
+def places() -> None:
+    """Print where the heap ends and where a new mapping lies, within a huge page of 2 MiB.
+
+    One that fits into no gap, and that the kernel does not align to huge pages, as it does whole ones.
+    """
+    library = ctypes.CDLL(None)
+    library.sbrk.restype = ctypes.c_size_t
+    mapping = mmap.mmap(-1, 2**26 + mmap.PAGESIZE)
+    mapped = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+    print(json.dumps([library.sbrk(0) % 2**21, mapped % 2**21]))
+
+
 def main() -> None:
     """Entry point of a process."""
     name, *arguments = sys.argv[1:]
     deeds: dict[str, Callable[..., None]] = {
-        "tell": tell, "whoami": whoami, "end": end, "linger": linger, "write": write,
+        "tell": tell, "whoami": whoami, "end": end, "linger": linger, "write": write, "places": places,
     }  # fmt: skip
     deeds[name](*arguments)
 

@@ -78,7 +78,7 @@ def bare(spec: Specification, path: str, state: str) -> float:
 
     from hyperslab.data.selections import asked_boxes
     from hyperslab.measuring import pagecache
-    from hyperslab.measuring.residency import COLD_AT_MOST
+    from hyperslab.measuring.residency import COLD_AT_MOST, WARM_AT_LEAST
 
     settings, count = spec["layout"]["settings"], spec["repeats"][state]
     boxes = in_turn(asked_boxes(spec, state))
@@ -97,8 +97,7 @@ def bare(spec: Specification, path: str, state: str) -> float:
     else:
         if state == "session":
             pagecache.evict_file(descriptor, COLD_AT_MOST)
-        else:
-            # Not by read(), whose large blocks, once freed, change how the C library serves later requests.
+        elif pagecache.resident_share([descriptor]) < WARM_AT_LEAST:
             pagecache.read_whole(descriptor)
         with h5py.File(path, "r", **cache) as file:
             data = file["data"]

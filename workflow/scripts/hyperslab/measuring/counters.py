@@ -18,6 +18,10 @@ class _Parsed(NamedTuple):
     own_bytes: int
 
 
+# Enough for the seven numbers of an io file. A bytes object this short is no memory of the C library's: a
+# piece of that, kept between two results, would have the next one lie in pages that it has to fault in.
+LONGEST = 256
+
 # What the kernel says of this process and of others that count, not parsed.
 Reading = tuple[bytes, ...]
 
@@ -39,7 +43,7 @@ class Counters:
 
     def read(self) -> Reading:
         """Return the counters now, for `between`; not parsed, because a stopwatch is near."""
-        return tuple(b"" if one is None else os.pread(one, 4096, 0) for one in self._descriptors)
+        return tuple(b"" if one is None else os.pread(one, LONGEST, 0) for one in self._descriptors)
 
 
 def _parsed(text: bytes) -> _Parsed:

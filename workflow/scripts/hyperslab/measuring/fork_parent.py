@@ -6,7 +6,9 @@ its signals, and is told to end (SIGTERM) when client or parent die.
 
 Parent and child share memory until one of them writes to it; the kernel then copies the page, and a stopwatch
 would see that. So a child first makes all of it its own: then it has what a new interpreter has after the
-same imports.
+same imports. And as a new program lies elsewhere in memory each time, by chance, so does what a child gets
+anew: else what an address does to a time would be the same in all cells of a run, and rounds would not
+average it out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import mmap
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -37,6 +41,10 @@ PR_SET_NAME, MADV_POPULATE_READ, MADV_POPULATE_WRITE = 15, 22, 23
 # Of an entry of /proc/self/pagemap; and where addresses are the kernel's.
 PRESENT, OF_A_FILE, KERNEL = 1 << 63, 1 << 61, 1 << 63
 PAGE = os.sysconf("SC_PAGE_SIZE")
+# Pages of a huge page of 2 MiB: within one, addresses differ in what counts.
+MOST_SKIPPED = 2**21 // PAGE
+# <bits/mman-linux.h>
+PROT_NONE = 0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -82,6 +90,18 @@ def own(pages: Iterable[Pages]) -> None:
             # An older kernel. Every page is written, with what it holds.
             for place in range(address, address + length, PAGE):
                 ctypes.memmove(place, place, 1)
+
+
+def lie_elsewhere() -> None:
+    """Have all that this process gets anew lie at random pages, as the kernel has it for a new program.
+
+    Which part of a large array lies on huge pages, for one, depends on its address.
+    """
+    heap, mappings = (PAGE * secrets.randbelow(MOST_SKIPPED) for _ in range(2))
+    _libc.sbrk(ctypes.c_ssize_t(heap))
+    # Addresses without memory, where mappings go; they stay taken.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    _libc.mmap(None, ctypes.c_size_t(mappings), PROT_NONE, flags, -1, ctypes.c_long(0))
 
 
 class Parent:
@@ -197,6 +217,7 @@ class Parent:
         _libc.prctl(PR_SET_NAME, request.module.rpartition(".")[2].encode(), 0, 0, 0)
         if request.module == self._timed:
             own(self._pages)
+            lie_elsewhere()
         for number in (*SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

@@ -97,10 +97,11 @@ def evict_file(descriptor: int, enough: float, attempts: int = 20) -> float:
 
 def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
     """Read the file once, so that the page cache holds it as far as memory allows."""
-    buffer = bytearray(step)
     offset = 0
-    while count := os.preadv(descriptor, [buffer], offset):
-        offset += count
+    # Not into memory of the C library's, which serves later requests otherwise once it had a large one back.
+    with mmap.mmap(-1, step) as buffer:
+        while count := os.preadv(descriptor, [buffer], offset):
+            offset += count
 
 
 def sync_file_system(path: str | Path) -> None:
