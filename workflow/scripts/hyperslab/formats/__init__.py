@@ -185,8 +185,8 @@ class SubVolumes(Protocol):
         array.
         """
 
-    def writer(self, path: str, spec: Specification, comm: Any, values: npt.NDArray[Any]) -> SubVolumeWriter:
-        """Return what writes a rank's part in the way that a case names; `comm` is mpi4py's communicator."""
+    def writer(self, path: str, spec: Specification, mpi: Any, values: npt.NDArray[Any]) -> SubVolumeWriter:
+        """Return what writes a rank's part in the way that a case names; `mpi` is mpi4py's MPI."""
 
 
 class Store(Protocol):

@@ -13,6 +13,7 @@ from hyperslab.report.claims import rows as claim_rows
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, Inputs, gather
 from hyperslab.report.fastest import reads
+from hyperslab.report.levels import levels_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
@@ -34,6 +35,7 @@ BLOCKS = {
     "speedup": ("Several workers", speedup_table),
     "parallel": ("Parallel reading and writing", parallel_table),
     "subvolumes": ("Sub-volumes written by ranks", subvolumes_table),
+    "levels": ("Coarse to fine", levels_table),
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
     "counts": ("Counts beside times", count_table),

@@ -31,6 +31,7 @@ KINDS = (
     "requests",
     "speedup",
     "parallel",
+    "levels",
     "score",
     "tradeoff",
     "mix",
@@ -65,7 +66,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         "cases": {
             name: {
                 **{key: case.get(key) for key in kept},
-                **{key: case[key] for key in (*TEAM_KEYS, "rows") if key in case},
+                **{key: case[key] for key in (*TEAM_KEYS, "rows", "level") if key in case},
             }
             for name, case in study.cases.items()
         },
@@ -97,6 +98,7 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
     result += [f"published-{name}" for name in study.get("published", {}) if name in cases]
     for figure in dict.fromkeys(kind.family_figure for kind in case_kinds.KINDS.values()):
         result += [f"{figure}-{family}" for family in families(cases, figure)]
+    result += [f"levels-{family}" for family in case_kinds.levels(cases)]
     two = [name for name in study["tradeoff"] if name in cases and kind_of(cases[name]).reads_selections]
     asked = {
         "ratios": bool(study.get("filtered")),

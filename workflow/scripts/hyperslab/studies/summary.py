@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Meta = Mapping[str, Any]
 
+# What reports need of a resolved case.
+CASE_KEYS = ("title", "kind", "states", "shape", "level", *TEAM_KEYS)
+
 
 def settings_vary(study: LoadedStudy) -> bool:
     """Return whether layouts of one format differ in what most studies have the same for all of it.
@@ -42,7 +45,7 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
     dataset = study.dataset
     cases = {
         name: {
-            **{key: case[key] for key in ("title", "kind", "states", "shape", *TEAM_KEYS) if key in case},
+            **{key: case[key] for key in CASE_KEYS if key in case},
             **({"raw_bytes": dataset.bytes_of(case["shape"])} if dataset.rows else {}),
         }
         for name, case in study.cases.items()

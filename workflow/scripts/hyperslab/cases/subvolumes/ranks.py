@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from mpi4py import MPI
 
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import reference_first
@@ -45,7 +46,7 @@ class Cell:
         """Return one timed write of a new dataset; each phase is a column of its own, between barriers."""
         removed(self._ranks, self._artifact)
         spec = self._context.specification
-        way = self._sub_volumes.writer(self._context.path, spec, self._ranks.comm, self._values)
+        way = self._sub_volumes.writer(self._context.path, spec, MPI, self._values)
         before = self._counters.read()
         steps: dict[str, Callable[[], None]] = {
             "create": way.create, "write": way.write, "close": way.close, "fsync": self._fsync

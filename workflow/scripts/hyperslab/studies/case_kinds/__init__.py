@@ -64,6 +64,15 @@ def families(cases: Mapping[str, Resolved], figure: str) -> dict[str, dict[str, 
     return found
 
 
+def levels(cases: Mapping[str, Resolved]) -> dict[str, dict[int, str]]:
+    """Return family -> level -> case, of the cases that read one selection at several levels."""
+    found: dict[str, dict[int, str]] = {}
+    for name, case in cases.items():
+        if "family" in case and case.get("level") is not None:
+            found.setdefault(case["family"], {})[int(case["level"])] = name
+    return found
+
+
 def mistake(case: Case) -> str | None:
     """Return what is wrong with the fields of a case of a study, or None."""
     given = [kind for name, kind in KINDS.items() if getattr(case, name) is not None]

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from mpi4py import MPI
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Covered
@@ -26,9 +25,9 @@ WAITING_FILES = 1
 class Aggregated(Way):
     """One rank's side: it sends, and if it is an aggregator, it receives, puts in order and writes."""
 
-    def __init__(self, comm: MPI.Comm, job: Job) -> None:
-        super().__init__(comm, job)
-        size = comm.Get_size()
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        size: int = self.comm.Get_size()
         wanted = min(job.aggregators or size, size)
         chosen = [number * size // wanted for number in range(wanted)]
         owned = writers_of_files(job.files, job.boxes, chosen)
@@ -126,8 +125,8 @@ class Aggregated(Way):
         """Send samples to those who write them; the collective call takes lengths in bytes."""
         item = out.itemsize
         self.comm.Alltoallv(
-            [out.view(np.uint8), [n * item for n in sent], None, MPI.BYTE],
-            [got.view(np.uint8), [n * item for n in counts], None, MPI.BYTE],
+            [out.view(np.uint8), [n * item for n in sent], None, self.mpi.BYTE],
+            [got.view(np.uint8), [n * item for n in counts], None, self.mpi.BYTE],
         )
 
     def _assembled(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.parallel import division
+from hyperslab.formats.idx.parallel.aggregated import Aggregated
+from hyperslab.formats.idx.parallel.ways import WAYS, Job, Way
 from hyperslab.formats.idx.places import disk_order, files_of
 from hyperslab.layouts.idx_files import IdxFiles
 from hyperslab.specifications import Specification
 
-if TYPE_CHECKING:
-    from hyperslab.formats.idx.parallel.ways import Way
+ALL_WAYS: dict[str, type[Way]] = {**WAYS, "aggregated": Aggregated}
 
 
 class SubVolumes:
@@ -32,22 +33,17 @@ class SubVolumes:
         inverse = [order.index(axis) for axis in range(len(order))]
         return Box((*fields[0], *box.origin), (*fields[1], *box.extent)).permuted(inverse)
 
-    def writer(self, path: str, spec: Specification, comm: Any, values: npt.NDArray[Any]) -> Way:
+    def writer(self, path: str, spec: Specification, mpi: Any, values: npt.NDArray[Any]) -> Way:
         """Return what writes a rank's part in the way that a case names."""
-        # Only ranks have MPI.
-        from hyperslab.formats.idx.parallel.aggregated import Aggregated
-        from hyperslab.formats.idx.parallel.ways import WAYS, Job
-
         files, order = files_of(spec), disk_order(spec)
         asked = spec["case"]["subvolumes"]
         turned = values.transpose(order)
         fields = list(turned) if files.has_fields else [turned]
         dtype = values.dtype.newbyteorder("<")
-        boxes = _boxes(spec, files, order, comm.Get_size())
+        boxes = _boxes(spec, files, order, mpi.COMM_WORLD.Get_size())
         held = [np.ascontiguousarray(field, dtype) for field in fields]
-        job = Job(path, files, order, boxes, held, asked["aggregators"] or 0)
-        ways: dict[str, type[Way]] = {**WAYS, "aggregated": Aggregated}
-        return ways[asked["way"]](comm, job)
+        job = Job(path, mpi, files, order, boxes, held, asked["aggregators"] or 0)
+        return ALL_WAYS[asked["way"]](job)
 
 
 def _boxes(spec: Specification, files: IdxFiles, order: Sequence[int], ranks: int) -> list[Box]:

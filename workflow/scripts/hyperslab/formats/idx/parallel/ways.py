@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mpi4py import MPI
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Ordering
@@ -30,6 +29,8 @@ class Job:
     """What is written: the dataset, every rank's box in disk order, and this rank's values, a field each."""
 
     path: str
+    # mpi4py's MPI, which only ranks have.
+    mpi: Any
     files: IdxFiles
     # The array's axes as they lie on disk.
     order: list[int]
@@ -49,9 +50,9 @@ class Way(ABC):
     # Whether what is written is an IDX dataset.
     dataset = True
 
-    def __init__(self, comm: MPI.Comm, job: Job) -> None:
-        self.comm, self.job = comm, job
-        self.rank: int = comm.Get_rank()
+    def __init__(self, job: Job) -> None:
+        self.mpi, self.comm, self.job = job.mpi, job.mpi.COMM_WORLD, job
+        self.rank: int = self.comm.Get_rank()
         self.box = job.boxes[self.rank]
         self.order = Ordering(job.files.blocks, job.files.row_major)
         self.spent = {"order": 0, "exchange": 0}
@@ -100,11 +101,11 @@ class Way(ABC):
         self.spent[phase] += perf_counter_ns() - started
         return found
 
-    def opened(self, first: int) -> MPI.File:
+    def opened(self, first: int) -> Any:
         """Return a binary file that this rank opens for itself through MPI-IO."""
         self.opens += 1
         path = file_of(self.job.path, self.job.files, 0, first)
-        return MPI.File.Open(MPI.COMM_SELF, path, MPI.MODE_WRONLY)
+        return self.mpi.File.Open(self.mpi.COMM_SELF, path, self.mpi.MODE_WRONLY)
 
 
 class Token(Way):
@@ -127,9 +128,9 @@ class PerLevel(Way):
     keeps_files = False
     by_formula = True
 
-    def __init__(self, comm: MPI.Comm, job: Job) -> None:
-        super().__init__(comm, job)
-        self._kept: dict[int, MPI.File] = {}
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._kept: dict[int, Any] = {}
 
     def _ordered(self, values: Block) -> list[list[runs.Run]]:
         if self.by_formula:
@@ -149,7 +150,7 @@ class PerLevel(Way):
             if first not in self._kept:
                 self._kept[first] = self.opened(first)
             content = samples[0] if len(samples) == 1 else np.concatenate(samples)
-            self._kept[first].Write_at(offset, [content.view(np.uint8), MPI.BYTE])
+            self._kept[first].Write_at(offset, [content.view(np.uint8), self.mpi.BYTE])
         if not self.keeps_files:
             self._close_all()
 
@@ -181,16 +182,16 @@ class Plain(Way):
 
     def create(self) -> None:
         """Open the file together."""
-        mode = MPI.MODE_CREATE | MPI.MODE_WRONLY
+        mode = self.mpi.MODE_CREATE | self.mpi.MODE_WRONLY
         self.opens += 1
-        self._file = MPI.File.Open(self.comm, self.job.path, mode)
+        self._file = self.mpi.File.Open(self.comm, self.job.path, mode)
 
     def write(self) -> None:
         sizes = [int(np.prod(box.extent)) * self.job.files.itemsize for box in self.job.boxes]
         total, offset = sum(sizes), sum(sizes[: self.rank])
         for field, values in enumerate(self.job.values):
             content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-            self._file.Write_at(field * total + offset, [content, MPI.BYTE])
+            self._file.Write_at(field * total + offset, [content, self.mpi.BYTE])
 
     def close(self) -> None:
         """Close it."""
