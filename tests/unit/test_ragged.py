@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import signal
 import subprocess
 import sys
@@ -100,7 +101,10 @@ def test_the_callers_array_may_be_used_again(tmp_path: Path) -> None:
         for number in range(10):
             buffer[:] = number
             rows.append([buffer])
-        assert [row.tolist() for row in rows] == [[number] * 5 for number in range(10)]
+        lent = array.array("i", [10] * 5)
+        rows.append([lent])
+        lent[0] = 0
+        assert [row.tolist() for row in rows] == [[number] * 5 for number in range(11)]
 
 
 @pytest.fixture
