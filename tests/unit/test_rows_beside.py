@@ -144,9 +144,11 @@ def study_of_rows() -> dict[str, Any]:
         asked = {"rows": "all", "scattered": False}
         cases[f"read-{size}"] = {
             **common, "kind": "read_rows", "states": ["cold"], "shape": [size], "rows": asked,
+            "raw_bytes": size * 1e6,
         }  # fmt: skip
         cases[f"write-{size}"] = {
             **common, "kind": "write_rows", "states": ["write"], "shape": [size], "rows": written(16),
+            "raw_bytes": size * 1e6,
         }  # fmt: skip
     return {
         "shape": [4], "layouts": ["vlen", "flattened"], "grids": [], "cases": cases, "score": False,
@@ -173,6 +175,18 @@ def test_the_figure_holds_spans_and_ratios() -> None:
     assert found["file over bytes of rows", "vlen"] == pytest.approx([1.4] * 3)
     for name, axes in panels.items():
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log"), name
+        assert np.asarray(axes.lines[0].get_xdata()).tolist() == [1e6, 2e6, 4e6]
+
+
+def test_one_row_stands_at_the_size_of_all() -> None:
+    table, study = measured(), study_of_rows()
+    for name, case in study["cases"].items():
+        if name.startswith("read"):
+            case["rows"] = {"rows": 1, "scattered": False}
+    table["asked_bytes"] = np.arange(len(table), dtype=float)
+    figure = figures.draw("rows", "disk", FigureData(table, summarise(table), {}, {}, study))
+    panels = {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_visible()}
+    assert np.asarray(panels["reading one row, cold"].lines[0].get_xdata()).tolist() == [1e6, 2e6, 4e6]
 
 
 # ---- the converter

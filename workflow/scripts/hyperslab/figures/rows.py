@@ -22,27 +22,28 @@ Looks = dict[str, tuple[str, str]]
 
 
 def rows_of(view: View) -> pd.DataFrame:
-    """Return one row a panel, layout and size: `panel`, `layout`, `bytes` of the rows, `value`.
+    """Return one row a panel, layout and size: `panel`, `layout`, `bytes` of all rows, `value`.
 
     The value is the median over all repeats of first call to close, in seconds, of warm reads of the calls
-    alone; in the last panel the ratio of the file to the bytes of its rows. Panels of one size are left out.
+    alone; in the last panel the ratio of the file to the bytes of its rows. Panels of one size are left out
+    where others have several.
     """
     tables = []
     for name, case in view.study["cases"].items():
         if kind_of(case).data_model != "rows":
             continue
-        rows = view.measurements[view.measurements["case"] == name]
+        rows = view.measurements[view.measurements["case"] == name].assign(bytes=case["raw_bytes"])
         for state, some in rows.groupby("state", observed=True):
             tables.append(some.assign(panel=_panel_title(case, str(state)), value=_seconds(some, str(state))))
         # Files of several datasets, and those of one row a call, are no others.
-        if rows["asked_bytes"].notna().any() and _asks_all(case):
-            ratio = rows.assign(panel=RATIO, value=rows["file_bytes"] / rows["asked_bytes"])
+        if len(rows) and _asks_all(case):
+            ratio = rows.assign(panel=RATIO, value=rows["file_bytes"] / rows["bytes"])
             tables.append(ratio[ratio["state"] == ratio["state"].iloc[0]])
     if not tables:
         return pd.DataFrame(columns=COLUMNS)
     found = pd.concat(tables)
-    grouped = found.groupby(["layout", "panel", "asked_bytes"], observed=True, sort=False)["value"]
-    table = grouped.median().reset_index().rename(columns={"asked_bytes": "bytes"})
+    grouped = found.groupby(["layout", "panel", "bytes"], observed=True, sort=False)["value"]
+    table: pd.DataFrame = grouped.median().reset_index()
     sizes = table.groupby("panel")["bytes"].transform("nunique")
     return table[sizes > 1] if (sizes > 1).any() else table
 
@@ -118,7 +119,7 @@ def _panel(axes: Axes, table: pd.DataFrame, looks: Looks, title: str) -> None:
     for name, (tint, marker) in looks.items():
         own = table[table["layout"] == name].sort_values("bytes")
         axes.plot(own["bytes"], own["value"], color=tint, marker=marker, markersize=5, label=name)
-    logarithmic(axes.xaxis, table["bytes"], "bytes of the rows", BYTES)
+    logarithmic(axes.xaxis, table["bytes"], "bytes of all rows", BYTES)
     if title == RATIO:
         logarithmic(axes.yaxis, table["value"], "ratio", (("×", 1.0),), inches=2.4)
     else:

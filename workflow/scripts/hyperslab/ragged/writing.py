@@ -20,7 +20,7 @@ from hyperslab.ragged.reading import RaggedRows
 
 Row = npt.ArrayLike
 # Appended rows are held in memory until they are this many bytes, or rows.
-BUFFER_BYTES, BUFFER_ROWS = 2**20, ROW_CHUNK
+BUFFER_BYTES, BUFFER_ROWS = 2**22, ROW_CHUNK
 # HDF5 counts extents in 64 bits with a sign.
 LARGEST = 2**63 - 1
 # Those that append in this process, by file and address of the primary dataset.
@@ -64,10 +64,12 @@ class RaggedDataset(RaggedRows):
         Raises RaggedError for a row of another type, before any row of this call is taken, and where somebody
         else appends.
         """
-        self._claim()
+        if not self._appends:
+            self._claim()
         taken = [self._checked(row, copy=True) for row in rows]
         self._held += taken
-        self._held_bytes += sum(row.nbytes for row in taken)
+        for row in taken:
+            self._held_bytes += row.nbytes
         if self._held_bytes >= BUFFER_BYTES or len(self._held) >= BUFFER_ROWS:
             self._settled()
 
@@ -201,12 +203,12 @@ class RaggedDataset(RaggedRows):
 
     def _checked(self, row: Row, copy: bool = False) -> npt.NDArray[Any]:
         """Return one row in the rows' type; raises RaggedError where that would change it."""
-        given = np.asarray(row)
+        given = row if isinstance(row, np.ndarray) else np.asarray(row)
         if given.ndim != 1:
             raise RaggedError(f"{self._place}: a row has one axis, not {given.ndim}")
         if given.dtype == self.dtype:
-            # The caller may use its own array for the next row.
-            return given.copy() if copy else given
+            # The caller may use its own array, or whatever lends its memory, for the next row.
+            return given.copy() if copy and not isinstance(row, list | tuple) else given
         if given.size == 0:
             return np.empty(0, self.dtype)
         if self.dtype.names is None and given.dtype.kind in "iufcb":

@@ -67,6 +67,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
             name: {
                 **{key: case.get(key) for key in kept},
                 **{key: case[key] for key in (*TEAM_KEYS, "rows", "level") if key in case},
+                **({"raw_bytes": study.dataset.bytes_of(case["shape"])} if study.dataset.rows else {}),
             }
             for name, case in study.cases.items()
         },

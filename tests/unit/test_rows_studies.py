@@ -1,0 +1,110 @@
+"""Studies of ragged rows: what they may say, and what is wrong in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import load, mistake
+
+STUDY: dict[str, Any] = {
+    "title": "rows",
+    "dataset": {"rows": {"count": 64, "longest": 10}, "dtype": "int32"},
+    "layouts": {
+        "vlen": {"format": "hdf5-rows", "storage": "vlen"},
+        "vector": {"format": "hdf5-rows", "storage": "offset-vector"},
+    },
+    "cases": {
+        "write": {"write_rows": 1},
+        "few": {"write_rows": {"call": "all"}, "shape": {"row": 8}},
+        "read": {"read_rows": {"rows": 4, "scattered": True}},
+    },
+}
+
+
+def study(path: str, value: Any) -> dict[str, Any]:
+    import copy
+
+    content = copy.deepcopy(STUDY)
+    *way, last = path.split(".")
+    place = content
+    for part in way:
+        place = place[part]
+    place[last] = value
+    return content
+
+
+def test_a_study_of_rows(tmp_path: Path) -> None:
+    found = load(tmp_path, STUDY)
+    assert (found.dataset.axes, found.dataset.shape, found.dataset.nbytes) == (["row"], [64], 64 * 10 * 4)
+    assert found.cases["few"]["shape"] == [8] and found.dataset.bytes_of([8]) == 320
+    assert found.cases["write"]["states"] == ["write"]
+    assert found.cases["read"]["states"] == ["cold", "warm"]
+    from hyperslab.studies.specification import cell_specification
+
+    spec = cell_specification(found, "vlen", "few", "r0")
+    assert spec["dataset"]["rows"] == {"lengths": "constant", "longest": 10}
+    assert spec["dataset"]["shape"] == [8]
+
+
+MISTAKES: list[tuple[str, Any, str]] = [
+    ("dataset.axes", ["x"], ": has `rows`, whose number and lengths say all; leave axes and shape out"),
+    ("dataset.rows", {"count": 0, "longest": 1}, ".count: should be greater than 0, not 0"),
+    ("dataset.rows", {"count": 5}, ": rows whose lengths are constant need longest, and have no longest"),
+    (
+        "dataset.rows",
+        {"count": 5, "lengths": "linear", "longest": 4, "mean": 3},
+        ": rows whose lengths are linear need longest, and have a mean",
+    ),
+    (
+        "layouts.vlen",
+        {"format": "zarr"},
+        ".format: zarr stores a dense array, and the dataset is ragged rows; take ",
+    ),
+    ("layouts.vlen.chunk_bytes", 4096, ": vlen has no chunks of values; it has row_chunk"),
+    ("layouts.vlen.offsets", True, ": only flattened rows can have offsets instead of lengths"),
+    ("layouts.vlen.filters", ["gzip"], ": filters need chunks; give the layout a row_chunk"),
+    (
+        "layouts.vector.filters",
+        [{"zfp": {"rate": 8}}],
+        ": rows are compared byte by byte; no filter may change values",
+    ),
+    ("layouts.vector.chunk_bytes", 3, ": should hold at least one int32"),
+    (
+        "cases.read",
+        {"read": {"row": 3}},
+        ".read: is for a dense array, and the dataset is ragged rows; there are read_rows, write_rows, ",
+    ),
+    ("cases.read.read_rows", 65, ".rows: 65 rows do not fit: there are 64"),
+    ("cases.read.states", ["session"], ": rows are read cold and warm, and have no session"),
+    (
+        "cases.write.write_rows",
+        {"call": 32, "datasets": 3},
+        ".datasets: 2 calls write no 3 datasets in turn",
+    ),
+    (
+        "cases.write.write_rows",
+        {"call": 1, "growing": True},
+        ".growing: contiguous datasets cannot grow; give the layout a row_chunk (layout vlen)",
+    ),
+    ("cases.read", {"rewrite_rows": 65}, ".rewrite_rows: 65 rows are not there: there are 64"),
+    (
+        "cases.read.read_rows",
+        {"rows": "all", "scattered": True},
+        ": scattered rows are a number of rows, read in one call",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=str)
+def test_a_mistake_is_one_line(tmp_path: Path, path: str, value: Any, message: str) -> None:
+    said = mistake(tmp_path, study(path, value))
+    where = "dataset" if path == "dataset.axes" else path
+    assert said.startswith(f"{where}{message}")
+
+
+def test_an_array_has_no_layout_of_rows(tmp_path: Path) -> None:
+    said = mistake(tmp_path, study("dataset", {"axes": ["x"], "shape": [4]}))
+    holds = "hdf5-rows stores ragged rows, and the dataset is a dense array"
+    assert said == f"layouts.vector.format: {holds}; take 'hdf5' or 'zarr' or 'idx'"
