@@ -13,7 +13,7 @@ from hyperslab.planning.claims_page import UNTESTED, untested
 from hyperslab.planning.planned_study import PlannedStudy
 
 # Number of a document -> how many claims it has.
-COUNTS = {"000": 27, "001": 9, "004": 8}
+COUNTS = {"000": 27, "001": 9, "002": 8, "004": 8}
 EXPECTED = {f"{name}.{number}" for name, count in COUNTS.items() for number in range(1, count + 1)}
 
 

@@ -11,13 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Shape = Sequence[int]
 Integers = npt.NDArray[np.int64]
+Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
 # Addresses are kept in 64 bits with a sign, and block numbers are shifted by a bit.
 MOST_BITS = 62
 # OpenVisus has points of so many coordinates (Visus/Point.h).
@@ -105,12 +106,15 @@ class Bitmask:
         origin = tuple(fine[axis] if axis == split else 0 for axis in range(self.dims))
         return Lattice(origin, self.steps(number - 1), self.counts(0, number - 1))
 
-    def split_into(self, first: int, last: int, numbers: Integers) -> list[Integers]:
-        """Return the coordinates, per axis, of numbers whose bits are the digits `first` … `last` - 1."""
-        found = [np.zeros_like(numbers) for _ in range(self.dims)]
+    def split_into(self, first: int, last: int, numbers: Whole) -> list[Whole]:
+        """Return the coordinates, per axis, of numbers whose bits are the digits `first` … `last` - 1.
+
+        One number, as Python has it, is taken apart faster than an array of it.
+        """
+        found = [numbers * 0 for _ in range(self.dims)]
         taken = [0] * self.dims
         for position, axis in enumerate(reversed(self.axes[first:last])):
-            found[axis] |= (numbers >> position & 1) << taken[axis]
+            found[axis] = found[axis] | (numbers >> position & 1) << taken[axis]
             taken[axis] += 1
         return found
 
@@ -174,10 +178,10 @@ class Blocks:
         """Return the samples of a block."""
         level = self.level_of(block)
         whole, counts = self.whole_level(level), self.counts(level)
-        number = np.asarray([block - (1 << block.bit_length() - 1) if block else 0], np.int64)
+        number = block - (1 << block.bit_length() - 1) if block else 0
         places = self.bitmask.split_into(0, max(0, level - 1 - self.bits), number)
         origin = (
-            start + int(place[0]) * count * step
+            start + place * count * step
             for start, place, count, step in zip(whole.origin, places, counts, whole.step, strict=True)
         )
         return Lattice(tuple(origin), whole.step, counts)

@@ -1,0 +1,59 @@
+"""The figure and the table of selections at several levels hold the numbers of the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_samples import STUDY, data_of, repeats
+
+from hyperslab import figures
+from hyperslab.studies import figures as named
+
+LEVELS = {6: "view-level6", 3: "view-level3", 0: "view-level0"}
+FEW = ["contiguous", "4x4x128", "auto"]
+
+
+def study() -> dict[str, Any]:
+    """The sample study, whose case is read at three levels."""
+    case = STUDY["cases"]["slices"]
+    cases = {
+        name: {**case, "title": f"Whole volume, level {level}", "level": level, "family": "view"}
+        for level, name in LEVELS.items()
+    }
+    return {**STUDY, "cases": cases, "tradeoff": []}
+
+
+def table() -> pd.DataFrame:
+    """Repeats of three levels: of each finer one, eight times the bytes and four times the time."""
+    rows = repeats()
+    rows = rows[(rows["case"] == "slices") & rows["layout"].isin(FEW)]
+    parts = []
+    for step, name in enumerate(LEVELS.values()):
+        requested = 10_000.0 * 8**step
+        parts.append(rows.assign(case=name, time_s=rows["time_s"] * 4**step, requested_bytes=requested))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_a_family_of_levels_has_one_figure() -> None:
+    assert [name for name in named.names(study()) if name.startswith("levels-")] == ["levels-view"]
+    assert not [name for name in named.names(STUDY) if name.startswith("levels-")]
+
+
+def test_lines_go_from_coarse_to_fine() -> None:
+    rows = table()
+    figure = figures.draw("levels-view", "disk", data_of(rows, study=study()))
+    left, right = figure.axes
+    for axes in (left, right):
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1 of 64", "1 of 8", "all"]
+        assert len(axes.lines) == len(FEW) and axes.get_yscale() == "log"
+    for line in right.lines:
+        assert np.asarray(line.get_ydata()).tolist() == [10_000, 80_000, 640_000]
+    for line in left.lines:
+        times = np.asarray(line.get_ydata()).tolist()
+        assert times[1:] == pytest.approx([4 * times[0], 16 * times[0]])
+    assert left.get_ylabel() == "time of a cold read" and right.get_ylabel() == "bytes requested"
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(legend) == len(FEW)
