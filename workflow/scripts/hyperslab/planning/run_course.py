@@ -19,6 +19,7 @@ from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
 from hyperslab.sites import roots
 from hyperslab.validation.errors import ConfigurationError
@@ -179,6 +180,12 @@ class RunCourse:
         # every record is there would only fail again, and say so twice.
         stopped = self._interrupts.seen or request.inner
         if not request.measuring or stopped:
+            return
+        try:
+            check_results()
+        except ConfigurationError as error:
+            # The logs that would say so are empty, and pages would be, too.
+            print(f"hyperslab: {error}", file=sys.stderr, flush=True)
             return
         targets = request.made_of_records(self._studies)
         short = {name for name in targets if self._reruns.short(self._inventory.study(name))}

@@ -20,6 +20,8 @@ from hyperslab.validation.nearest import choices
 # Kept free on every file system: the probe file, the notes of writers, and the file system's own structures.
 RESERVE_BYTES = 64 * 2**20
 RESERVE_FILES = 16
+# Where less is left, neither records nor the logs that would say why can be written.
+RESULTS_BYTES = 2**20
 
 
 def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequence[str] = ()) -> list[str]:
@@ -97,6 +99,18 @@ def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None
         existing = next(str(parent) for parent in (root, *root.parents) if os.path.exists(parent))
         if wrong := read_ahead.mistake(existing, mounts.read_ahead_setting(existing)):
             raise ConfigurationError(file, f"file_systems.{site['file_system']}.read_ahead_bytes", wrong)
+
+
+def check_results() -> None:
+    """Raise ConfigurationError where the file system of the results is full."""
+    results = Path("results").absolute()
+    there = os.statvfs(next(parent for parent in (results, *results.parents) if parent.exists()))
+    free = there.f_bavail * there.f_frsize
+    if free < RESULTS_BYTES or (there.f_files and 0 <= there.f_favail < RESERVE_FILES):
+        said = (
+            f"its file system is full ({free / 1e6:.1f} MB, {max(there.f_favail, 0):,} files left): neither "
+        )
+        raise ConfigurationError(results, "", f"{said}records nor logs can be written")
 
 
 def _writable(directory: Path) -> bool:

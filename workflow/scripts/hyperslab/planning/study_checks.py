@@ -11,7 +11,7 @@ from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
-from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_roots
+from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_results, check_roots
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
@@ -44,6 +44,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
 
     Raises ConfigurationError.
     """
+    check_results()
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
