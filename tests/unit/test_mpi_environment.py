@@ -40,7 +40,11 @@ def test_ranks_import_nothing_that_their_environment_lacks() -> None:
     programs = {"ranks", "hyperslab.cases.reduce.ranks", "hyperslab.cases.parallel.ranks"}
     # The registries name what no rank runs, too: selections, and formats that ranks cannot open together.
     alone = {name for name in formats.MODULES if not layouts.load(name).abilities.ranks}
-    others = {"hyperslab.cases.read", *(formats.MODULES[name].rpartition(".")[0] for name in alone)}
+    others = {
+        "hyperslab.cases.read",
+        "hyperslab.cases.rows",
+        *(formats.MODULES[name].rpartition(".")[0] for name in alone),
+    }
     run = {name for name in reached(programs) if not name.startswith(tuple(others))}
     assert packages(run) == {"h5py", "mpi4py", "numpy"}
 

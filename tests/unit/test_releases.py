@@ -21,7 +21,9 @@ from update_pins import versions
 ROOT = Path(__file__).parents[2]
 LOCKS = {release: ROOT / "envs" / "releases" / f"hdf5-{release}.lock" for release in RELEASES}
 # Only layouts with such filters or formats need them, and none of those names a release.
-UNUSED = {"hdf5plugin", "pyimzml", "mpi4py", "zarr", "numcodecs", "google-crc32c", "openvisusnogui"}
+UNUSED = {
+    "hdf5plugin", "pyimzml", "mpi4py", "zarr", "numcodecs", "google-crc32c", "openvisusnogui", "pyarrow",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("release", RELEASES)

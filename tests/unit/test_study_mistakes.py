@@ -25,7 +25,7 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
-    "rounds, repeats, seed, score, recommendation, tradeoff, claims, published, reader",
+    "rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, reader",
     "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
     "chunk_cache_slots, chunk_cache_w0, sieve_bytes, libver, meta_block_bytes, metadata_cache, "
