@@ -99,11 +99,14 @@ def predictions(study: LoadedStudy, rows: pd.DataFrame, cases: list[str]) -> pd.
     """Return layouts x cases of predicted seconds, for those layouts that advice might name."""
     dataset = study.dataset
     ratios = rows.groupby("layout", observed=True)["ratio_padded"].median()
-    found = {}
+    found: dict[str, dict[str, float]] = {}
+    seen = set()
     for name, layout in study.layouts.items():
         candidate = candidate_of(layout, dataset.itemsize)
-        if candidate is None or name not in ratios.index:
+        # Layouts that differ by their settings alone are one to advice.
+        if candidate is None or name not in ratios.index or (candidate, *layout["order"]) in seen:
             continue
+        seen.add((candidate, *layout["order"]))
         # As it lies on disk: extents and boxes in the order of the layout's axes.
         order = [dataset.axes.index(axis) for axis in layout["order"]]
         chunks = tuple(candidate.chunks[at] for at in order) if candidate.chunks else None
