@@ -211,6 +211,26 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     assert json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())["guessed"]
 
 
+def test_todays_layout_is_not_measured_a_second_time_under_another_name(here: Path) -> None:
+    # One small chunk layout is the best for its only read, and today's at once.
+    found = chosen("9 x spectrum: [1, 1, all]")
+    best = next(one.candidate for one in found.predicted if one.candidate.chunks)
+    reads = reading.parse("9 x spectrum: [1, 1, all]", AXES, SHAPE)
+    asked = Asked(Array(tuple(SHAPE), 2), reads, "builtin", 1.15 * math.prod(SHAPE) * 2, 3.0)
+    today = advise._Named(best.chunks, best.filters)
+    again = choose(asked, counts(), DISK, today, 5, lambda text: None)
+    stored = [(one.candidate.chunks, one.candidate.filters) for one in again.measured]
+    assert len(set(stored)) == len(stored) == 7 and again.measured[1].candidate.name == "as-it-is"
+
+
+def test_what_is_no_hdf5_has_no_layout_of_today_and_many_reads_measure_fewer(here: Path) -> None:
+    np.save("mine.npy", counts())
+    advise.main(["mine.npy"])
+    prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
+    assert prediction["today"] is None and len(prediction["reads"]) > 3
+    assert len(prediction["measured"]) == 4
+
+
 def files(directory: Path) -> set[Path]:
     return {path for path in directory.rglob("*") if path.is_file()}
 

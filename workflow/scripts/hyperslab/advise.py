@@ -26,7 +26,7 @@ from hyperslab.advising.choice import Asked, Choice, choose
 from hyperslab.advising.found import Found, arrays, flow, look, meant, shortened
 from hyperslab.advising.model import Array, Predicted
 from hyperslab.advising.probe import storage
-from hyperslab.data.donor_paths import SEPARATOR
+from hyperslab.data.donor_paths import SEPARATOR, is_hdf5
 from hyperslab.formats.donor_files import DonorError, check, converted, open_donor
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
@@ -42,7 +42,8 @@ WRITTEN = "# Written by `make advise`, which writes it anew; copy it under anoth
 TODAY = "as-it-is"
 # Each cell writes a file of its own, and all of them are to be measured within a minute.
 LARGEST_BYTES = 64 * 10**6
-MEASURED = 5
+# So many new layouts are measured, and of more than FEW_READS fewer, for an answer in about the same time.
+MEASURED, FEW_READS, MEASURED_OF_MANY = 5, 3, 3
 ROUNDS, COLD = 3, 7
 # So many predictions are kept for the page.
 KEPT = 40
@@ -82,7 +83,7 @@ def array_of(given: str) -> Found:
 
 def today(found: Found, extents: Sequence[int]) -> tuple[str | None, Candidate | None]:
     """Return the name of today's layout in the study, and the candidate that it is; None where unknown."""
-    if found.other_filters:
+    if found.other_filters or not is_hdf5(found.file):
         return None, None
     if found.chunks is None:
         return "contiguous", Candidate(None)
@@ -200,7 +201,8 @@ def advise(options: argparse.Namespace) -> str:
         f"{1e-6 / probed.ahead_s:,.0f} MB/s read ahead"
     )
     asked = Asked(array, reads, options.filters, options.size_bound * raw, options.seconds)
-    choice = choose(asked, values, probed, todays if todays and todays.chunks else None, MEASURED, say)
+    count = MEASURED if len(reads) <= FEW_READS else MEASURED_OF_MANY
+    choice = choose(asked, values, probed, todays if todays and todays.chunks else None, count, say)
     if choice.predicted[0].file_bytes > asked.most_bytes:
         raise Refused(
             f"no layout is predicted to have at most {megabytes(asked.most_bytes)}; "

@@ -168,7 +168,9 @@ def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
 def _different(ordered: Sequence[Predicted], always: Sequence[Candidate], count: int) -> list[Predicted]:
     """Return the best `count` of which no two are alike, nor too many filtered alike; else the next ones."""
     chosen: list[Predicted] = []
-    others = [one for one in ordered if one.candidate not in always]
+    # Today's layout has a name of its own, under which it is measured already.
+    known = {(one.chunks, one.filters) for one in always}
+    others = [one for one in ordered if (one.candidate.chunks, one.candidate.filters) not in known]
     for one in others:
         same = sum(one.candidate.filters == other.candidate.filters for other in chosen)
         alike = any(_alike(one.candidate, other.candidate) for other in chosen)
