@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report site findings test lint unit lock clean help
+.PHONY: quick report advise site findings test lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -23,6 +23,14 @@ report: .venv/made-in
 	@study=$$(.venv/bin/python workflow/scripts/pack.py unpack "$(PACK)") && \
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) --config measure=false -- "results/$$study/report.html" && \
 	echo "The report: results/$$study/report.html"
+
+# How a file should be stored for the way it is read: a few layouts predicted, measured and put on one page.
+advise: .venv/made-in
+	@[ -n "$(FILE)" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
+	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$(FILE)" --reads "$(READS)" --name "$(NAME)" \
+		$(if $(FILTERS),--filters "$(FILTERS)") $(if $(SIZE_BOUND),--size-bound "$(SIZE_BOUND)") $(if $(SITE),--site "$(SITE)")) && \
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) -- "results/$$study/advice.html" && \
+	echo "The advice: results/$$study/advice.html"
 
 # A website of the reports of all packs, or of those that PACKS names.
 site: .venv/made-in
@@ -63,6 +71,10 @@ clean:
 help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
 	@echo "make report PACK=packs/NAME.tar.xz   figures and report of a study measured elsewhere"
+	@echo "make advise FILE=mine.h5::/counts READS=\"image: [all, all, 1]; 3 x spectrum: [1, 1, all]\""
+	@echo "             how to store an array for the way it is read: predicted, measured, one page; FILE=mine.h5 alone"
+	@echo "             lists its arrays; FILTERS=builtin for readers without hdf5plugin; SIZE_BOUND=1.15 of the raw"
+	@echo "             array; SITE= of the file of sites; NAME= of the study"
 	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"
 	@echo "make findings   docs/index.md and its figures from docs/findings.yaml and packs/"
 	@echo "make test    linters, type checker and all tests"

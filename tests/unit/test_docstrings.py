@@ -14,7 +14,8 @@ IN_ORDER = """
     Add Answer Apply Ask Be Become Begin Bring Build Call Cancel Check Choose Close Collect Compare
     Compress Compute Copy Create Cut Decide Describe Divide Do Draw Drop Empty End Evict Expand Fill Find
     Fit Flush Free Give Go Hand Have Hold Import Judge Keep Leave Let Limit Live Load Look Make Mark
-    Measure Merge Mount Move Note Open Pack Parse Pass Patch Print Put Raise Read Refuse Release Remove
+    Measure Merge Mount Move Note Open Pack Parse Pass Patch Predict Print Probe Put Raise Read Refuse
+    Release Remove
     Replace Resolve Return Run Say Select Send Serve Set Show Split Stack Start Stop Store Submit Take
     Tell Time Try Turn Unmount Unpack Wait Warn Write Yield
     """

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from test_donors import write_imzml
 
 from hyperslab import draft
+from hyperslab.advising.found import Found, even_chunks
 from hyperslab.planning.planned_study import PlannedStudy
 
 
@@ -153,7 +154,7 @@ def test_the_studies_of_the_pages_are_whole(tmp_path: Path, page: str, donor: bo
 def test_any_draft_loads(
     tmp_path_factory: pytest.TempPathFactory, shape: list[int], dtype: str, chunks: bool, largest: int
 ) -> None:
-    found = draft.Found(
+    found = Found(
         file=Path("/data/a: b's #1.h5"), dataset="/e\"ntry", dtype=dtype, shape=shape, filters=[],
         axes=["no", "on", "1", "x", "y", "z"][: len(shape)],
         chunks=[max(1, extent // 2) for extent in shape] if chunks else None,
@@ -168,7 +169,7 @@ def test_any_draft_loads(
 
 @given(shape=st.lists(st.integers(1, 3000), min_size=1, max_size=5), size=st.sampled_from([64, 2**16, 2**20]))
 def test_even_chunks_are_about_as_large_as_asked_and_even(shape: list[int], size: int) -> None:
-    chunk = draft.even_chunks(shape, 2, size)
+    chunk = even_chunks(shape, 2, size)
     volume = 2 * math.prod(chunk)
     assert all(1 <= part <= extent for part, extent in zip(chunk, shape, strict=True))
     assert volume <= size

@@ -25,7 +25,7 @@ FLOORS = [
     ["claims"],
     ["figures"],
     ["report"],
-    ["rewriting"],
+    ["advising", "rewriting"],
     ["planning"],
     ["commands"],
     ["scripts"],
@@ -52,7 +52,7 @@ NEVER = {
     **dict.fromkeys(("formats", "cases"), {"pandas"} | PLOTS | {"snakemake", "pydantic"}),
     "results": FORMAT_LIBRARIES | PLOTS | {"snakemake"},
     **dict.fromkeys(("claims", "figures", "report"), FORMAT_LIBRARIES | {"snakemake"}),
-    "rewriting": {"pandas"} | PLOTS | {"snakemake"},
+    **dict.fromkeys(("advising", "rewriting"), {"pandas"} | PLOTS | {"snakemake"}),
     "planning": PLOTS,
 }
 # room -> what none of its modules imports itself; of a donor planning asks the format, which opens it

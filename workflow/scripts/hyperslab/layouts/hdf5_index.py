@@ -30,7 +30,7 @@ def btree_parent(child: int) -> int:
     return child // BTREE_KEPT
 
 
-def _btree_level(children: int) -> int:
+def btree_level(children: int) -> int:
     """Return the nodes needed for `children` inserted in ascending order."""
     return 1 + max(0, -(-(children - BTREE_CHILDREN) // BTREE_KEPT))
 
@@ -39,7 +39,7 @@ def btree_nodes(chunks: int) -> int:
     """Return the nodes of a version-1 B-tree after `chunks` insertions in ascending (row-major) order."""
     total, level = 0, chunks
     while True:
-        level = _btree_level(level)
+        level = btree_level(level)
         total += level
         if level == 1:
             return total
@@ -51,7 +51,7 @@ def btree_nodes_visited(linear: Iterable[int], chunks: int) -> int:
     """
     wanted, level, total = set(linear), chunks, 0
     while True:
-        level = _btree_level(level)
+        level = btree_level(level)
         wanted = {min(btree_parent(child), level - 1) for child in wanted}
         total += len(wanted)
         if level == 1:

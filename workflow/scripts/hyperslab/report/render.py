@@ -7,11 +7,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hyperslab.report import templates
+from hyperslab.report.advice import AdvicePage
 from hyperslab.report.claims import ClaimsPage
 from hyperslab.report.model import Page
 
 
-def render(page: Page | ClaimsPage, template: Path = templates.REPORT) -> str:
+def render(page: Page | ClaimsPage | AdvicePage, template: Path = templates.REPORT) -> str:
     """Return the HTML of a page, with the template and the style sheet beside it."""
     environment = Environment(
         loader=FileSystemLoader(template.parent),

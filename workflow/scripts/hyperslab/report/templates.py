@@ -7,9 +7,10 @@ from pathlib import Path
 _FOLDER = Path(__file__).parents[3] / "report"
 REPORT = _FOLDER / "report.html.j2"
 CLAIMS = _FOLDER / "claims.html.j2"
+ADVICE = _FOLDER / "advice.html.j2"
 # Where a report on a website finds the page of all claims.
 FRONT_DOOR = "../index.html"
-# What both include.
+# What all of them include.
 SHARED = (_FOLDER / "parts.html.j2", _FOLDER / "style.css")
 
 

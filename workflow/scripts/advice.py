@@ -1,0 +1,52 @@
+"""The page of an advice: the layouts that were measured, beside all that were predicted."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from hyperslab.figures import FigureData, save
+from hyperslab.figures.advice import draw
+from hyperslab.figures.canvas import render as drawn
+from hyperslab.report import templates
+from hyperslab.report.advice import build
+from hyperslab.report.data import Inputs, gather
+from hyperslab.report.model import embed
+from hyperslab.report.render import render
+from hyperslab.results.tables import read_summary, read_table
+
+CAPTION = (
+    "Each read against the size of the file. Filled: measured, with 95 % intervals of the rounds. "
+    "Hollow: predicted from probes."
+)
+
+
+def main(job: Any) -> None:
+    """Draw the figure and write the page."""
+
+    def read(path: str) -> Any:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+
+    inputs, prediction = job.input, read(job.input.prediction)
+    given = Inputs(
+        study=job.params.study,
+        measurements=read_table(inputs.measurements),
+        summary=read_summary(inputs.summary),
+        context=read(inputs.context),
+        score={},
+        recommendation=read(inputs.recommendation),
+        confirmation=None,
+        figures={},
+        expected=[],
+    )
+    data = FigureData(
+        given.measurements, given.summary, {}, given.recommendation, job.params.figure, job.params.style
+    )
+    figure = drawn(lambda view, _: draw(view, prediction), prediction["site"], data, "")
+    save(figure, job.output.figure)
+    page = build(gather(given), prediction, embed("advice", CAPTION, Path(job.output.figure)), time.time())
+    Path(job.output.page).write_text(render(page, templates.ADVICE), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(snakemake)  # type: ignore[name-defined]  # noqa: F821

@@ -1,0 +1,191 @@
+"""Layouts that may suit an array and its reads: chunk shapes around the reads, crossed with filters."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import text
+from hyperslab.layouts import hdf5_index
+from hyperslab.layouts.chunks import chunk_count, contiguous_runs, linear_chunk_indices
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter by its name, with the options that are given."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def word(self) -> str:
+        """A short name, such as gzip4 or blosc-lz4."""
+        given = dict(self.options)
+        return f"{self.name}-{given['codec']}" if "codec" in given else f"{self.name}{given.get('level', '')}"
+
+    def resolved(self) -> dict[str, Any]:
+        """Return it as specifications have it."""
+        return {"name": self.name, **dict(self.options)}
+
+    def in_study(self) -> Any:
+        """Return it as a study says it."""
+        return {self.name: dict(self.options)} if self.options else self.name
+
+
+Filters = tuple[Filter, ...]
+# A chunk has at least and at most so many bytes. HDF5 keeps chunks of up to 1 MiB; unfiltered ones that are
+# larger are read piece by piece.
+LEAST_BYTES, MOST_BYTES, MOST_UNFILTERED = 2**12, 2**22, 2**20
+# Along an axis at most so many extents are tried.
+MOST_EXTENTS = 24
+# The superblock and the object headers come first.
+HEADER_BYTES = 2048
+SIEVE_BYTES = 2**16
+SHUFFLE = Filter("shuffle")
+# What a user's readers have -> lossless filters worth a try; a shuffle before them where elements have bytes.
+CODECS: Mapping[str, Sequence[Filter]] = {
+    "builtin": [Filter("gzip", (("level", 1),)), Filter("gzip", (("level", 4),)), Filter("lzf")],
+    "any": [
+        Filter("gzip", (("level", 4),)),
+        Filter("zstd", (("level", 3),)),
+        Filter("blosc", (("codec", "lz4"), ("level", 5), ("shuffle", "none"))),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layout that might be used: chunk extents in elements (None: contiguous) and filters in order."""
+
+    chunks: tuple[int, ...] | None
+    filters: Filters = ()
+
+    @property
+    def name(self) -> str:
+        """A name that a study can give the layout, such as 10x5x256-shuffle-zstd3."""
+        words = [text.shape(list(self.chunks) if self.chunks else None), *(one.word for one in self.filters)]
+        return "-".join(words)
+
+    def layout(self) -> dict[str, Any]:
+        """Return the layout as a study says it."""
+        if self.chunks is None:
+            return {}
+        filters = [one.in_study() for one in self.filters]
+        return {"chunks": list(self.chunks), **({"filters": filters} if filters else {})}
+
+
+def filter_chains(readers: str, itemsize: int) -> list[Filters]:
+    """Return the filters to consider, none first, for elements of `itemsize` bytes."""
+    before: Filters = (SHUFFLE,) if itemsize > 1 else ()
+    return [(), *((*before, codec) for codec in CODECS[readers])]
+
+
+def _extents(size: int, reads: Sequence[int]) -> list[int]:
+    """Return chunk extents to try along an axis: the reads', parts of it, powers of two."""
+    parts = {-(-size // count) for count in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 64, 128, 256)}
+    wanted = {1, *reads, *parts, *(2**power for power in range(1, 21))}
+    fitting = sorted(one for one in wanted if one <= size)
+    # What pads the array by more than a tenth is no part of an axis, unless it is read so.
+    even = [one for one in fitting if one in reads or -(-size // one) * one <= 1.1 * size]
+    if len(even) <= MOST_EXTENTS:
+        return even
+    return [even[round(at)] for at in np.linspace(0, len(even) - 1, MOST_EXTENTS)]
+
+
+def chunk_shapes(
+    shape: Sequence[int], itemsize: int, reads: Sequence[Sequence[int]]
+) -> npt.NDArray[np.int64]:
+    """Return chunk shapes to try (shapes x axes), of 4 KiB to 4 MiB, or of the array where that is less."""
+    axes = [_extents(size, [read[at] for read in reads]) for at, size in enumerate(shape)]
+    # Of more axes fewer extents each, so that all shapes are at most some hundred thousand.
+    most = max(4, int(400_000 ** (1 / len(axes))))
+    axes = [found[:: -(-len(found) // most)] for found in axes]
+    table = np.array(list(itertools.product(*axes)), np.int64)
+    size = table.prod(axis=1) * itemsize
+    least = min(LEAST_BYTES, math.prod(shape) * itemsize)
+    found: npt.NDArray[np.int64] = table[(size >= least) & (size <= MOST_BYTES)]
+    return found
+
+
+def expected_touched(
+    shapes: npt.NDArray[np.int64], array: Sequence[int], extent: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """Return how many chunks a random box touches on average along each axis (shapes x axes), exactly.
+
+    Along an axis of s elements, box of e, chunks of c: 1 + [F(s) - F(e - 1) - F(s - e + 1)] / (s - e + 1)
+    with F(N) the sum of floor(o / c) over o < N: the mean of the last chunk's number less the first one's.
+    """
+
+    def below(count: int, chunk: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        whole, rest = np.divmod(count, chunk)
+        found: npt.NDArray[np.float64] = chunk * (whole * (whole - 1) / 2.0) + whole * rest
+        return found
+
+    columns = []
+    for axis, (size, width) in enumerate(zip(array, extent, strict=True)):
+        chunk = shapes[:, axis]
+        places = size - width + 1
+        total = below(size, chunk) - below(width - 1, chunk) - below(places, chunk)
+        columns.append(1.0 + total / places)
+    return np.stack(columns, axis=1)
+
+
+def requests(
+    candidate: Candidate, shape: Sequence[int], itemsize: int, chunk_bytes: float,
+    origin: Sequence[int], extent: Sequence[int],
+) -> Iterator[tuple[int, int]]:  # fmt: skip
+    """Yield what HDF5 asks the kernel for (offset and length in bytes) for one box on an opened file.
+
+    Chunks lie in row-major order, each of `chunk_bytes` (the mean where filtered); before the first of every
+    57 lies their leaf of the version-1 B-tree, which is read when one of them is looked up. Contiguous arrays
+    are read through the sieve buffer.
+    """
+    if candidate.chunks is None:
+        yield from _sieved(shape, itemsize, origin, extent)
+        return
+    node = hdf5_index.btree_node_bytes(len(shape))
+    stored, count, leaf = max(1, round(chunk_bytes)), chunk_count(shape, candidate.chunks), -1
+    leaves = hdf5_index.btree_level(count)
+    touched = list(linear_chunk_indices(origin, extent, shape, candidate.chunks))
+    below = {min(hdf5_index.btree_parent(number), leaves - 1) for number in touched}
+    # The nodes above the leaves lie wherever the file ended when they were needed: here they come first.
+    for _ in range(hdf5_index.btree_nodes_visited(touched, count) - len(below)):
+        yield HEADER_BYTES, node
+    for number in touched:
+        own = min(hdf5_index.btree_parent(number), leaves - 1)
+        base = HEADER_BYTES + own * (node + hdf5_index.BTREE_KEPT * stored)
+        if own != leaf:
+            leaf = own
+            yield base, node
+        yield base + node + (number - own * hdf5_index.BTREE_KEPT) * stored, stored
+
+
+def _sieved(
+    shape: Sequence[int], itemsize: int, origin: Sequence[int], extent: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the requests of a contiguous array: a short run fills the sieve buffer, a long one passes it."""
+    total, held_from, held_to = math.prod(shape) * itemsize, 0, 0
+    for start, length in contiguous_runs(origin, extent, shape):
+        first, last = start * itemsize, (start + length) * itemsize
+        if held_from <= first and last <= held_to:
+            continue
+        if last - first > SIEVE_BYTES:
+            yield HEADER_BYTES + first, last - first
+            continue
+        held_from, held_to = first, min(first + SIEVE_BYTES, total)
+        yield HEADER_BYTES + held_from, held_to - held_from
+
+
+def file_bytes(candidate: Candidate, shape: Sequence[int], itemsize: int, chunk_bytes: float) -> float:
+    """Return about how many bytes the file has: chunks with their index, and headers."""
+    if candidate.chunks is None:
+        return math.prod(shape) * itemsize + HEADER_BYTES
+    count = chunk_count(shape, candidate.chunks)
+    nodes = hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(len(shape))
+    return count * chunk_bytes + nodes + HEADER_BYTES

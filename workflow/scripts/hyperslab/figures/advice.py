@@ -1,0 +1,97 @@
+"""Advice at a glance: milliseconds of each read against the size of the file, measured and predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hyperslab.figures.scales import BYTES, logarithmic
+from hyperslab.figures.sheet import absent, finish, start
+from hyperslab.figures.tradeoff import requests_of
+from hyperslab.figures.view import View
+
+# Panels side by side; further reads stand in the table alone.
+MOST_PANELS = 4
+# role -> number in the palette, marker, its size in points, words
+ROLES = {
+    "advised": (0, "*", 14.0, "advised"),
+    "today": (3, "s", 8.0, "today's layout"),
+    "rival": (1, "^", 7.0, "measured rivals"),
+}
+
+
+def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
+    """Draw a panel a read; `prediction` is the content of prediction.json."""
+    title = "Time of a read against the size of the file"
+    cases = [read["name"] for read in prediction["reads"] if read["name"] in view.study["cases"]][
+        :MOST_PANELS
+    ]
+    measured = set(view.summary["layout"])
+    if not measured or not cases:
+        return absent(view, title)
+    figure = start(view, 3.6)
+    panels = figure.subplots(1, len(cases), squeeze=False)[0]
+    for axes, case in zip(panels, cases, strict=True):
+        _panel(axes, view, case, prediction)
+    rows = view.measurements[view.measurements["case"].isin(cases)]
+    notes = [
+        "what a cold read waits for, opening included",
+        view.over_rounds(rows),
+        "left and down is better",
+    ]
+    finish(figure, view, title, rows, notes, _legend(view), star=False)
+    return figure
+
+
+def _role(view: View, layout: str, prediction: Mapping[str, Any]) -> str:
+    if layout == view.pick:
+        return "advised"
+    return "today" if layout == prediction["today"] else "rival"
+
+
+def _panel(axes: Axes, view: View, case: str, prediction: Mapping[str, Any]) -> None:
+    """Draw one read: predictions hollow, what was measured filled, with its interval."""
+    predicted = {
+        one["layout"]: (one["file_bytes"], one["times"][case])
+        for one in [*prediction["predicted"], *prediction["measured"]]
+    }
+    muted = view.style["muted"]
+    points = pd.DataFrame(predicted, index=["bytes", "seconds"]).T
+    axes.plot(
+        points["bytes"], points["seconds"], marker="o", markersize=5, linestyle="", color=muted,
+        markerfacecolor="none", markeredgewidth=0.8, zorder=2,
+    )  # fmt: skip
+    times = requests_of(view, case, view.cold)
+    sizes = view.pooled(case, view.cold)["file_bytes"]
+    for layout, row in times.iterrows():
+        number, marker, size, _ = ROLES[_role(view, str(layout), prediction)]
+        colour, x = view.palette[number], float(sizes[layout])
+        if pd.notna(row["low"]) and pd.notna(row["high"]):
+            axes.plot([x, x], [row["low"], row["high"]], color=colour, linewidth=1.0, alpha=0.6, zorder=4)
+        axes.plot(
+            [x], [row["value"]], marker=marker, markersize=size, color=colour, linestyle="", zorder=5,
+            markeredgecolor="white", markeredgewidth=0.8,
+        )  # fmt: skip
+    inches = view.style["width"] / MOST_PANELS
+    logarithmic(axes.xaxis, [*points["bytes"], *sizes], "file size", BYTES, inches=inches)
+    logarithmic(axes.yaxis, [*points["seconds"], *times["value"]], "", inches=3.0)
+    axes.set_title(case, fontweight="bold")
+
+
+def _legend(view: View) -> list[Line2D]:
+    handles = [
+        Line2D(
+            [], [], color=view.palette[number], marker=marker, markersize=size - 2, linestyle="", label=words
+        )
+        for number, marker, size, words in ROLES.values()
+    ]
+    hollow = Line2D(
+        [], [], color=view.style["muted"], marker="o", markersize=5, linestyle="", markerfacecolor="none",
+        label="predicted, not measured so",
+    )  # fmt: skip
+    return [*handles, hollow]

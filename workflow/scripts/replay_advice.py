@@ -1,0 +1,204 @@
+"""How good is the prediction behind `make advise`: the regret of acting on it, on packs measured before.
+
+replay_advice.py                         of every pack of dense arrays that were read cold
+replay_advice.py packs/NAME.tar.xz …     of some
+
+Nothing is fitted: the speeds are round numbers that no pack had part in. For every weighting of the cases
+and every round, the layouts that are predicted to be the five best are compared by that round alone, and the
+one that is best there is judged by the other rounds. Sizes of filtered chunks are those of the files, as a
+sample of the data would tell them. Regret is the time of that layout over the best one's, less 1; a layout
+that cannot be told from the best one counts as tied.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab.advising.candidates import MOST_UNFILTERED, Candidate, Filter
+from hyperslab.advising.model import Array, predict
+from hyperslab.advising.probe import Coded, Storage
+from hyperslab.advising.reads import Read
+from hyperslab.results.comparisons import not_worse_than_best
+from hyperslab.results.packs import SUFFIX, PackError, measurements
+from hyperslab.results.requests import Question, objectives, request_times, typical
+from hyperslab.results.statistics import summarise
+from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation.errors import ConfigurationError
+
+PROJECT = Path(__file__).resolve().parents[2]
+# Round numbers for a disk, and for gzip the seconds to decode a byte.
+PRIOR = Storage(
+    latency_s=100e-6, waited_s=1e-9, ahead_s=0.5e-9, cached_s=0.1e-9, lookup_s=5e-6, open_s=1e-3,
+    read_ahead_bytes=8 * 2**20, steal_s=0.0, pressure_io_s=0.0,
+)  # fmt: skip
+DECODE_S = 2e-9
+# Filters that the decoding speed stands for, and those beside them that take next to no time.
+KNOWN = {"gzip", "shuffle"}
+VERIFIED = 5
+OFTEN = 10.0
+FEWEST = 6
+# A regret within these is small, or bearable.
+SMALL, BEARABLE = 0.05, 0.10
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a pack says of the prediction; regrets are one a weighting and round."""
+
+    study: str
+    layouts: int
+    left_out: int
+    spearman: float
+    error: float
+    first: list[float]
+    verified: list[float]
+    small: list[bool]
+
+    def line(self) -> str:
+        """Return it as a line of the table."""
+        first, verified = np.array(self.first), np.array(self.verified)
+        cells = [
+            f"{self.study:24} {self.layouts:4} of {self.layouts + self.left_out:3}",
+            f"{self.spearman:5.2f}  {self.error:5.0%}",
+            f"{first.mean():7.0%} {first.max():7.0%}",
+            f"{verified.mean():7.1%} {verified.max():7.0%}",
+            f"{np.mean(self.small):7.0%}  {np.mean(verified <= BEARABLE):6.0%}",
+        ]
+        return "  ".join(cells)
+
+
+HEAD = """\
+                                       rank  error  first predicted  best of 5 verified  ≤ 5 %
+study                        layouts  corr.   med.     mean     max     mean      max  or tied  ≤ 10 %"""
+
+
+def candidate_of(layout: Mapping[str, Any], itemsize: int) -> Candidate | None:
+    """Return a study's layout as a candidate; None for one that advice would never name."""
+    if layout["format"] != "hdf5" or layout.get("storage") or layout.get("release"):
+        return None
+    filters = tuple(
+        Filter(one["name"], tuple((k, v) for k, v in one.items() if k != "name")) for one in layout["filters"]
+    )
+    if any(one.name not in KNOWN for one in filters):
+        return None
+    if not layout["chunks"]:
+        return Candidate(None)
+    if not filters and math.prod(layout["chunks"]) * itemsize > MOST_UNFILTERED:
+        return None
+    return Candidate(tuple(layout["chunks"]), filters)
+
+
+def predictions(study: LoadedStudy, rows: pd.DataFrame, cases: list[str]) -> pd.DataFrame:
+    """Return layouts x cases of predicted seconds, for those layouts that advice might name."""
+    dataset = study.dataset
+    ratios = rows.groupby("layout", observed=True)["ratio_padded"].median()
+    found: dict[str, dict[str, float]] = {}
+    seen = set()
+    for name, layout in study.layouts.items():
+        candidate = candidate_of(layout, dataset.itemsize)
+        # Layouts that differ by their settings alone are one to advice.
+        if candidate is None or name not in ratios.index or (candidate, *layout["order"]) in seen:
+            continue
+        seen.add((candidate, *layout["order"]))
+        # As it lies on disk: extents and boxes in the order of the layout's axes.
+        order = [dataset.axes.index(axis) for axis in layout["order"]]
+        chunks = tuple(candidate.chunks[at] for at in order) if candidate.chunks else None
+        array = Array(tuple(dataset.shape[at] for at in order), dataset.itemsize)
+        reads = [Read(case, tuple(study.cases[case]["extent"][at] for at in order)) for case in cases]
+        filtered = any(one.name == "gzip" for one in candidate.filters)
+        code = Coded(1 / float(ratios[name]), DECODE_S) if filtered else Coded(1.0, 0.0)
+        found[name] = dict(predict(Candidate(chunks, candidate.filters), array, reads, PRIOR, code).times)
+    return pd.DataFrame(found).T
+
+
+def weightings(cases: list[str]) -> Iterator[dict[tuple[str, str], float]]:
+    """Yield shares of cold cases: equal ones, each case alone, and each ten times as often as the others."""
+    wanted = [dict.fromkeys(cases, 1.0)]
+    wanted += [{case: 1.0} for case in cases]
+    wanted += [{case: OFTEN if case == often else 1.0 for case in cases} for often in cases]
+    for weights in wanted:
+        total = sum(weights.values())
+        yield {(case, "cold"): weight / total for case, weight in weights.items()}
+
+
+def judge(name: str, study: LoadedStudy, table: pd.DataFrame) -> Judged | None:
+    """Return what the main rounds of a pack at one site say; None where too few layouts were read cold."""
+    cases = [
+        case
+        for case, described in study.cases.items()
+        if described["kind"] == "read" and "cold" in described["states"] and not described.get("pattern")
+        and not described.get("level") and described["shape"] == study.dataset.shape
+    ]  # fmt: skip
+    rows = table[(table["phase"] == "main") & (table["state"] == "cold") & table["case"].isin(cases)]
+    if rows.empty or study.dataset.model != "array":
+        return None
+    cases = [case for case in cases if case in set(rows["case"])]
+    summary = summarise(rows)
+    predicted = predictions(study, rows, cases)
+    complete = [
+        layout for layout in predicted.index
+        if all(layout in request_times(summary, (case, "cold")).dropna().index for case in cases)
+    ]  # fmt: skip
+    predicted = predicted.loc[complete]
+    if len(predicted) < FEWEST or summary["round"].nunique() < 2:
+        return None
+    measured = pd.DataFrame({case: typical(request_times(summary, (case, "cold"))) for case in cases}).loc[
+        complete
+    ]
+    first, verified, small = [], [], []
+    for shares in weightings(cases):
+        logs = objectives(summary, Question(shares, "mix", 0.0), {}).loc[complete].dropna(axis=1)
+        stays = dict(zip(complete, not_worse_than_best(logs)[1], strict=True))
+        expected = sum(share * predicted[case] for (case, _), share in shares.items())
+        few = list(expected.sort_values().index[:VERIFIED])
+        for round_ in logs.columns:
+            others = np.exp(logs.drop(columns=round_).mean(axis=1))
+            pick = logs.loc[few, round_].idxmin()
+            first.append(float(others[few[0]] / others.min() - 1))
+            verified.append(float(others[pick] / others.min() - 1))
+            small.append(verified[-1] <= SMALL or (len(logs.columns) >= 3 and bool(stays[pick])))
+    equal = [table.rank() for table in (predicted.mean(axis=1), measured.mean(axis=1))]
+    return Judged(
+        name, len(predicted), summary["layout"].nunique() - len(predicted), float(equal[0].corr(equal[1])),
+        float((predicted / measured - 1).abs().stack().median()), first, verified, small,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("packs", nargs="*", type=Path, help="packs; all of packs/ if none is named")
+    options = parser.parse_args()
+    judged = []
+    print(HEAD)
+    for pack in options.packs or sorted((PROJECT / "packs").glob(f"*{SUFFIX}")):
+        name = pack.name.removesuffix(SUFFIX)
+        try:
+            study = LoadedStudy(PROJECT / "config" / "studies" / f"{name}.yaml")
+            table = measurements(pack)
+        except (PackError, ConfigurationError) as error:
+            sys.exit(f"error: {error}")
+        for site, rows in table.groupby("site", observed=True):
+            several = table["site"].nunique() > 1
+            if found := judge(f"{name} {site}" if several else name, study, rows):
+                judged.append(found)
+                print(found.line(), flush=True)
+    if not judged:
+        sys.exit("error: none of these packs has six layouts of one array that were read cold in two rounds")
+    small = np.mean([one for pack in judged for one in pack.small])
+    bearable = np.mean([one <= BEARABLE for pack in judged for one in pack.verified])
+    count = sum(len(pack.small) for pack in judged)
+    print(f"{count} weightings and rounds: within 5 % or tied {small:.0%}, within 10 % {bearable:.0%}")
+
+
+if __name__ == "__main__":
+    main()
