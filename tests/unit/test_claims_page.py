@@ -234,6 +234,12 @@ def test_every_row_says_what_it_rests_on_and_how_to_run_it(tmp_path: Path) -> No
         assert str(escape(said)) in html, said
 
 
+def test_of_what_could_be_it_is_said_how_many_hold(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, FASTER, {**SLOWER, "says": "the other way round"}, could=True)
+    html = render(build([content], [], []), templates.CLAIMS)
+    assert "1 of 2 comparisons holds, and one is enough" in html
+
+
 def test_a_command_names_the_variables_of_a_donor() -> None:
     claim = {"id": "000.1", "donor": "$HYPERSLAB_DONOR"}
     assert command("mine", claim).startswith("HYPERSLAB_DONOR=FILE::DATASET .venv/bin/snakemake ")

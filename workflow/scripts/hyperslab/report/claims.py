@@ -231,6 +231,8 @@ def _reason(verdict: Mapping[str, Any], lines: Sequence[Line]) -> str:
     if verdict["verdict"] == "cannot tell":
         left = _some(counted[BADGES["cannot tell"]], len(judged), "comparison", "is open", "are open")
         return f"{left}; {_would_tell(verdict.get('would_tell') or {})}"
+    if (held := counted[BADGES["holds"]]) < len(judged):
+        return f"{_some(held, len(judged), 'comparison', 'holds', 'hold')}, and one is enough"
     return f"all {fmt.count(len(judged), 'comparison')} hold" if len(judged) > 1 else ""
 
 
