@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ def same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return [(row.dtype, row.tobytes()) for row in found] == [(row.dtype, row.tobytes()) for row in wanted]
 
 
+SCRIPTS = Path(ragged.__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
 WRITER = """
 import sys, h5py
 from hyperslab import ragged
@@ -46,7 +49,7 @@ def test_killed_in_the_middle_of_an_append(tmp_path: Path, attempt: int) -> None
 
 def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WRITER.replace("FILTERS", "None"), str(tmp_path / "a.h5"), "300"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as writer:
         try:
             assert writer.stdout is not None
             finished = int(writer.stdout.readline())
@@ -68,7 +71,7 @@ def killed(path: Path, attempt: int) -> int:
     filters = '{"compression": "gzip"}' if attempt % 2 else "None"
     words = [sys.executable, "-c", WRITER.replace("FILTERS", filters), str(path), str(50 + 37 * attempt)]
     rng = np.random.default_rng(attempt)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as writer:
         assert writer.stdout is not None
         said = [writer.stdout.readline()]
         time.sleep(float(rng.uniform(0, 0.2)))

@@ -99,8 +99,8 @@ def test_values_of_other_files_are_taken_in_where_that_is_asked(clone: Clone, tm
         layout = h5py.VirtualLayout((5,), part["values"].dtype)
         layout[:] = h5py.VirtualSource("part.h5", "values", (5,))
         file.create_virtual_dataset("view", layout)
-    clone.write_study("mine", with_donor(tmp_path / "mine.h5"))
-    target = "results/mine/layout/4x4x64.h5"
+    clone.write_study("spread", with_donor(tmp_path / "mine.h5"))
+    target = "results/spread/layout/4x4x64.h5"
     for materialise in (False, True):
         clone.build("--config", f"materialise={materialise}", "--", target)
         with h5py.File(clone.directory / target) as file:

@@ -29,6 +29,7 @@ from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.packs import SUFFIX, PackError, measurements
 from hyperslab.results.requests import Question, objectives, request_times, typical
 from hyperslab.results.statistics import summarise
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -133,9 +134,12 @@ def judge(name: str, study: LoadedStudy, table: pd.DataFrame) -> Judged | None:
     cases = [
         case
         for case, described in study.cases.items()
-        if described["kind"] == "read" and "cold" in described["states"] and not described.get("pattern")
-        and not described.get("level") and described["shape"] == study.dataset.shape
-    ]  # fmt: skip
+        if kind_of(described).reads_selections
+        and "cold" in described["states"]
+        and not described.get("pattern")
+        and not described.get("level")
+        and described["shape"] == study.dataset.shape
+    ]
     rows = table[(table["phase"] == "main") & (table["state"] == "cold") & table["case"].isin(cases)]
     if rows.empty or study.dataset.model != "array":
         return None
