@@ -201,3 +201,11 @@ def test_a_count_of_zero_is_said_not_drawn() -> None:
     device = picture("counts", "memory").axes[3]
     assert not device.collections
     assert [text.get_text() for text in device.texts] == ["the file lies in memory"]
+
+
+def test_where_nobody_would_notice_there_is_no_mix_to_choose_for() -> None:
+    quick = repeats().assign(time_s=lambda rows: rows["time_s"] / 1e6)
+    figure = figures.draw("mix", "disk", data_of(quick))
+    assert not figure.axes
+    assert any("nobody would notice" in text.get_text() for text in figure.texts)
+    assert figures.draw("mix", "disk", data_of(repeats())).axes

@@ -55,6 +55,11 @@ def draw(view: View, case: str = "") -> Figure:
         return absent(view, TITLE)
     if times.shape[1] < 2 or len(times) < 2:
         return absent(view, TITLE, "There are no two cases and layouts to choose between.")
+    if times.to_numpy().max() <= times.to_numpy().min():
+        floor = f"{view.choice['imperceptible_ms']:g} ms"
+        return absent(
+            view, TITLE, f"With no layout does a request take longer than {floor}: nobody would notice."
+        )
     shown = times.iloc[:, :3]
     figure = start(view, 3.6 if shown.shape[1] == 2 else 4.4)
     axes = figure.subplots()
