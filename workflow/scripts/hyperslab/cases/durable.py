@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hyperslab.cases.context import Context
 from hyperslab.data.selections import Box
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.records import Row
 
 # The plain write beside each timed one is a part of the artifact.
 PLAIN = "-plain"
@@ -120,3 +121,34 @@ def reference_first(repeat: int, repeats: int) -> bool:
     Before the last one it does, so that the file read back is the last one written.
     """
     return (repeats - repeat) % 2 == 1
+
+
+def repeated_writes(
+    context: Context, row: Row, reference: Callable[[], float], write: Callable[[], Row]
+) -> list[Row]:
+    """Return `row` once a repeat, with the columns of a timed `write` and the seconds of the plain
+    `reference` in turn with it; the first plain write is discarded. The last file is left.
+
+    On a throttled site more are made until their mean says enough.
+    """
+    context.limiter.begin()
+    # First touch of memory and of the file system's own structures belongs to no repeat.
+    discarded_s = reference()
+    repeats = context.specification["repeats"]["write"]
+    found: list[Row] = []
+    while len(found) < repeats:
+        repeat = len(found)
+        one: Row = {"state": "write", "repeat": repeat, **row}
+        for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
+            # Nothing dirty is left of the file before, which syncs its file system when removed.
+            context.artifact.clear()
+            if plain:
+                one["reference_s"] = reference()
+            else:
+                one.update(write())
+        found.append(one if repeat else {**one, "discarded_reference_s": discarded_s})
+        written = sum(each["written_bytes"] for each in found)
+        if len(found) == repeats and not context.limiter.enough("write", written, repeats):
+            # Two more, so that the plain write still goes first as often as second, and before the last.
+            repeats += 2
+    return found

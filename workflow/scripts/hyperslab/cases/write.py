@@ -15,7 +15,7 @@ from hyperslab.cases.durable import (
     _inside,
     _slabs,
     boxes_of,
-    reference_first,
+    repeated_writes,
     span_columns,
     timed_end,
     timed_reference,
@@ -23,6 +23,7 @@ from hyperslab.cases.durable import (
 from hyperslab.data.strategies import block_extent
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.deviation import Deviation
+from hyperslab.records import Row
 
 VERIFY_BYTES = 64 * 2**20
 
@@ -83,33 +84,17 @@ def run(context: Context) -> Outcome:
     spec, dataset = context.specification, context.specification["dataset"]
     extent = block_extent(spec["case"], dataset["axes"], dataset["shape"], context.layout.chunks)
     counters = Counters(context.artifact.processes())
-    rows: list[dict[str, Any]] = []
-    report: dict[str, Any] = {}
-    asked_bytes = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
     itemsize = context.values.dtype.itemsize
-    rewritten = context.layout.rewritten_bytes(spec["dataset"]["shape"], extent, itemsize)
-    context.limiter.begin()
+    row: Row = {"asked_bytes": math.prod(dataset["shape"]) * itemsize}
+    if rewritten := context.layout.rewritten_bytes(dataset["shape"], extent, itemsize):
+        row["rewritten_predicted_bytes"] = rewritten
     try:
-        # First touch of memory and of the file system's own structures belongs to no repeat.
-        discarded_s = timed_reference(context, extent)
-        repeats = spec["repeats"]["write"]
-        while len(rows) < repeats:
-            repeat = len(rows)
-            row: dict[str, Any] = {"state": "write", "repeat": repeat, "asked_bytes": asked_bytes}
-            if rewritten:
-                row["rewritten_predicted_bytes"] = rewritten
-            for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-                # Nothing dirty is left of the file before, which syncs its file system when removed.
-                context.artifact.clear()
-                if plain:
-                    row["reference_s"] = timed_reference(context, extent)
-                else:
-                    row.update(_timed_write(context, extent, counters))
-            rows.append(row if repeat else {**row, "discarded_reference_s": discarded_s})
-            written = sum(row["written_bytes"] for row in rows)
-            if len(rows) == repeats and not context.limiter.enough("write", written, repeats):
-                # Two more, so that the plain write still goes first as often as second, and before the last.
-                repeats += 2
+        rows = repeated_writes(
+            context,
+            row,
+            lambda: timed_reference(context, extent),
+            lambda: _timed_write(context, extent, counters),
+        )
         error = _verify(context)
         report = {**context.format.report(context.path, spec), **error}
         # A chunk cache decides in which order chunks reach a version-1 B-tree, hence how full its nodes are.

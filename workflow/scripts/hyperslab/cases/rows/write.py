@@ -9,7 +9,7 @@ from time import perf_counter_ns
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import reference_first, span_columns, timed_end, timed_plain_write
+from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
 from hyperslab.cases.rows.dealt import KEPT, Call, Dealt, format_of, rows_of
 from hyperslab.cases.rows.read import RowReads, read_states
 from hyperslab.data.rows import BLOCK_BYTES, RowBlock, Rows
@@ -103,27 +103,13 @@ def run(context: Context) -> Outcome:
     call = len(rows) if asked["call"] == "all" else asked["call"]
     dealt = Dealt(rows, call, asked["datasets"])
     counters = Counters(context.artifact.processes())
-    found: list[Row] = []
-    context.limiter.begin()
     try:
-        # First touch of memory and of the file system's own structures belongs to no repeat.
-        discarded_s = _timed_reference(context, dealt)
-        repeats = spec["repeats"]["write"]
-        while len(found) < repeats:
-            repeat = len(found)
-            row: Row = {"state": "write", "repeat": repeat, "asked_bytes": rows.nbytes, "rows": len(rows)}
-            for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-                # Nothing dirty is left of the file before, which syncs its file system when removed.
-                context.artifact.clear()
-                if plain:
-                    row["reference_s"] = _timed_reference(context, dealt)
-                else:
-                    row.update(_timed_write(context, dealt, counters))
-            found.append(row if repeat else {**row, "discarded_reference_s": discarded_s})
-            written = sum(row["written_bytes"] for row in found)
-            if len(found) == repeats and not context.limiter.enough("write", written, repeats):
-                # Two more, so that the plain write still goes first as often as second, and before the last.
-                repeats += 2
+        found = repeated_writes(
+            context,
+            {"asked_bytes": rows.nbytes, "rows": len(rows)},
+            lambda: _timed_reference(context, dealt),
+            lambda: _timed_write(context, dealt, counters),
+        )
         reads = RowReads(context, dealt)
         read_states(context, reads, rows.alone(dealt.numbers(0)), {"rows": "all"}, skipped)
         reads.verify()
