@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.requests import Question, case_times
+from hyperslab.results.requests import case_times, question_of
 from hyperslab.text import percent
 
 TITLE = "Which layout for which mix of requests"
@@ -34,12 +34,9 @@ def expected(view: View) -> pd.DataFrame:
     choice = view.choice
     if not choice.get("ranking"):
         return pd.DataFrame()
-    shares = {
-        (key.rpartition(" ")[0], key.rpartition(" ")[2]): share for key, share in choice["shares"].items()
-    }
-    asked = Question(shares, choice["rule"], choice["imperceptible_ms"] / 1e3)
+    asked = question_of(choice)
     rows = {
-        str(entry["layout"]): case_times({key: entry["times"][" ".join(key)] for key in shares}, asked)
+        str(entry["layout"]): case_times({key: entry["times"][" ".join(key)] for key in asked.shares}, asked)
         for entry in choice["ranking"]
         if entry["fits"]
     }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -15,18 +12,10 @@ from hyperslab.report.speeds import compared, phase_rows
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
 from hyperslab.results.recommend import GIVEN_UP
-from hyperslab.results.requests import Question, objectives, request_times, typical
+from hyperslab.results.requests import objectives, question_of, request_times, typical
 from hyperslab.studies.summary import case_title
 
 OBJECTIVES = {"mix": "Expected time", "regret": "Largest regret"}
-
-
-def question(choice: Mapping[str, Any]) -> Question:
-    """Return what a recommendation was asked."""
-    shares = {
-        (key.rpartition(" ")[0], key.rpartition(" ")[2]): value for key, value in choice["shares"].items()
-    }
-    return Question(shares, choice["rule"], choice["imperceptible_ms"] / 1e3)
 
 
 def named(data: Data, site: str) -> list[tuple[str, str]]:
@@ -46,7 +35,7 @@ def times(data: Data, site: str, phase: str) -> pd.DataFrame:
     """Return layouts x entries ("case state") of the seconds of a request in rounds of a phase; NaN where not
     measured.
     """
-    rows, asked = phase_rows(data, site, phase), question(data.choice(site))
+    rows, asked = phase_rows(data, site, phase), question_of(data.choice(site))
     columns = {" ".join(entry): typical(request_times(rows, entry)) for entry in asked.shares}
     return pd.DataFrame(columns)
 
@@ -130,7 +119,7 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
     """Return a layout's largest regret and where, or its expected time beside the pick's."""
     if name is None:
         return Cell(fmt.ABSENT, "not in this study", "muted")
-    asked, pick = question(data.choice(site)), str(data.choice(site)["pick"])
+    asked, pick = question_of(data.choice(site)), str(data.choice(site)["pick"])
     found = times(data, site, phase).clip(lower=asked.floor_s)
     if name not in found.index or found.loc[name].isna().any():
         return Cell("not measured", "", "muted")

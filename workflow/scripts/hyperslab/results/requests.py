@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,13 @@ class Question:
     def named(self) -> dict[str, float]:
         """The shares by "case state"."""
         return {f"{case} {state}": share for (case, state), share in self.shares.items()}
+
+
+def question_of(choice: Mapping[str, Any]) -> Question:
+    """Return what a recommendation, as recommendation.json holds it, was asked."""
+    named = {key.rpartition(" "): share for key, share in choice["shares"].items()}
+    asked = {(case, state): share for (case, _, state), share in named.items()}
+    return Question(asked, choice["rule"], choice["imperceptible_ms"] / 1e3)
 
 
 def shares(rows: pd.DataFrame, mix: Mix | None, states: Sequence[str] = ("cold",)) -> dict[Entry, float]:
