@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report advise site findings test lint unit lock clean help
+.PHONY: quick report advise site findings test tests lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -28,7 +28,8 @@ report: .venv/made-in
 advise: .venv/made-in
 	@[ -n "$(FILE)" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
 	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$(FILE)" --reads "$(READS)" --name "$(NAME)" \
-		$(if $(FILTERS),--filters "$(FILTERS)") $(if $(SIZE_BOUND),--size-bound "$(SIZE_BOUND)") $(if $(SITE),--site "$(SITE)")) && \
+		--filters "$(FILTERS)" --orders "$(ORDERS)" --state "$(STATE)" $(if $(SIZE_BOUND),--size-bound "$(SIZE_BOUND)") \
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SITE),--site $(SITE)) $(if $(FORMATS),--formats $(FORMATS))) && \
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) -- "results/$$study/advice.html" && \
 	echo "The advice: results/$$study/advice.html"
 
@@ -40,7 +41,10 @@ site: .venv/made-in
 findings: .venv/made-in
 	.venv/bin/python workflow/scripts/findings.py
 
-test: lint .venv/made-for-tests
+test: lint tests
+
+# All tests; PYTEST_ADDOPTS says which, if not all.
+tests: .venv/made-for-tests
 	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
 
 lint: .venv/made-for-tests
@@ -74,7 +78,8 @@ help:
 	@echo "make advise FILE=mine.h5::/counts READS=\"image: [all, all, 1]; 3 x spectrum: [1, 1, all]\""
 	@echo "             how to store an array for the way it is read: predicted, measured, one page; FILE=mine.h5 alone"
 	@echo "             lists its arrays; FILTERS=builtin for readers without hdf5plugin; SIZE_BOUND=1.15 of the raw"
-	@echo "             array; SITE= of the file of sites; NAME= of the study"
+	@echo "             array; SITE=\"disk memory\" of the file of sites; SECONDS=60 for all of it; STATE=warm;"
+	@echo "             FORMATS=\"hdf5 zarr\"; ORDERS=any of the axes; NAME= of the study"
 	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"
 	@echo "make findings   docs/index.md and its figures from docs/findings.yaml and packs/"
 	@echo "make test    linters, type checker and all tests"

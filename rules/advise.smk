@@ -1,4 +1,4 @@
-"""Advise: one page of what was predicted for a file and verified; `python -m hyperslab.advise` writes the study."""
+"""Advise: one page of what was predicted for an array and verified; `python -m hyperslab.advise` writes the study."""
 
 from hyperslab.report import templates
 
@@ -14,7 +14,7 @@ rule advice:
         template=[templates.ADVICE, *templates.SHARED],
     output:
         page="results/{study}/advice.html",
-        figure="results/{study}/advice.svg",
+        figures=directory("results/{study}/advice-figures"),
     log:
         "results/{study}/logs/advice.log",
     localrule: PLAN.aggregate_here

@@ -18,9 +18,9 @@ for site in PLAN.inventory.submitted:
         resources:
             **PLAN.batches.resources(site["name"]),
             **PLAN.cells.slots_of(site["name"]),
-            nodes=lambda wildcards: PLAN.batches.nodes(wildcards.study),
+            nodes=lambda wildcards, site=site["name"]: PLAN.batches.nodes(wildcards.study, site),
             # Slurm gives a job no more nodes than tasks.
-            tasks=lambda wildcards: PLAN.batches.nodes(wildcards.study),
+            tasks=lambda wildcards, site=site["name"]: PLAN.batches.nodes(wildcards.study, site),
         params:
             site=site["name"],
             cells=lambda wildcards, site=site["name"]: PLAN.batches.digest(wildcards, site),

@@ -34,6 +34,8 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
         input:
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             environment=ancient(RANKS_ENVIRONMENT),
+            # An environment of the layout's own, in which its library writes for a rank.
+            library=lambda wildcards: ancient(PLAN.cells.environment(wildcards)),
         output:
             f"results/{{study}}/cells/{site['name']}/{{layout}}/{{case}}.{{round}}.json",
         log:

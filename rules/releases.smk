@@ -14,7 +14,7 @@ rule release_environment:
     log:
         ".venv-releases/{environment}.log",
     wildcard_constraints:
-        environment=r"\w+-[\d.]+",
+        environment=r"[\w.-]+",
     localrule: True
     conda:
         "../envs/releases/python.yaml"

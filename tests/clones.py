@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import yaml
 
 REPOSITORY = Path(__file__).parents[1]
@@ -55,15 +56,8 @@ class Clone:
 
     def run(self, *arguments: str, timeout: float = LONGEST_SECONDS) -> subprocess.CompletedProcess[str]:
         """Snakemake in the clone, until it ends."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.directory,
-            env={**os.environ, "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        words = ("--profile", self.profile, *arguments)
+        return preloaded.run(words, self.directory, {**os.environ, "NO_COLOR": "1"}, timeout)
 
     @contextlib.contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
@@ -116,9 +110,9 @@ def make_clone(directory: Path) -> Clone:
     for part in PARTS:
         source = REPOSITORY / part
         if source.is_dir():
-            shutil.copytree(
-                source, directory / part, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
-            )
+            # Compiled modules come along, but for one that is being written now.
+            ignored = shutil.ignore_patterns("*.pyc.*")
+            shutil.copytree(source, directory / part, ignore=ignored, symlinks=True)
         else:
             shutil.copy2(source, directory / part)
     (directory / "slurm").symlink_to("profiles/slurm")

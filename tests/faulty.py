@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -83,14 +84,19 @@ def cell_processes(program: str, root: Path) -> list[CellProcess]:
     return found
 
 
-def forked(client: CellProcess, program: str) -> list[CellProcess]:
-    """The process that does a client's work, which bears the program's name."""
+def at_work(program: str, root: Path) -> list[CellProcess]:
+    """The processes that bear a program's name and have a file of a test artifact below `root` open."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (entry / "comm").read_text().strip() == program:
-                found.append(CellProcess(int(entry.name), client.artifact))
-    return [process for process in found if process.has_file_open()]
+            if (entry / "comm").read_text().strip() != program:
+                continue
+            for file in open_files(int(entry.name)):
+                # ROOT/STUDY/LAYOUT/CASE.ROUND/FILE
+                if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 3:
+                    found.append(CellProcess(int(entry.name), root.joinpath(*parts[:3])))
+                    break
+    return found
 
 
 def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellProcess:
@@ -98,8 +104,10 @@ def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellPro
     caught: list[CellProcess] = []
 
     def stopped() -> bool:
-        clients = cell_processes(program, root)
-        for process in [process for client in clients for process in forked(client, program)]:
+        # To look through all processes, hundreds of times a second, would take a processor from them.
+        if next(glob.iglob(f"{glob.escape(str(root))}/*/*/*.[rc]*"), None) is None:
+            return False
+        for process in at_work(program, root):
             process.send(signal.SIGSTOP)
             # It may have finished just before.
             if process.has_file_open():

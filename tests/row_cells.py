@@ -9,7 +9,7 @@ from hyperslab import cases, formats, layouts
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.data.models import open_content
 from hyperslab.specifications import Specification
-from hyperslab.studies.schema import Dataset
+from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.validation.errors import Place
 
 PLACE = Place(Path("study.yaml"), "layouts.this")

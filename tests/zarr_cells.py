@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.layouts import zarr_schema
 from hyperslab.specifications import Specification
-from hyperslab.studies.schema import Dataset
+from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.validation.errors import Place
 
 # Codecs as a study writes them.

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class ServedArtifact(Artifact):
         self._server: subprocess.Popen[bytes] | None = None
         self._processes: list[int] = []
 
-    def start(self) -> None:
+    def start(self, layout: Mapping[str, Any]) -> None:
         """Start the server, and wait until it says who its processes are."""
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(address(self.data))

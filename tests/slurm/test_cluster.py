@@ -1,9 +1,8 @@
-"""The test cluster itself: it comes up, survives what tests do to it, and leaves nothing behind."""
+"""The test cluster itself: it comes up and goes down whatever was done to it, and leaves nothing behind."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 
 from cluster import SYSTEM_CONF, Cluster, missing, running_cluster
 from cluster_processes import wait_until
+from test_cluster_jobs import reaches, submit
 
 pytestmark = pytest.mark.slurm
 SCRIPT = Path(__file__).with_name("cluster.py")
@@ -37,58 +37,6 @@ def cluster(directory: Path) -> Iterator[Cluster]:
 
 def script(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=60)
-
-
-def submit(cluster: Cluster, command: str, *options: str) -> str:
-    """The id of a batch job that runs `command` on n1."""
-    output = f"--output={cluster.directory}/log/job-%j.txt"
-    words = ("sbatch", "--parsable", "--nodelist=n1", output, *options, f"--wrap={command}")
-    return cluster.run(*words).strip()
-
-
-def state(cluster: Cluster, job: str) -> str:
-    return re.search(r"JobState=(\S+)", cluster.run("scontrol", "show", "job", job))[1]  # type: ignore[index]
-
-
-def reaches(cluster: Cluster, job: str, wanted: str, seconds: float = 30) -> bool:
-    return wait_until(lambda: state(cluster, job) == wanted, seconds)
-
-
-def test_every_node_runs_a_step_and_a_batch_job(cluster: Cluster) -> None:
-    for node in cluster.node_names:
-        assert cluster.run("srun", "-w", node, "printenv", "SLURMD_NODENAME").strip() == node
-    assert len(cluster.run("srun", "-N2", "hostname").split()) == 2
-    assert reaches(cluster, submit(cluster, "srun true"), "COMPLETED")
-
-
-def test_scancel_ends_what_the_job_started(cluster: Cluster) -> None:
-    job = submit(cluster, "sleep 600 & sleep 600")
-    assert reaches(cluster, job, "RUNNING")
-    # "RUNNING" is the controller's word: the job's two children may not have started yet.
-    assert wait_until(lambda: len(cluster.processes("job")) >= 3, 15)
-    cluster.run("scancel", job)
-    assert reaches(cluster, job, "CANCELLED")
-    assert wait_until(lambda: not cluster.processes("job"), 15)
-
-
-@pytest.mark.slow
-def test_job_of_a_downed_node_is_requeued_under_its_id_and_finishes_after_resume(cluster: Cluster) -> None:
-    first_time_long = '[ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
-    job = submit(cluster, f'echo "restart ${{SLURM_RESTART_COUNT:-0}}"; {first_time_long}')
-    assert reaches(cluster, job, "RUNNING")
-    cluster.run("scontrol", "update", "nodename=n1", "state=down", "reason=test")
-    assert reaches(cluster, job, "PENDING")
-    assert "down" in cluster.run("sinfo", "-h", "-n", "n1", "-p", "first", "-o", "%T")
-    cluster.run("scontrol", "update", "nodename=n1", "state=resume")
-    assert reaches(cluster, job, "COMPLETED", seconds=60)
-    assert (cluster.directory / f"log/job-{job}.txt").read_text().splitlines()[-1] == "restart 1"
-
-
-def test_job_over_its_memory_fails(directory: Path) -> None:
-    with running_cluster(directory, memory_limits=True) as cluster:
-        hog = f"{sys.executable} -c 'import time; block = bytearray(400_000_000); time.sleep(60)'"
-        job = submit(cluster, hog, "--mem=100M")
-        assert reaches(cluster, job, "FAILED")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from adaptive_studies import anew, listed, records, study
 from clones import REPORT
 
 from cluster import Cluster
-from slurm_clones import NODES, make_slurm_clone, short_lived_cluster
+from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -30,6 +30,7 @@ def test_rounds_are_added_in_batches_of_their_own(tmp_path: Path) -> None:
         {"shared": {"root": str(tmp_path / "root")}},
         {"nodes": {"platform": "nodes", "file_system": "shared", "concurrency": 2}},
     )
+    look_early(clone)
     clone.write_study("tiny", {**study({"first": 3, "most": 5}), "sites": ["nodes"]})
     said = clone.build(REPORT)
     # Chance may tell a twin from itself in one state, hardly in three.

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from clones import LONGEST_SECONDS, Clone
 from faulty import STUDY, CellProcess, catch, snapshot, wait_for
 
 from cluster import Cluster, ClusterError
-from slurm_clones import NODES, batch_job, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, batch_job, look_early, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
 
@@ -43,6 +44,7 @@ def described(directory: Path, name: str, minutes: int = 30, **study: Any) -> Cl
         {"shared": {"root": str(directory / "root")}},
         {"nodes": ("nodes", "shared")},
     )
+    look_early(clone)
     clone.write_study(name, {**STUDY, "sites": ["nodes"], **study})
     return clone
 
@@ -145,28 +147,53 @@ def held(clone: Clone, process: subprocess.Popen[str]) -> CellProcess:
     return caught
 
 
-def test_a_run_outlives_a_controller_that_is_away(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "patient")
+WAITS = "hyperslab: patient: batch r0of1 of nodes waits in the queue: Nodes required for job are DOWN"
+
+
+@pytest.fixture(scope="module")
+def patient(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a run printed that found every node drained at first, and no controller later; it must succeed."""
+    clone = described(tmp_path_factory.mktemp("patient"), "patient")
     target = "results/patient/summary.csv"
+
+    def update(*words: str) -> None:
+        for node in cluster.node_names:
+            cluster.run("scontrol", "update", f"nodename={node}", *words)
 
     def printed() -> str:
         return clone.log(target).read_text(encoding="utf-8")
 
-    with clone.running(target) as process:
-        caught = held(clone, process)
-        with controller_away(cluster):
-            wait_for(lambda: "controller does not answer; this run waits for it" in printed(), "a word")
-            caught.send(signal.SIGCONT)
-            cells = clone.directory / "results/patient/cells"
-            wait_for(lambda: len(list(cells.glob("*/*/*.json"))) == 4, "the cells")
-            time.sleep(AWAY_SECONDS)
-            assert process.poll() is None
-        assert process.wait(LONGEST_SECONDS) == 0, printed()[-3000:]
-    assert "controller answers again" in printed()
-    assert printed().count("does not answer") == 1
+    update("state=drain", "reason=test")
+    try:
+        with clone.running(target) as process:
+            wait_for(lambda: WAITS in printed(), "a word")
+            update("state=resume")
+            caught = held(clone, process)
+            with controller_away(cluster):
+                wait_for(lambda: "controller does not answer; this run waits for it" in printed(), "a word")
+                caught.send(signal.SIGCONT)
+                cells = clone.directory / "results/patient/cells"
+                wait_for(lambda: len(list(cells.glob("*/*/*.json"))) == 4, "the cells")
+                time.sleep(AWAY_SECONDS)
+                assert process.poll() is None
+            assert process.wait(LONGEST_SECONDS) == 0, printed()[-3000:]
+    finally:
+        with contextlib.suppress(ClusterError):
+            update("state=resume")
+    return printed()
+
+
+def test_nodes_that_take_no_job_are_said_and_waited_for(patient: str) -> None:
+    assert WAITS in patient
+    assert patient.count("waits in the queue") == 1
+
+
+def test_a_run_outlives_a_controller_that_is_away(patient: str) -> None:
+    assert "controller answers again" in patient
+    assert patient.count("does not answer") == 1
     # sacct is installed, and has no accounting to ask.
-    assert "sacct" not in printed()
-    assert "SLURM account" not in printed()
+    assert "sacct" not in patient
+    assert "SLURM account" not in patient
 
 
 def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Cluster, tmp_path: Path) -> None:
@@ -185,63 +212,54 @@ def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Clus
     assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", printed)
 
 
-def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "cancelled")
-    target = "results/cancelled/summary.csv"
-    with clone.running(target) as process:
-        caught = held(clone, process)
-        assert cluster.run("squeue", "-h", "-o", "%j").startswith("cancelled_")
+Ended = dict[str, tuple[Clone, int, str]]
+
+
+@pytest.fixture(scope="module")
+def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Two runs at once whose jobs Slurm ends: each one's clone, its status and what it printed."""
+    # The cell that outlives its time has to be the first one, and so is one that is not soon over.
+    cases = {
+        "cancelled": STUDY["cases"],
+        "long": {"all": {**STUDY["cases"]["all"], "repeats": {"warm": 200}}},
+    }
+    clones = {
+        name: described(tmp_path_factory.mktemp(name), name, cases=case) for name, case in cases.items()
+    }
+    targets = {name: f"results/{name}/summary.csv" for name in clones}
+    with contextlib.ExitStack() as stack:
+        runs = {name: stack.enter_context(clone.running(targets[name])) for name, clone in clones.items()}
+        with ThreadPoolExecutor(len(runs)) as pool:
+            caught = dict(zip(runs, pool.map(held, clones.values(), runs.values()), strict=True))
+        named = sorted(name.partition("_")[0] for name in cluster.run("squeue", "-h", "-o", "%j").split())
+        assert named == sorted(clones)
         cluster.run("scancel", batch_job(cluster, "nodes", "cancelled"))
-        caught.send(signal.SIGCONT)
-    printed = clone.log(target).read_text(encoding="utf-8")
-    assert process.returncode == 0, printed[-3000:]
+        caught["cancelled"].send(signal.SIGCONT)
+        cluster.run("scontrol", "update", f"jobid={batch_job(cluster, 'nodes', 'long')}", "timelimit=0")
+    return {
+        name: (clone, runs[name].returncode, clone.log(targets[name]).read_text(encoding="utf-8"))
+        for name, clone in clones.items()
+    }
+
+
+def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(ended: Ended) -> None:
+    clone, status, printed = ended["cancelled"]
+    assert status == 0, printed[-3000:]
     assert "--specification" not in printed and "HYPERSLAB_" not in printed
     # Both attempts are in the log of the batch.
     log = (clone.directory / "results/cancelled/logs/nodes/r0of1.log").read_text(encoding="utf-8")
     assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
 
 
-def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "long")
-    target = "results/long/summary.csv"
-    with clone.running(target) as process:
-        held(clone, process)
-        job = batch_job(cluster, "nodes", "long")
-        cluster.run("scontrol", "update", f"jobid={job}", "timelimit=0")
-    printed = clone.log(target).read_text(encoding="utf-8")
-    assert process.returncode == 1
+def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(ended: Ended) -> None:
+    _, status, printed = ended["long"]
+    assert status == 1
     (said,) = [
         line for line in printed.splitlines() if line.startswith("hyperslab: long: batch r0of1 of nodes")
     ]
     assert "took longer than 30 min for one cell; raise platforms.nodes.minutes of " in said
     assert "sites.local.yaml: another attempt would end in the same way" in said
     assert "Trying to restart" not in printed
-
-
-def test_nodes_that_take_no_job_are_said_and_waited_for(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "drained")
-    target = "results/drained/summary.csv"
-
-    def update(*words: str) -> None:
-        for node in cluster.node_names:
-            cluster.run("scontrol", "update", f"nodename={node}", *words)
-
-    def said() -> str:
-        return clone.log(target).read_text(encoding="utf-8")
-
-    update("state=drain", "reason=test")
-    try:
-        with clone.running(target) as process:
-            why = (
-                "hyperslab: drained: batch r0of1 of nodes waits in the queue: Nodes required for job are DOWN"
-            )
-            wait_for(lambda: why in said(), "a word")
-            update("state=resume")
-    finally:
-        with contextlib.suppress(ClusterError):
-            update("state=resume")
-    assert process.returncode == 0, said()[-3000:]
-    assert said().count("waits in the queue") == 1
 
 
 def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(

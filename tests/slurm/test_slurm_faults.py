@@ -22,7 +22,15 @@ from clones import LONGEST_SECONDS
 from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
-from slurm_clones import NODES, batch_job, job_state, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import (
+    NODES,
+    batch_job,
+    job_state,
+    look_early,
+    make_slurm_clone,
+    queue,
+    short_lived_cluster,
+)
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
 
@@ -130,6 +138,7 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
         {site: {"root": str(root)} for site, root in roots.items()},
         {site: (site, site) for site in SITES},
     )
+    look_early(clone)
     clone.write_study("faults", {**STUDY, "sites": "all"})
     suffering = Run(clone, "faults", roots, cluster=cluster)
     hog = cluster.directory / "hog"

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from own_environments import interpreter
 from samples import prepared
 
 import hyperslab
+from hyperslab.layouts.idx import OPENVISUS
 from hyperslab.measuring.machine import describe_file_system
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 300
 
 # A deadline for each example would fail tests where other jobs take the processor.
 settings.register_profile("patient", deadline=None)
@@ -67,3 +72,9 @@ def root(memory: Path) -> Iterator[Path]:
     """A root for test files in memory."""
     with prepared(memory) as root:
         yield root
+
+
+@pytest.fixture(scope="session")
+def openvisus(require: Callable[[str | None], None]) -> str:
+    """The interpreter that has OpenVisus, made from its lock where it is not there."""
+    return interpreter(OPENVISUS, require)

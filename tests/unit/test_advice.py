@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +17,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import replay_advice
 from hyperslab import advise
+from hyperslab.advising import at_sites, budget, choice, model, subject
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import Candidate, expected_touched, requests
 from hyperslab.advising.choice import Asked, choose
+from hyperslab.advising.coding import Coded, coded, samples
 from hyperslab.advising.model import Array
-from hyperslab.advising.probe import Storage, coded, samples
+from hyperslab.advising.probe import Storage
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
 from hyperslab.layouts.chunks import touched_per_axis
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.validation.errors import ConfigurationError
 
 AXES, SHAPE = ["x", "y", "z"], [20, 30, 400]
 DISK = Storage(
@@ -97,7 +104,7 @@ def test_as_many_bytes_are_asked_for_as_hdf5_asks_for(chunks: Any, box: Any) -> 
     spec: Any = {"dataset": {"shape": SHAPE, "dtype": "uint16"}, "layout": layout}
     stored = math.prod(chunks or ()) * itemsize
     asked = list(requests(Candidate(chunks), SHAPE, itemsize, stored, *box))
-    known = predict(Box(*box), [0, 1, 2], spec, {})["requested"]
+    known = predict(Box(*box), [0, 1, 2], spec, None)["requested"]
     assert sum(length for _, length in asked) == known
     assert all(offset >= 0 for offset, _ in asked)
 
@@ -136,22 +143,31 @@ def counts() -> Any:
     return np.random.default_rng(0).poisson(1.0, SHAPE).astype("uint16")
 
 
+class InMemory:
+    """Values of an array in memory, as test files are filled with."""
+
+    def __init__(self, array: Any) -> None:
+        self.shape, self.dtype, self._array = array.shape, array.dtype, array
+
+    def block(self, origin: Any, extent: Any) -> Any:
+        return self._array[tuple(slice(o, o + e) for o, e in zip(origin, extent, strict=True))]
+
+
 def test_filters_are_tried_on_chunks_of_the_data_itself() -> None:
     from hyperslab.advising.candidates import filter_chains
 
-    values = counts()
-    blocks = samples(values, (4, 5, 50))
+    blocks = samples(InMemory(counts()), (4, 5, 50))
     assert all(block.shape == (4, 5, 50) for block in blocks)
     plain, *packed = [coded(blocks, chain) for chain in filter_chains("builtin", 2)]
     assert (plain.ratio, plain.decode_s) == (1.0, 0.0)
     assert all(0.05 < one.ratio < 0.7 and one.decode_s > 0 for one in packed)
 
 
-def chosen(text: str, storage: Storage = DISK, most: float = 1.15) -> Any:
+def chosen(text: str, storage: Storage = DISK, most: float = 1.15, **more: Any) -> Any:
     reads = reading.parse(text, AXES, SHAPE)
     raw = math.prod(SHAPE) * 2
-    asked = Asked(Array(tuple(SHAPE), 2), reads, "builtin", most * raw, 3.0)
-    return choose(asked, counts(), storage, Candidate((1, 1, 400)), 5, lambda text: None)
+    asked = Asked(Array(tuple(SHAPE), 2), reads, "builtin", most * raw, 3.0, **more)
+    return choose(asked, InMemory(counts()), storage, Candidate((1, 1, 400)), 5, lambda text: None)
 
 
 def test_what_is_measured_is_todays_contiguous_and_different_others() -> None:
@@ -183,8 +199,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config" / "studies").mkdir(parents=True)
     (tmp_path / "config" / "sites.yaml").write_text(
         f"file_systems:\n  disk: {{root: {tmp_path}/testfiles}}\nsites:\n"
-        "  disk: {platform: local, file_system: disk}\n"
+        "  disk: {platform: local, file_system: disk}\n  cluster: {platform: nodes, file_system: disk}\n"
+        "platforms: {nodes: {executor: slurm}}\n"
     )
+    monkeypatch.setattr(at_sites, "probed", lambda site, zarr: replace(DISK, write_s=1e-9))
     with h5py.File("mine.h5", "w") as file:
         file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
         file["other"] = np.zeros((3, 4))
@@ -192,9 +210,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+PROBED = at_sites.probed
+
+
 def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(at_sites, "probed", PROBED)
     advise.main(["mine.h5::/counts", "--reads", "2 x image: [all, all, 1]; spectrum: {x: 1, y: 1}"])
     assert capsys.readouterr().out == "advice-mine\n"
     study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")
@@ -205,7 +227,8 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     assert study.study.recommendation.mix == {"image": 2.0, "spectrum": 1.0}
     prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
     assert prediction["today"] == "as-it-is" and not prediction["guessed"]
-    assert {one["layout"] for one in prediction["measured"]} == set(study.layouts)
+    (site,) = prediction["sites"].values()
+    assert {one["layout"] for one in site["measured"]} == set(study.layouts)
     # A second time it is written anew.
     advise.main(["mine.h5::/counts"])
     assert json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())["guessed"]
@@ -217,18 +240,19 @@ def test_todays_layout_is_not_measured_a_second_time_under_another_name(here: Pa
     best = next(one.candidate for one in found.predicted if one.candidate.chunks)
     reads = reading.parse("9 x spectrum: [1, 1, all]", AXES, SHAPE)
     asked = Asked(Array(tuple(SHAPE), 2), reads, "builtin", 1.15 * math.prod(SHAPE) * 2, 3.0)
-    today = advise._Named(best.chunks, best.filters)
-    again = choose(asked, counts(), DISK, today, 5, lambda text: None)
+    today = subject.Named(best.chunks, best.filters)
+    again = choose(asked, InMemory(counts()), DISK, today, 5, lambda text: None)
     stored = [(one.candidate.chunks, one.candidate.filters) for one in again.measured]
     assert len(set(stored)) == len(stored) == 7 and again.measured[1].candidate.name == "as-it-is"
 
 
-def test_what_is_no_hdf5_has_no_layout_of_today_and_many_reads_measure_fewer(here: Path) -> None:
+def test_what_is_no_hdf5_has_no_layout_of_today_(here: Path) -> None:
     np.save("mine.npy", counts())
     advise.main(["mine.npy"])
     prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
     assert prediction["today"] is None and len(prediction["reads"]) > 3
-    assert len(prediction["measured"]) == 4
+    (site,) = prediction["sites"].values()
+    assert [one["layout"] for one in site["measured"]][0] == "contiguous" and len(site["measured"]) > 2
 
 
 def files(directory: Path) -> set[Path]:
@@ -244,17 +268,93 @@ def files(directory: Path) -> set[Path]:
         (["none.h5"], "there is no such file"),
         (["mine.h5::/counts", "--reads", "image: [1]"], "for each axis"),
         (["mine.h5::/counts", "--site", "moon"], "no site 'moon'"),
+        (["mine.h5::/counts", "--site", "cluster"], "there is no srun here"),
+        (["mine.h5::/counts", "--seconds", "3"], "seconds"),
+        (["mine.h5::/counts", "--seconds", "20"], "too short to measure"),
+        (["mine.h5::/counts", "--formats", "tiff"], "formats"),
+        (["mine.h5::/counts", "--state", "lukewarm"], "state"),
         (["mine.h5::/counts", "--name", "a/b"], "the name of a study"),
     ],
 )
 def test_what_cannot_be_advised_on_is_said_before_anything_is_written(
-    here: Path, arguments: list[str], words: str
+    here: Path, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None)
     before = files(here)
     with pytest.raises(SystemExit) as error:
         advise.main(arguments)
     assert str(error.value).startswith("hyperslab.advise: ") and words in str(error.value)
     assert files(here) == before
+
+
+def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from_prediction(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with h5py.File("long.h5", "w") as file:
+        file["counts"] = np.zeros((40, 50, 2000), "uint16")
+    monkeypatch.setattr(at_sites, "writable", lambda directory: False)
+    before = files(here)
+    with pytest.raises(SystemExit) as error:
+        advise.main(["long.h5::/counts", "--reads", "image: [all, all, 1]; spectrum: [1, 1, all]"])
+    said = str(error.value)
+    assert "cannot be written, so that nothing was measured; predicted from probes of" in said
+    assert "image in " in said and "spectrum in " in said and "\n" not in said
+    with pytest.raises(SystemExit, match="too short to probe its storage by it"):
+        advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+    assert files(here) == before
+
+
+def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> None:
+    sites = here / "config" / "sites.yaml"
+    sites.write_text(sites.read_text().replace("testfiles}", "testfiles, cap_bytes: 1000}"))
+    with pytest.raises(SystemExit, match="needs 0.0. GB for one test artifact"):
+        advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+    assert not list((here / "config" / "studies").iterdir()) and not list(here.glob("results/*"))
+
+
+def test_an_array_without_a_file_is_advised_on_by_its_shape_and_a_fill(here: Path) -> None:
+    study = here / "config" / "studies" / "advice-plan.yaml"
+    asked = {
+        "dataset": {"axes": ["t", "y"], "shape": [300, 400], "dtype": "uint16", "fill": "counts"},
+        "reads": {"row": {"t": 1}, "column": ["all", 1]}, "mix": {"row": 3, "column": 1},
+    }  # fmt: skip
+    study.write_text(json.dumps({"advise": asked}))
+    with pytest.raises(ConfigurationError, match="its sites have not been probed"):
+        PlannedStudy(study)
+    advise.main(["--study", str(study)])
+    made = PlannedStudy(study)
+    assert made.dataset.fill == "counts" and made.study.recommendation.mix == {"row": 3.0, "column": 1.0}
+    assert made.study.title == "How should an array of 300x400 uint16 be stored?"
+    # Of what is asked otherwise there is none yet.
+    study.write_text(json.dumps({"advise": {**asked, "size_bound": 0.9}}))
+    with pytest.raises(ConfigurationError, match="its sites have not been probed"):
+        PlannedStudy(study)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, "needs `file`, or `dataset`"),
+        (
+            {"file": "mine.h5::/counts", "reads": {"image": [1]}},
+            "image: give an extent or `all` for each axis",
+        ),
+        ({"file": "mine.h5::/counts", "reads": {"a": {"x": 1}}, "mix": {"b": 1}}, "mix: no read 'b'"),
+        ({"file": "mine.h5::/counts", "reads": {"a": {"x": 1}}, "mix": {"a": 0}}, "happens 0 times"),
+        ({"file": "mine.h5::/counts", "reads": "a: [1, 1, 1]", "mix": {"a": 1}}, "in the line of reads"),
+        ({"file": "$NOWHERE"}, "environment variable NOWHERE is not set"),
+        ({"file": "mine.h5::/counts", "sites": ["disk", "disk"]}, "sites: each at most once"),
+    ],
+)
+def test_a_study_that_asks_for_what_cannot_be_is_refused_in_one_line(
+    here: Path, asked: Any, words: str
+) -> None:
+    study = here / "config" / "studies" / "advice-plan.yaml"
+    study.write_text(json.dumps({"advise": asked}))
+    before = files(here)
+    with pytest.raises(SystemExit) as error:
+        advise.main(["--study", str(study)])
+    assert words in str(error.value) and "\n" not in str(error.value) and files(here) == before
 
 
 def test_a_size_bound_that_nothing_meets_is_refused(here: Path) -> None:
@@ -281,3 +381,123 @@ def test_candidates_have_names_and_layouts_that_a_study_can_say() -> None:
         "chunks": [4, 5, 6],
         "filters": ["shuffle", {"gzip": {"level": 1}}],
     }
+
+
+SLOW = replace(DISK, latency_s=4e-3, waited_s=8e-9, ahead_s=6e-9)
+
+
+@pytest.mark.parametrize("truth", [DISK, SLOW], ids=["disk", "slow"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda truth: replay_advice.slower(truth, 2.0),
+        lambda truth: replay_advice.slower(truth, 0.5),
+        lambda truth: replace(truth, read_ahead_bytes=2**23),
+    ],
+    ids=["twice", "half", "read-ahead"],
+)
+@pytest.mark.parametrize("text", ["image: [all, all, 1]; spectrum: [1, 1, all]", "9 x box: [5, 5, 100]"])
+def test_wrong_speeds_survive_the_verification(
+    truth: Storage, wrong: Callable[[Storage], Storage], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So few that no clock decides which are looked at; and filters that take the same time in every run.
+    monkeypatch.setattr(choice, "SIMULATED", 12)
+    monkeypatch.setattr(
+        choice, "coded", lambda blocks, filters: Coded(0.4, 1.5e-9) if filters else Coded(1.0, 0.0)
+    )
+    right = chosen(text, truth)
+    believed = chosen(text, wrong(truth))
+    reads = reading.parse(text, AXES, SHAPE)
+    array = Array(tuple(SHAPE), 2)
+    # What the truth makes of those that would be measured.
+    verified = [
+        model.predict(one.candidate, array, reads, truth, believed.codes[one.candidate]).times
+        for one in believed.measured
+    ]
+    best = {read.name: min(one.times[read.name] for one in right.predicted) for read in reads}
+    floor = 1e-4
+
+    def score(times: Mapping[str, float]) -> float:
+        return model.objective(times, best, reads, floor)[0]
+
+    assert min(map(score, verified)) <= 1.10 * min(score(one.times) for one in right.predicted)
+
+
+def test_what_is_warm_waits_for_no_storage() -> None:
+    text = "image: [all, all, 1]; spectrum: [1, 1, all]"
+    warm, slow = chosen(text, DISK, warm=True), chosen(text, SLOW, warm=True)
+    first = {one.candidate: one.times["image"] for one in warm.predicted if not one.candidate.filters}
+    again = {one.candidate: one.times["image"] for one in slow.predicted if not one.candidate.filters}
+    assert all(again[one] == seconds for one, seconds in first.items() if one in again)
+
+
+def test_zarr_is_considered_where_it_is_asked_for() -> None:
+    zarr = replace(DISK, zarr_chunk_s=2e-4, zarr_open_s=2e-3)
+    found = chosen("image: [all, all, 1]; spectrum: [1, 1, all]", zarr, formats=("hdf5", "zarr"))
+    formats = {one.candidate.format for one in found.measured}
+    assert formats == {"hdf5", "zarr"}
+    layout = next(one.candidate for one in found.measured if one.candidate.format == "zarr").layout(AXES)
+    assert layout["format"] == "zarr" and layout["chunks"] and "filters" not in layout
+    assert all(one.candidate.format == "hdf5" for one in chosen("a: [1, 1, all]").predicted)
+
+
+def test_other_orders_of_the_axes_are_considered_where_they_are_asked_for() -> None:
+    images = "9 x image: [all, all, 1]"
+    found = chosen(images, turned=True)
+    turned = {one.candidate: one.times["image"] for one in found.predicted}
+    # An image lies in one piece where the last axis comes first.
+    assert turned[Candidate(None, order=(2, 0, 1))] < 0.8 * turned[Candidate(None)]
+    assert Candidate(None, order=(2, 0, 1)).layout(AXES) == {"order": ["z", "x", "y"]}
+    assert not any(one.candidate.order for one in chosen(images).predicted)
+
+
+@given(st.permutations([0, 1, 2]))
+def test_requests_of_turned_axes_are_those_of_a_turned_array(order: list[int]) -> None:
+    shape, chunks, origin, extent = [20, 30, 400], (4, 5, 50), [3, 4, 7], [9, 1, 90]
+    turned = requests(Candidate(chunks, order=tuple(order)), shape, 2, 2000, origin, extent)
+    own = [[given[at] for at in order] for given in (shape, chunks, origin, extent)]
+    plain = requests(Candidate(tuple(own[1])), own[0], 2, 2000, own[2], own[3])
+    assert list(turned) == list(plain)
+
+
+def test_a_throttled_site_gives_no_more_than_its_rate() -> None:
+    held = replace(DISK, bytes_per_s=1e6)
+    assert held.device(1, 2e6, 1e6) == pytest.approx(3.0)
+    assert DISK.device(1, 2e6, 1e6) < 0.01
+
+
+def test_axes_that_no_read_takes_whole_are_cut_first() -> None:
+    whole = [reading.Read("frame", (1, 1, 64, 64)), reading.Read("few", (1, 5, 64, 64))]
+    part = subject.part_of([200, 300, 64, 64], 2, whole, 20e6)
+    assert part[2:] == [64, 64] and math.prod(part) * 2 <= 20e6 and part[1] >= 8 * 5
+    assert subject.part_of([200, 300, 64, 64], 2, whole, 1e12) == [200, 300, 64, 64]
+    lines = [reading.Read("line", (1, 400)), reading.Read("row", (300, 1))]
+    cut = subject.part_of([300, 400], 8, lines, 240_000)
+    assert math.prod(cut) * 8 <= 240_000 and min(cut) > 50
+
+
+def test_more_time_measures_more_and_too_little_is_said() -> None:
+    site = replace(DISK, write_s=1e-9)
+    plain = [Coded(1.0, 0.0), Coded(1.0, 0.0)]
+    short, long = (budget.step(seconds, 5.0, 2, plain, 2e9, site) for seconds in (60.0, 240.0))
+    assert short[1] < long[1] <= 2e9 and long[0].layouts >= short[0].layouts
+    quick = budget.step(60.0, 5.0, 2, plain, 2e9, replace(site, write_s=0.2e-9))
+    # Today's filters may take longer to write than anything else.
+    slow = budget.step(60.0, 5.0, 2, [plain[0], Coded(0.1, 1e-9, 1e-7)], 2e9, site)
+    assert slow[1] < short[1] < quick[1]
+    with pytest.raises(budget.TooShort, match=r"20 s are too short .* about \d+ s are needed"):
+        budget.step(20.0, 5.0, 5, plain, 2e9, site)
+
+
+def test_rounds_are_added_only_where_time_is_left() -> None:
+    found = chosen("image: [all, all, 1]; spectrum: [1, 1, all]")
+    reads = reading.parse("image: [all, all, 1]; spectrum: [1, 1, all]", AXES, SHAPE)
+    codes = [found.codes[one.candidate] for one in found.measured]
+    planned = budget.Effort(5, 7)
+    site = replace(DISK, write_s=1e-9)
+    efforts = [
+        budget.effort(left, found.measured, codes, reads, planned, 2, 480_000, site)[0]
+        for left in (20.0, 45.0, 400.0)
+    ]
+    assert not efforts[0].adaptive and efforts[0].layouts <= efforts[1].layouts
+    assert efforts[2].adaptive and efforts[2].layouts == 5 and efforts[2].repeats == 7

@@ -15,7 +15,7 @@ import pytest
 from samples import CELL, SHAPE, STATES, file_specification, read_cell, write_cell
 
 from hyperslab import cases
-from hyperslab.cases import durable, read, write
+from hyperslab.cases import durable, timed_selections, write
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import boxes_of
 from hyperslab.data.selections import Box
@@ -87,11 +87,11 @@ def slow_context(
 ) -> tuple[Context, Clock]:
     """A context in which everything but the operations themselves takes a million seconds."""
     clock = Clock()
-    for module in (read, write, durable):
+    for module in (timed_selections, write, durable):
         monkeypatch.setattr(module, "perf_counter_ns", clock.now)
     for name in ("evict", "read_whole", "resident_share", "sync_file_system"):
         monkeypatch.setattr(pagecache, name, clock.takes(10**6, getattr(pagecache, name)))
-    monkeypatch.setattr(read, "_digest", clock.takes(10**6, read._digest))
+    monkeypatch.setattr(timed_selections, "digest", clock.takes(10**6, timed_selections.digest))
     monkeypatch.setattr(Counters, "read", clock.takes(10**6, Counters.read))
     values = open_values(spec["dataset"])
     monkeypatch.setattr(values, "block", clock.takes(10**6, values.block))

@@ -13,7 +13,7 @@ from test_cases import Clock
 from yaml import safe_load
 
 from hyperslab import cases
-from hyperslab.cases import read
+from hyperslab.cases import timed_selections
 from hyperslab.cases.context import Context
 from hyperslab.data.values import open_values
 from hyperslab.formats.hdf5.array import FORMAT
@@ -70,7 +70,7 @@ def repeats_of(
 ) -> dict[str, list[Any]]:
     """State -> origins of its repeats, of a cell whose openings and readings take these ms in turn."""
     clock = Clock()
-    monkeypatch.setattr(read, "perf_counter_ns", clock.now)
+    monkeypatch.setattr(timed_selections, "perf_counter_ns", clock.now)
     spec = read_cell(file_specification((6, 7, 20), (2, 3, 4)), (2, 7, 3), {"cold": FIRST, **states})
     if most:
         spec["most_repeats"] = {"cold": MOST}

@@ -17,7 +17,7 @@ from samples import file_specification, read_cell, write_cell
 from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.read import _Session
+from hyperslab.cases.timed_selections import Session
 from hyperslab.data.values import Counts, Values
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import columns, tables
@@ -154,14 +154,14 @@ def test_a_broken_promise_fails_the_cell(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_was_timed_is_what_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = _Session.timed_selection
+    timed = Session.timed_selection
 
-    def spoilt(self: _Session, *given_: Any) -> Any:
+    def spoilt(self: Session, *given_: Any) -> Any:
         row = timed(self, *given_)
         self._read[-1] = (*self._read[-1][:3], b"another digest")
         return row
 
-    monkeypatch.setattr(_Session, "timed_selection", spoilt)
+    monkeypatch.setattr(Session, "timed_selection", spoilt)
     with pytest.raises(VerificationError, match="gives other values when read again"):
         outcome_of(spec_of([{"name": "zfp", "rate": 4}], "float32", "read"), tmp_path)
 

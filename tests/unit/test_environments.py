@@ -20,8 +20,14 @@ SCRIPTS = ROOT / "workflow" / "scripts"
 ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui"}
-# What has an environment of its own: MPI's is no wheel (envs/mpi), that of OpenVisus needs Python 3.11.
-APART = {"mpi4py", "openvisusnogui"}
+# What has an environment of its own: MPI's is no wheel (envs/mpi), that of OpenVisus needs Python 3.11;
+# servers, and clients and gateway of object stores, come with much that nothing else needs. Dask serves cases
+# of its workers alone.
+STORES = {
+    "aiohttp", "boto3", "botocore", "fsspec", "moto", "obstore", "s3fs", "werkzeug", "yarl",
+}  # fmt: skip
+SERVERS = {"h5pyd", "pydap", "webob", "gunicorn"}
+APART = {"mpi4py", "openvisusnogui", "dask", "distributed"} | STORES | SERVERS
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 
 
@@ -190,6 +196,10 @@ def test_every_import_is_a_direct_requirement() -> None:
         **pins("requirements.in"),
         **pins("envs/mpi/mpi4py.in"),
         **pins("envs/releases/openvisus-2.2.149.in"),
+        **pins("envs/releases/object-store.in"),
+        **pins("envs/releases/dask-2026.8.0.in"),
+        **pins("envs/releases/hsds-1.0.2.in"),
+        **pins("envs/releases/pydap-3.5.9.in"),
     }
     assert packages(set(module_files())) <= set(required)
 
@@ -199,7 +209,7 @@ def test_an_environment_has_what_its_rules_import(name: str) -> None:
     scripts = run_in(name)
     assert scripts, "no rule uses this environment"
     # Snakemake lends itself to the scripts that it runs.
-    assert packages(reached(scripts)) - {"snakemake", "openvisusnogui"} <= set(environment(name))
+    assert packages(reached(scripts)) - {"snakemake"} - (APART - {"mpi4py"}) <= set(environment(name))
 
 
 def test_measuring_imports_no_table_plot_or_workflow_package() -> None:

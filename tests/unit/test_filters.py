@@ -33,7 +33,7 @@ from hyperslab.layouts.hdf5_filters import (
 )
 from hyperslab.layouts.hdf5_schema import Filter
 from hyperslab.layouts.parameters import FLOATS, NUMBERS
-from hyperslab.studies.schema import DType
+from hyperslab.studies.dataset_schema import DType
 
 Options = dict[str, Any]
 
@@ -200,7 +200,7 @@ def written(path: Path, filters: list[Options], block: np.ndarray, chunk: tuple[
     spec = file_specification(block.shape, chunk, filters=filters, dtype=str(block.dtype))
     FORMAT.prepare(spec)
     opened = FORMAT.create(str(path), spec)
-    opened._dataset[...] = block
+    vars(opened)["_dataset"][...] = block
     opened.close()
     with h5py.File(path) as file:
         return np.asarray(file["data"][...])

@@ -18,10 +18,11 @@ from hyperslab.data.selections import Box, coarse
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
 from hyperslab.formats.idx.array import FORMAT
+from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
 from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.idx_files import name_of
+from hyperslab.layouts.idx_files import Place, name_of
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.specifications import Specification
 
@@ -235,6 +236,7 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ("box", "0 49 0 18 0 40", "(bits): 'V0120120120120120' covers 32 along its axis 2"),
         ("bits", "V012", "covers 2 along its axis 2, and the array has 21"),
         ("bits", "V01x", "should be V and the number of an axis"),
+        ("bits", "V" + "012" * 21, "has 63 splits; at most 62 are addressed"),
         ("fields", "field0 uint16[3]", "should be a name and a type of one number"),
         ("fields", "field0 float32", "holds (shape, fields, time steps, type)"),
         ("bitsperblock", "0", "(bitsperblock) is 0; should be a whole number from 1"),
@@ -289,3 +291,47 @@ def test_absent_files_and_blocks_hold_the_default_value(tmp_path: Path) -> None:
         assert inside is not None
         truth[lattice.indices(inside, (0, 0, 0), (1, 1, 1))] = 7
     assert np.array_equal(found, truth)
+
+
+# ---- boxes that continue each other
+
+
+def joined(extent: tuple[int, ...], shape: tuple[int, ...], order: list[int]) -> list[tuple[Any, Any]]:
+    """What is written of the boxes of an array, given in turn along axes in this order, slowest first."""
+    content, seen = np.arange(np.prod(shape)).reshape(shape), []
+    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values)))
+    for corner in itertools.product(*(range(0, shape[axis], extent[axis]) for axis in order)):
+        first = [corner[order.index(axis)] for axis in range(len(shape))]
+        here = tuple(slice(o, o + e) for o, e in zip(first, extent, strict=True))
+        joining.add(Place(0, 0), first, content[here])
+    joining.flush()
+    for origin, values in seen:
+        box = tuple(slice(o, o + e) for o, e in zip(origin, values.shape, strict=True))
+        assert np.array_equal(values, content[box])
+    assert sum(values.size for _, values in seen) == content.size
+    return seen
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_boxes_in_turn_are_written_as_one(order: list[int]) -> None:
+    assert len(joined((4, 3, 5), (8, 9, 10), order)) == 1
+
+
+def test_no_more_waits_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two rows of boxes at most.
+    monkeypatch.setattr("hyperslab.formats.idx.joining.WAITING_BYTES", 2 * 4 * 3 * 10 * 8)
+    shapes = [values.shape for _, values in joined((4, 3, 5), (8, 9, 10), [0, 1, 2])]
+    assert shapes == [(4, 6, 10), (4, 3, 10), (4, 3, 10), (4, 6, 10)]
+    monkeypatch.setattr("hyperslab.formats.idx.joining.LARGE_BYTES", 1)
+    assert len(joined((4, 3, 5), (8, 9, 10), [0, 1, 2])) == 12
+
+
+def test_a_box_that_is_written_again_is_written_after() -> None:
+    seen: list[Any] = []
+    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values.tolist())))
+    values = np.zeros(2, int)
+    for number, origin in enumerate([0, 2, 2, 0]):
+        values[:] = number
+        joining.add(Place(0, 0), [origin], values)
+    joining.flush()
+    assert seen == [((0,), [0, 0, 1, 1]), ((2,), [2, 2]), ((0,), [3, 3])]

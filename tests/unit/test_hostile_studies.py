@@ -77,7 +77,7 @@ WRONG: list[tuple[str, Any, str]] = [
     (
         "layouts.auto.format",
         {"hdf5": 1},
-        "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx', not {'hdf5': 1}",
+        "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx' or 'hdf5-s3' or ",
     ),
     (
         "layouts.auto",

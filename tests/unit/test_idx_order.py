@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_environments import ROOT
 
+import check_idx_order
 from hyperslab.formats.idx.ordering import Ordering, by_formula
 from hyperslab.layouts.idx_order import (
     Bitmask,
@@ -44,6 +46,14 @@ def test_the_table_of_the_document() -> None:
     found = hz_addresses(bitmask, grid).reshape(-1)
     assert found.tolist() == [0, 1, 2, 3, 4, 6, 5, 7]
     assert bit_lengths(found).tolist() == [0, 1, 2, 2, 3, 3, 3, 3]
+
+
+def test_the_page_has_the_table_as_the_formula_makes_it() -> None:
+    text = (ROOT / "docs" / "idx.md").read_text(encoding="utf-8")
+    assert check_idx_order.table() in text
+    published = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (5, 3), (7, 3)]
+    rows = [line.strip("| ").split(" | ") for line in check_idx_order.table().splitlines()[2:]]
+    assert [(int(row[4]), int(row[5])) for row in rows] == published
 
 
 @given(bitmasks())

@@ -99,6 +99,21 @@ def test_words_of_a_layout() -> None:
     assert visus.environment() == ".venv-releases/openvisus-2.2.149/made-from.lock"
 
 
+def test_an_array_beyond_2_to_the_63_is_one_line(tmp_path: Path) -> None:
+    content = changed("layouts", {"mine": {"format": "idx"}})
+    content = {
+        **content,
+        "grids": [],
+        "cases": {"all": {"write": "whole"}},
+        "recommendation": {},
+        "score": None,
+    }
+    content["dataset"] = {"axes": ["x", "y"], "shape": [2**31, 2**31], "dtype": "float64"}
+    assert mistake(tmp_path, content) == f"dataset: shape [{2**31}, {2**31}] is beyond any file system"
+    content["dataset"]["shape"] = [2**63, 2]
+    assert "dataset.shape.0: should be less than or equal to" in mistake(tmp_path, content)
+
+
 # ---- levels in a study
 
 

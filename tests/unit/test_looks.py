@@ -31,7 +31,9 @@ def slept(executor: SimpleNamespace, happens: Callable[[], object] = lambda: Non
 
 @pytest.fixture
 def executor(tmp_path: Path) -> SimpleNamespace:
-    made = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.5)
+    job = SimpleNamespace(aux={"slurm_logfile": tmp_path / "7.log"})
+    active = [SimpleNamespace(aux=None), job]
+    made = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.5, active_jobs=active)
     Looks(made, f"{tmp_path}/*.json").begin()
     return made
 
@@ -57,6 +59,14 @@ def test_a_marker_of_an_earlier_run_counts_when_it_is_written_again(
     assert slept(executor, marker.unlink) >= 0.5
     executor.next_seconds_between_status_checks = 60
     assert slept(executor, marker.touch) < 30
+
+
+def test_what_a_job_prints_brings_the_next_looks_forward(executor: SimpleNamespace, tmp_path: Path) -> None:
+    """As Slurm's own last words do, of a job that it ends: such a one leaves no marker."""
+    (tmp_path / "8.log").touch()
+    assert slept(executor, (tmp_path / "8.log").touch) >= 0.5
+    executor.next_seconds_between_status_checks = 60
+    assert slept(executor, (tmp_path / "7.log").touch) < 30
 
 
 def test_a_run_without_jobs_left_does_not_wait(executor: SimpleNamespace) -> None:

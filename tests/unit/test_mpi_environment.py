@@ -42,7 +42,13 @@ def test_ranks_import_nothing_that_their_environment_lacks() -> None:
     alone = {name for name in formats.MODULES if not layouts.load(name).abilities.ranks}
     others = {
         "hyperslab.cases.read",
+        "hyperslab.cases.resolution",
+        "hyperslab.cases.timed_selections",
+        "hyperslab.cases.clients",
+        "hyperslab.cases.open_all",
+        "hyperslab.cases.dask_cluster",
         "hyperslab.cases.rows",
+        "hyperslab.measuring.object_store",
         *(formats.MODULES[name].rpartition(".")[0] for name in alone),
     }
     run = {name for name in reached(programs) if not name.startswith(tuple(others))}
@@ -105,7 +111,13 @@ def test_ranks_take_the_launcher_of_the_mpi_that_they_were_built_with(
     Path(".venv-mpi").mkdir()
     Path(".venv-mpi/launcher").write_text("mpirun.mpich\n")
     assert environment.resolved(["mpirun", "-n", "2"]) == ["mpirun.mpich", "-n", "2"]
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     assert environment.resolved(["srun", "-n", "2"]) == ["srun", "-n", "2"]
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    spread = ["srun", "--nodes=2", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "2"]) == spread
+    assert environment.resolved(["srun", "-n", "1"]) == ["srun", "-n", "1"]
+    assert environment.resolved(["srun", "--nodes=1", "-n", "2"]) == ["srun", "--nodes=1", "-n", "2"]
 
 
 def test_the_launcher_is_that_of_the_configuration_else_of_the_executor() -> None:

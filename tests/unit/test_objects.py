@@ -17,6 +17,7 @@ from hyperslab import cases
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.formats.hdf5 import objects
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
 from hyperslab.measuring import other_file_systems
 from hyperslab.specifications import CaseSpecification, Specification
@@ -118,7 +119,7 @@ def test_objects_hold_what_the_array_says_whatever_the_order(
     tmp_path: Path, order: str, chunks: tuple[int, ...] | None
 ) -> None:
     spec = objects_cell((7, 4, 5), chunks, order)
-    opened = FORMAT.many_arrays.create(str(tmp_path / "many.h5"), spec)
+    opened = ManyArrays().create(str(tmp_path / "many.h5"), spec)
     truth = values_of(spec).block((0, 0, 0), (7, 4, 5))
     for number in range(7):
         opened.add(number, truth[number])
@@ -206,7 +207,7 @@ def test_the_bound_of_compact_storage_is_the_librarys(tmp_path: Path) -> None:
     for size in (COMPACT_BYTES, COMPACT_BYTES + 1):
         spec = objects_cell((1, size), compact=True)
         spec["dataset"]["dtype"] = "uint8"
-        opened = FORMAT.many_arrays.create(str(tmp_path / "many.h5"), spec)
+        opened = ManyArrays().create(str(tmp_path / "many.h5"), spec)
         block = np.zeros(size, np.uint8)
         if size == COMPACT_BYTES:
             opened.add(0, block)

@@ -5,37 +5,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from test_environments import ROOT
 from test_formats_idx import CELLS, generated, spec_of
 
 import hyperslab
 from hyperslab.data.selections import Box, coarse
 from hyperslab.formats.idx.array import FORMAT
-from hyperslab.layouts.environments import made
-from hyperslab.layouts.idx import OPENVISUS
-from hyperslab.measuring.process import interpreter_of
 from hyperslab.specifications import Specification
 
 PROGRAM = ROOT / "tests" / "openvisus_program.py"
 SECONDS = 300
-
-
-@pytest.fixture(scope="module")
-def python(require: Callable[[str | None], None]) -> str:
-    """The interpreter that has OpenVisus, made from its lock where it is not there."""
-    marker = ROOT / made(OPENVISUS)
-    if not marker.exists():
-        lock = ROOT / "envs" / "releases" / f"{OPENVISUS}.lock"
-        words = ["sh", str(ROOT / "envs" / "create-release"), str(lock), str(marker.parent)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
-        require(f"no environment with OpenVisus: {done.stderr[-300:]}" if done.returncode else None)
-    return str(interpreter_of(str(marker)))
 
 
 def run(python: str, what: str, directory: Path) -> Any:
@@ -58,12 +41,12 @@ def keep(directory: Path, name: str, spec: Specification, values: Any) -> Any:
     return content
 
 
-def test_openvisus_reads_every_kind_of_file_that_we_write(tmp_path: Path, python: str) -> None:
+def test_openvisus_reads_every_kind_of_file_that_we_write(tmp_path: Path, openvisus: str) -> None:
     for name in CELLS:
         for within in ("hz", "row-major"):
             spec = spec_of(name, within_block=within)
             keep(tmp_path, f"{name}-{within}", spec, generated(tmp_path / f"{name}-{within}", spec))
-    found = run(python, "read", tmp_path)
+    found = run(openvisus, "read", tmp_path)
     assert len(found) == 2 * len(CELLS)
     for name, reads in found.items():
         assert len(reads) >= 6
@@ -72,20 +55,20 @@ def test_openvisus_reads_every_kind_of_file_that_we_write(tmp_path: Path, python
             assert one["counted"] == one["predicted"], (name, one)
 
 
-def test_one_wrong_sample_is_seen(tmp_path: Path, python: str) -> None:
+def test_one_wrong_sample_is_seen(tmp_path: Path, openvisus: str) -> None:
     spec = spec_of("cube")
     content = keep(tmp_path, "cube", spec, generated(tmp_path / "cube", spec))
     content[0, 0, 0] ^= 1
     np.save(tmp_path / "cube.npy", content)
-    assert not any(one["equal"] for one in run(python, "read", tmp_path)["cube"][:4])
+    assert not any(one["equal"] for one in run(openvisus, "read", tmp_path)["cube"][:4])
 
 
-def test_we_read_what_openvisus_writes(tmp_path: Path, python: str) -> None:
+def test_we_read_what_openvisus_writes(tmp_path: Path, openvisus: str) -> None:
     contents = {}
     for name in CELLS:
         spec = spec_of(name)
         contents[name] = keep(tmp_path, name, spec, generated(tmp_path / "own" / name, spec))
-    run(python, "write", tmp_path)
+    run(openvisus, "write", tmp_path)
     for name, content in contents.items():
         spec = spec_of(name)
         opened = FORMAT.open(str(tmp_path / name), spec)

@@ -55,7 +55,7 @@ def outcome_of(spec: Spec, directory: Path, memory_resident: bool = False) -> Ou
     context = Context(spec, format_, str(directory / "data.planes"), values_of(spec), memory_resident)
     if spec["case"]["kind"] != "write":
         format_.generate(context.path, spec, values_of(spec))
-    context.artifact.start()
+    context.artifact.start(spec["layout"])
     try:
         return cases.load(spec["case"]["kind"])(context)
     finally:

@@ -213,16 +213,16 @@ def test_what_no_kernel_takes_is_refused(tmp_path: Path, value: Any, expected: s
 def test_a_cell_is_measured_with_it_and_says_so(
     disk: Path, device: Device, own_locks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyperslab.cases import read
+    from hyperslab.cases import read, timed_selections
 
     seen = []
-    opened = read._timed_open
+    opened = timed_selections.timed_open
 
     def watched(context: Any) -> Any:
         seen.append(device.kib)
         return opened(context)
 
-    monkeypatch.setattr(read, "_timed_open", watched)
+    monkeypatch.setattr(read, "timed_open", watched)
     spec = read_cell({"dataset": CELL["dataset"], "layout": CELL["layout"]}, (5, 5, 100), {"cold": 2})
     for wanted, kib in ((131072, 128), (None, 8192)):
         with prepared(disk) as root:

@@ -211,3 +211,12 @@ def test_shared_chunks_counted_one_by_one(parts: int, chunk: int, start: int, pl
             readers.setdefault((x // chunk, z // 4), set()).add(index)
     counted = sum(len(found) > 1 for found in readers.values())
     assert moments.chunks_shared(box, (chunk, 4), 0, parts) == counted
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.lists(st.integers(1, 60), unique=True))
+def test_a_box_is_cut_where_files_begin(start: int, width: int, borders: list[int]) -> None:
+    box = Box((3, start), (2, width))
+    parts = moments.cut_at(box, 1, sorted(borders))
+    inside = [border for border in sorted(borders) if start < border < start + width]
+    assert [part.origin for part in parts] == [(3, first) for first in [start, *inside]]
+    assert sum(part.extent[1] for part in parts) == width and {part.extent[0] for part in parts} == {2}

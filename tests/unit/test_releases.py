@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from studies import changed, load, mistake
-from test_environments import packages, reached, run_in
+from test_environments import SERVERS, STORES, packages, reached, run_in
 
 from hyperslab.layouts.hdf5_releases import RELEASES, made
 from hyperslab.measuring.process import enter
@@ -20,10 +20,11 @@ from update_pins import versions
 
 ROOT = Path(__file__).parents[2]
 LOCKS = {release: ROOT / "envs" / "releases" / f"hdf5-{release}.lock" for release in RELEASES}
-# Only layouts with such filters or formats need them, and none of those names a release.
+# Only layouts with such filters or formats need them, or cases of such workers, and none names a release.
 UNUSED = {
     "hdf5plugin", "pyimzml", "mpi4py", "zarr", "numcodecs", "google-crc32c", "openvisusnogui", "pyarrow",
-}  # fmt: skip
+    "dask", "distributed",
+} | STORES | SERVERS  # fmt: skip
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -105,7 +106,7 @@ def test_the_script_refuses_another_python(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: other releases of HDF5 and OpenVisus need Python 3.11 with venv")
+    assert done.stderr.startswith("error: environments of their own need Python 3.11 with venv")
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "made").exists()
 

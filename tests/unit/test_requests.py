@@ -116,13 +116,13 @@ def test_stored_sizes_are_those_of_the_chunks_in_row_major_order(tmp_path: Path)
     spec = file_specification((10, 11, 200), (4, 4, 64), filters=[{"name": "gzip"}])
     constant = {**spec["dataset"], "fill": "constant-per-spectrum"}
     FORMAT.generate(str(tmp_path / "a.h5"), spec, open_values(constant))
-    sizes = list(FORMAT.stored_sizes(str(tmp_path / "a.h5"), spec)["chunk_sizes"])
+    sizes = list(FORMAT.stored_sizes(str(tmp_path / "a.h5"), spec)["chunk_sizes"][0])
     found: list[tuple[tuple[int, ...], int]] = []
     with h5py.File(tmp_path / "a.h5") as file:
         file["data"].id.chunk_iter(lambda chunk: found.append((chunk.chunk_offset, chunk.size)))
     assert sizes == [size for _, size in sorted(found)]
     assert len(set(sizes)) > 3
     box = Box((0, 0, 64), (1, 5, 65))
-    predicted = FORMAT.predict(box, spec, {"chunk_sizes": sizes})
+    predicted = FORMAT.predict(box, spec, {"chunk_sizes": [sizes]})
     # Chunks 1 and 2 along z, of the first and the second row along y.
     assert predicted["chunk_bytes"] == sizes[1] + sizes[2] + sizes[5] + sizes[6]

@@ -15,7 +15,9 @@ from hyperslab.cases.rows.dealt import Dealt
 from hyperslab.data.models import open_content, raw_bytes
 from hyperslab.data.rows import MODELS, RowBlock, Rows, lengths_of
 from hyperslab.formats.hdf5_rows import flattened, offset_vector, padded, vlen
+from hyperslab.formats.hdf5_rows.parts import pieces
 from hyperslab.layouts import layout_of
+from hyperslab.measuring.extents import extents_of
 
 COUNT = 300
 PARTS: dict[str, Any] = {
@@ -215,6 +217,48 @@ def test_the_heap_says_what_it_holds(tmp_path: Path) -> None:
     assert 4096 + 16 <= report["heap_bytes"] / 2000 <= 1.2 * 4096
 
 
+def test_rows_of_the_heap_lie_where_it_says(tmp_path: Path) -> None:
+    spec = cell(LAYOUTS["vlen-chunked"], "read_rows", {"rows": 1, "scattered": False}, states={"warm": 1})
+    run(spec, tmp_path / "a.h5")
+    content = (tmp_path / "a.h5").read_bytes()
+    rows = open_content(spec["dataset"])
+    assert isinstance(rows, Rows)
+    with h5py.File(tmp_path / "a.h5") as file:
+        places = vlen.VlenPart(file["rows0"], np.dtype("int32")).places()
+    held = [row for row in rows.run(0, COUNT).rows() if len(row)]
+    assert places is not None and len(places) == len(held)
+    for (start, end), row in zip(places.tolist(), held, strict=True):
+        assert content[start + 16 : end].startswith(row.tobytes())
+        assert end - start - 16 - row.nbytes < 8
+
+
+def test_datasets_written_in_turn_scatter_in_the_heap_alone(tmp_path: Path) -> None:
+    """A block of 16 rows of a dataset lies behind those of three others, but not in a vector of its own."""
+    found = {}
+    for name in ("vlen-chunked", "offset-vector", "flattened-gzip", "padded-gzip"):
+        for datasets in (1, 4):
+            rows = {"count": 160 * datasets, "lengths": "constant", "longest": 256}
+            spec = cell(LAYOUTS[name], "write_rows", written(16, datasets, growing=True), rows)
+            found[name, datasets] = run(spec, tmp_path / "a.h5").report["row_pieces"]
+    assert found["vlen-chunked", 4] == 160 // 16 and found["vlen-chunked", 1] <= 2
+    assert all(found[name, 4] <= 4 for name in ("offset-vector", "flattened-gzip", "padded-gzip"))
+
+
+def test_pieces_are_what_lies_apart() -> None:
+    assert pieces(np.empty((0, 2), np.int64)) == 0
+    assert pieces(np.array([(0, 10), (10, 20), (4116, 5000), (9097, 9100), (100, 200)])) == 3
+
+
+def test_a_file_system_tells_extents(disk: Path) -> None:
+    path = disk / "sparse"
+    with path.open("wb") as file:
+        for start in (0, 2**20, 2**22):
+            file.seek(start)
+            file.write(b"x" * 4096)
+    assert extents_of(str(path)) == 3
+    assert extents_of("/proc/self/status") is None
+
+
 def test_filters_do_not_reach_the_heap(tmp_path: Path) -> None:
     rows = {"count": 500, "lengths": "constant", "longest": 100}
     sizes = {}
@@ -232,7 +276,7 @@ def test_filters_do_not_reach_the_heap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("longest", [0, 3, 500, 3000])
 def test_files_are_no_larger_than_was_foreseen(tmp_path: Path, name: str, longest: int) -> None:
-    from hyperslab.studies.schema import Dataset
+    from hyperslab.studies.dataset_schema import Dataset
 
     rows = {"count": 100, "lengths": "uniform", "longest": longest}
     spec = cell(LAYOUTS[name], "write_rows", written(1), rows)

@@ -10,8 +10,10 @@ from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
+from pyimzml.ImzMLWriter import ImzMLWriter
 from row_cells import LAYOUTS, cell, run, written
 from studies import mistake
 
@@ -41,6 +43,10 @@ def donor(tmp_path: Path) -> Path:
         rows = file.create_dataset("rows", (6,), h5py.vlen_dtype(np.float32))
         for number, row in enumerate(np.split(VALUES, np.cumsum(LENGTHS)[:-1])):
             rows[number] = row
+        big = file.create_dataset("foreign", (6,), h5py.vlen_dtype(np.dtype(">f4")))
+        for number, row in enumerate(rows[:]):
+            big[number] = row.astype(">f4")
+        ragged.create(file, "vector", "f4").append_block(LENGTHS, VALUES)
         file["negative"] = np.array([0, 3, 2, 9])
         file["square"] = np.zeros((2, 2))
     return tmp_path / "peaks.h5"
@@ -58,6 +64,8 @@ WAYS: dict[str, dict[str, str]] = {
     "offsets": {"dataset": "values", "offsets": "offsets"},
     "lengths": {"dataset": "values", "lengths": "lengths"},
     "variable-length": {"dataset": "rows"},
+    "foreign bytes": {"dataset": "foreign"},
+    "ragged": {"dataset": "vector"},
 }
 
 
@@ -92,6 +100,58 @@ def test_a_donor_that_has_no_such_rows_is_one_line(donor: Path, way: dict[str, s
     with pytest.raises(DonorError, match=words) as raised:
         donor_rows.check(of_donor(donor, way))
     assert str(donor) in str(raised.value) and "\n" not in str(raised.value)
+
+
+SPECTRA = [3, 5, 1]
+
+
+@pytest.fixture
+def processed(tmp_path: Path) -> Path:
+    """Three spectra as the software of an instrument writes them, each with m/z values of its own."""
+    with ImzMLWriter(
+        str(tmp_path / "peaks.imzML"), mode="processed", mz_dtype=np.float64, intensity_dtype=np.float32
+    ) as writer:
+        for number, row in enumerate(np.split(VALUES, np.cumsum(SPECTRA)[:-1])):
+            writer.addSpectrum(100.0 + row, row, (number + 1, 1))
+    return tmp_path / "peaks.imzML"
+
+
+def of_spectra(path: Path, name: str) -> dict[str, Any]:
+    spec = of_donor(path, {"dataset": name})
+    spec["rows"]["held"] = len(SPECTRA)
+    return spec
+
+
+@pytest.mark.parametrize(("name", "values"), [("intensity", VALUES), ("mz", 100 + VALUES)])
+def test_spectra_of_processed_imzml_are_rows(
+    processed: Path, tmp_path: Path, name: str, values: npt.NDArray[Any]
+) -> None:
+    spec = of_spectra(processed, name)
+    donor_rows.check(spec)
+    donor_rows.prepare(spec, tmp_path / "kept.npy")
+    found = open_content(spec, str(tmp_path / "kept.npy"))
+    assert isinstance(found, Rows)
+    assert found.lengths.tolist() == SPECTRA * 2
+    assert found.run(0, 6).values.tolist() == values.tolist() * 2
+
+
+def test_imzml_that_cannot_be_rows_is_one_line(processed: Path) -> None:
+    def refused(name: str = "intensity") -> str:
+        with pytest.raises(DonorError) as raised:
+            donor_rows.check(of_spectra(processed, name))
+        assert "\n" not in str(raised.value)
+        return str(raised.value).replace(str(processed.parent) + "/", "")
+
+    assert refused("mass") == "peaks.imzML: donor.dataset should be mz or intensity, not 'mass'"
+    text, values = processed.read_text(), processed.with_suffix(".ibd")
+    processed.write_text(text.replace('accession="MS:1000576" name="no compression"',
+                                      'accession="MS:1000574" name="zlib compression"'))  # fmt: skip
+    assert refused() == "peaks.imzML: its values have zlib compression, which is not read; write them without"
+    processed.write_text(text[:2000])
+    assert refused().startswith("peaks.imzML: cannot be read: ")
+    processed.write_text(text)
+    values.write_bytes(values.read_bytes()[:-4])
+    assert refused().startswith("peaks.ibd: is shorter than peaks.imzML says")
 
 
 def test_a_donor_says_what_the_study_should(donor: Path) -> None:

@@ -23,7 +23,7 @@ from hyperslab.data.values import open_values
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import library, settings
 from hyperslab.formats.hdf5.array import FORMAT
-from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.layouts.hdf5_settings_schema import Settings
 from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.specifications import Specification

@@ -11,12 +11,17 @@ from studies import BASE, changed, load, mistake
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
-LAYOUT_KEYS = "format, label, chunks, order, filters, settings, storage, release"
-CASE_KEYS = (
-    "title, read, write, read_rows, write_rows, rewrite_rows, objects, reduce, parallel, subvolumes, "
-    "processes, ranks, split, pattern, memory_dtype, level, states, repeats, layouts, shape, sites"
+LAYOUT_KEYS = (
+    "format, label, files, chunks, order, filters, settings, storage, netcdf, release, pyramid, second"
 )
-CHUNKS = "a list with an extent or 'all' for each axis, or 'auto'"
+CASE_KEYS = (
+    "title, read, write, read_rows, write_rows, rewrite_rows, follow_rows, objects, reduce, parallel, "
+    "subvolumes, resolution, summaries, open_all, clients, requests, processes, ranks, dask, split, "
+    "fetch, pattern, memory_dtype, level, picture, states, repeats, layouts, shape, sites"
+)
+CHUNKS = (
+    "a list with an extent or 'all' for each axis, 'auto', 'unidata' or {unidata: BYTES}, the most of a chunk"
+)
 WRITES = (
     "one of whole, chunk, spectrum, spectra-block, or a mapping of axes to extents, 'all' or 'chunk', "
     "such as {x: 1, y: chunk, z: all}"
@@ -26,7 +31,8 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
     "rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, reader",
-    "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows",
+    "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows, "
+    "missing, collection",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
     "chunk_cache_slots, chunk_cache_w0, sieve_bytes, libver, meta_block_bytes, metadata_cache, "
     "conversion_buffer_bytes, alloc_time, fill_time, alignment, driver, paging, garbage_collect_every",
@@ -121,7 +127,11 @@ WRONG: list[tuple[str, Any, str]] = [
         "cases.slices.states.0: should be 'cold', 'warm' or 'session', not 'hot'",
     ),
     ("repeats.hot", 3, "repeats.hot: should be 'cold', 'warm', 'session' or 'write', not 'hot'"),
-    ("layouts.auto.format", "tiff", "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx', not 'tiff'"),
+    (
+        "layouts.auto.format",
+        "tiff",
+        "layouts.auto.format: should be 'hdf5' or 'zarr' or 'idx' or 'hdf5-s3' or ",
+    ),
     (
         "settings.libver",
         "v9",
@@ -148,7 +158,7 @@ WRONG: list[tuple[str, Any, str]] = [
     # chunks, in each of the forms that they may have
     ("layouts.auto.chunks", "autos", f"layouts.auto.chunks: expected {CHUNKS}, not 'autos'"),
     ("layouts.auto.chunks", 4, f"layouts.auto.chunks: expected {CHUNKS}, not 4"),
-    ("layouts.auto.chunks", {"x": 4}, f"layouts.auto.chunks: expected {CHUNKS}"),
+    ("layouts.auto.chunks", {"x": 4}, f"layouts.auto.chunks.x: expected {CHUNKS}"),
     ("layouts.auto.chunks", [4, 4, "al"], f"layouts.auto.chunks.2: expected {CHUNKS}, not 'al'"),
     ("layouts.auto.chunks", [4, 0, 64], f"layouts.auto.chunks.1: expected {CHUNKS}, not 0"),
     (

@@ -82,7 +82,7 @@ MISTAKES: list[tuple[Content, str]] = [
     (with_case(**REDUCE, split="z"), "cases.team.split: should be another axis than z: x or y"),
     (
         with_case(read={"z": 25}, processes=[2]),
-        "cases.team: processes: only a `reduce` case has it",
+        "cases.team: processes: only a `reduce` or a `summaries` or a `clients` case has it",
     ),
     (
         with_case(**PARALLEL),

@@ -39,6 +39,28 @@ def test_a_file_and_its_reads_become_a_page_with_a_verified_pick(tmp_path: Path)
     foretold = json.loads((results / "prediction.json").read_text(encoding="utf-8"))
     (site,) = json.loads((results / "recommendation.json").read_text(encoding="utf-8"))["sites"]
     measured = {entry["layout"] for entry in site["ranking"]}
-    assert site["pick"] in measured == {entry["layout"] for entry in foretold["measured"]}
+    assert site["pick"] in measured == {entry["layout"] for entry in foretold["sites"]["disk"]["measured"]}
     assert site["pick"] in page and "predicted" in page and "data:image/svg+xml" in page
     assert clone.planned(f"results/{study}/advice.html") == {}
+
+
+@pytest.mark.slow
+def test_a_study_that_asks_for_advice_becomes_the_page_and_a_dry_run_says_what_comes_first(
+    tmp_path: Path,
+) -> None:
+    clone = make_clone(tmp_path / "clone")
+    fill = {"axes": ["t", "y", "x"], "shape": [40, 32, 32], "dtype": "uint16", "fill": "counts"}
+    asked = {"dataset": fill, "reads": {"frame": {"t": 1}}, "sites": ["disk"], "state": "warm", "seconds": 60}
+    clone.write_study("advice-plan", {"advise": asked})
+    target = "results/advice-plan/advice.html"
+    dry = clone.run("--dry-run", target)
+    assert dry.returncode and "its sites have not been probed" in dry.stderr
+    assert not (clone.directory / "results").exists()
+    clone.build(target)
+    page = (clone.directory / target).read_text(encoding="utf-8")
+    assert "The times are of warm reads" in page and "Nobody said how it is read" not in page
+    # As it was asked, nothing is left to do; asked otherwise, it is probed again.
+    assert clone.planned(target) == {}
+    clone.write_study("advice-plan", {"advise": {**asked, "size_bound": 0.0001}})
+    refused = clone.run(target)
+    assert refused.returncode and "no layout is predicted" in refused.stderr

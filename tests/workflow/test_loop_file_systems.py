@@ -22,12 +22,14 @@ from hyperslab.sites.configuration import load_sites
 SCRIPT = Path(loop_file_systems.__file__)
 
 # runs in a process of its own, because a cgroup is joined for good
-THROTTLED_IO = """
+JOINED = """
 import os, sys, time
 from pathlib import Path
-target, group = Path(sys.argv[1]), sys.argv[2:]
-for path in group:
+target = Path(sys.argv[1])
+for path in sys.argv[2:]:
     Path(path, "cgroup.procs").write_text(str(os.getpid()))
+"""
+LARGE_IO = """
 start = time.perf_counter()
 with target.open("wb") as file:
     file.write(os.urandom(20 * 2**20))
@@ -93,38 +95,48 @@ def test_each_kind_is_made_and_removed(
     assert script("down", directory).returncode == 0, "may be repeated"
 
 
-def test_throttle_limits_only_who_joins_the_group(
-    directory: Path, require: Callable[[str | None], None]
-) -> None:
-    try:
-        loop_file_systems.io_hierarchy()
-    except FileSystemError as error:
-        require(str(error))
-    assert script("up", directory, "--size", "300M", "portal=ext4").returncode == 0
-    throttle = script("throttle", directory, "portal", "--read", "10M", "--write", "10M")
-    group = throttle.stdout.strip()
-    assert Path(group).is_dir(), throttle.stderr
+Throttled = Callable[..., tuple[Path, Path]]
+
+
+@pytest.fixture
+def throttled(directory: Path, require: Callable[[str | None], None]) -> Throttled:
+    """`throttled("NAME=KIND", LIMITS…)` makes a file system: its root, and the limited group."""
+
+    def make(kind: str, *limits: str) -> tuple[Path, Path]:
+        try:
+            loop_file_systems.io_hierarchy()
+        except FileSystemError as error:
+            require(str(error))
+        assert script("up", directory, "--size", "300M", kind).returncode == 0
+        name = kind.partition("=")[0]
+        throttle = script("throttle", directory, name, *limits)
+        group = Path(throttle.stdout.strip())
+        assert group.is_dir(), throttle.stderr
+        return directory / name, group
+
+    return make
+
+
+def seconds(program: str, root: Path, *groups: Path) -> list[float]:
+    """What a program prints that joins these groups before it writes below `root`."""
+    command = [sys.executable, "-c", JOINED + program, str(root / "data"), *map(str, groups)]
+    return [float(word) for word in subprocess.check_output(command, text=True, timeout=60).split()]
+
+
+def test_throttle_limits_only_who_joins_the_group(directory: Path, throttled: Throttled) -> None:
+    root, group = throttled("portal=ext4", "--read", "10M", "--write", "10M")
     system = yaml.safe_load((directory / "sites.yaml").read_text())["file_systems"]["loop-portal"]
-    assert system["cgroup"] == group
-
-    def seconds(*groups: str) -> list[float]:
-        command = [sys.executable, "-c", THROTTLED_IO, f"{system['root']}/data", *groups]
-        return [float(word) for word in subprocess.check_output(command, text=True, timeout=60).split()]
-
-    write, read = seconds(group)
+    assert (system["root"], system["cgroup"]) == (str(root), str(group))
+    write, read = seconds(LARGE_IO, root, group)
     assert 1.6 < write < 6 and 1.6 < read < 6, "20 MiB at 10 MiB/s"
-    free_write, free_read = seconds()
+    free_write, free_read = seconds(LARGE_IO, root)
     assert free_write < write / 2 and free_read < read / 2
     assert script("down", directory).returncode == 0
-    assert not Path(group).exists()
+    assert not group.exists()
 
 
 SMALL_WRITES = """
-import os, sys, time
-from pathlib import Path
-for path in sys.argv[2:]:
-    Path(path, "cgroup.procs").write_text(str(os.getpid()))
-with open(sys.argv[1], "wb", buffering=0) as file:
+with target.open("wb", buffering=0) as file:
     start = time.perf_counter()
     for _ in range(200):
         file.write(bytes(4096))
@@ -133,25 +145,15 @@ with open(sys.argv[1], "wb", buffering=0) as file:
 
 
 def test_writes_a_second_are_limited_where_each_reaches_the_device(
-    directory: Path, require: Callable[[str | None], None]
+    directory: Path, throttled: Throttled
 ) -> None:
-    try:
-        loop_file_systems.io_hierarchy()
-    except FileSystemError as error:
-        require(str(error))
-    assert script("up", directory, "--size", "300M", "slow=ext4-sync").returncode == 0
-    root = directory / "slow"
+    root, group = throttled("slow=ext4-sync", "--write-iops", "100")
     mount = next(line for line in Path("/proc/mounts").read_text().splitlines() if "slow" in line)
     assert "sync" in mount.split()[3].split(",")
-    group = script("throttle", directory, "slow", "--write-iops", "100").stdout.strip()
-
-    def seconds(*groups: str) -> float:
-        command = [sys.executable, "-c", SMALL_WRITES, str(root / "data"), *groups]
-        return float(subprocess.check_output(command, text=True, timeout=60))
-
     # Nobody waits for fsync, and yet 200 writes at 100 a second take 2 s.
-    limited = seconds(group)
-    assert limited > 1.6 and seconds() < limited
+    (limited,) = seconds(SMALL_WRITES, root, group)
+    (free,) = seconds(SMALL_WRITES, root)
+    assert limited > 1.6 and free < limited
     assert script("down", directory).returncode == 0
 
 

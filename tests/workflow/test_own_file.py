@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hdf5plugin  # noqa: F401, which registers zstd
 import numpy as np
 import pytest
 import zarr
 from clones import Clone, make_clone
 
+from hyperslab import ragged
 from hyperslab.planning.planned_study import PlannedStudy
 
 SHAPE = (8, 8, 500)
@@ -149,6 +151,42 @@ def test_a_drafted_study_runs(clone: Clone, own: Path) -> None:
     assert record["specification"]["dataset"]["donor"] == {"path": str(own), "dataset": "/data/counts"}
     clone.build("results/mine/layout/chunks-64K.h5")
     assert (clone.directory / "results/mine/layout/chunks-64K.h5").exists()
+
+
+def test_rows_of_variable_length_get_a_vector_and_go_back(clone: Clone, tmp_path: Path) -> None:
+    def study(path: Path) -> dict[str, Any]:
+        rows = {"count": 6, "lengths": "donor", "held": 6, "elements": 15, "longest": 5}
+        return {
+            "title": "My own rows",
+            "dataset": {"rows": rows, "dtype": "int16", "donor": {"path": str(path), "dataset": "data/hits"}},
+            "layouts": {
+                "vlen": {"format": "hdf5-rows", "storage": "vlen"},
+                "vector": {"format": "hdf5-rows", "storage": "offset-vector", "filters": [{"zstd": 3}]},
+                "flat": {"format": "hdf5-rows", "storage": "flattened"},
+            },
+            "cases": {"read": {"read_rows": "all"}},
+            "sites": ["disk"],
+        }
+
+    with h5py.File(tmp_path / "hits.h5", "w") as file:
+        file["other"] = np.arange(7)
+        hits = file.create_dataset("data/hits", (6,), h5py.vlen_dtype(np.dtype("i2")))
+        for number in range(6):
+            hits[number] = np.arange(number)
+    clone.write_study("hits", study(tmp_path / "hits.h5"))
+    clone.build("results/hits/layout/vector.h5")
+    made = clone.directory / "results/hits/layout/vector.h5"
+    with h5py.File(made) as file:
+        assert [row.tolist() for row in ragged.open(file["data/hits"])] == [list(range(n)) for n in range(6)]
+        assert file["other"][:].tolist() == list(range(7))
+    # A file with rows of its own is a donor, too.
+    clone.write_study("back", study(made))
+    clone.build("results/back/layout/vlen.h5")
+    with h5py.File(clone.directory / "results/back/layout/vlen.h5") as file:
+        assert sorted(file["data"]) == ["hits"] and file["data/hits"][4].tolist() == [0, 1, 2, 3]
+    assert "is flattened; rows of a user's file are rewritten to" in refused(
+        clone, "results/hits/layout/flat.h5"
+    )
 
 
 def test_the_recommended_layout_is_measured_for(clone: Clone) -> None:

@@ -42,9 +42,14 @@ def main(job: Any) -> None:
     data = FigureData(
         given.measurements, given.summary, {}, given.recommendation, job.params.figure, job.params.style
     )
-    figure = drawn(lambda view, _: draw(view, prediction), prediction["site"], data, "")
-    save(figure, job.output.figure)
-    page = build(gather(given), prediction, embed("advice", CAPTION, Path(job.output.figure)), time.time())
+    pictures = Path(job.output.figures)
+    pictures.mkdir(parents=True, exist_ok=True)
+    figures = {}
+    for site in prediction["sites"]:
+        file = pictures / f"{site}.svg"
+        save(drawn(lambda view, _: draw(view, prediction), site, data, ""), file)
+        figures[site] = embed("advice", CAPTION, file)
+    page = build(gather(given), prediction, figures, time.time())
     Path(job.output.page).write_text(render(page, templates.ADVICE), encoding="utf-8")
 
 

@@ -1,7 +1,8 @@
 """How fast samples are put into HZ order: the formula bit by bit, one gather a block, and a plain copy.
 
 Each is timed on the same array, in turn; the medians of all rounds are printed. The formula runs on a part of
-the array, since its addresses take eight bytes a sample. Usage: python check_idx_order.py --help
+the array, since its addresses take eight bytes a sample. --table prints the document's Table I by the formula
+instead. Usage: python check_idx_order.py --help
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.formats.idx.ordering import Ordering, by_formula
-from hyperslab.layouts.idx_order import Bitmask, Blocks, guessed_bitmask
+from hyperslab.layouts.idx_order import (
+    Bitmask,
+    Blocks,
+    bit_lengths,
+    guessed_bitmask,
+    hz_addresses,
+    z_addresses,
+)
 
 # The formula's part of the array along each axis.
 FORMULA_PART = 128
@@ -31,6 +39,18 @@ def ordered(order: Ordering, values: npt.NDArray[Any], out: npt.NDArray[Any]) ->
         found = order.covered(level, origin, values.shape)
         first, count = int(found.numbers[0]), len(found.numbers)
         order.cut(found, list(range(count)), origin, values, out[first : first + count])
+
+
+def table() -> str:
+    """Return Table I of the document, by the formula: it holds for bitmask V210, x being the fastest axis."""
+    bitmask = Bitmask("V210", 3)
+    # The table counts x, y, z with z the fastest; an array has its fastest axis, IDX axis 0, last.
+    x, y, z = (axis.reshape(-1) for axis in np.indices((2, 2, 2), np.int64))
+    zs = z_addresses(bitmask, (z, y, x))
+    hz = hz_addresses(bitmask, (z, y, x))
+    rows = zip(x, y, z, zs, hz, bit_lengths(hz), strict=True)
+    lines = ["| x | y | z | Z | HZ | level |", "|---|---|---|---|---|---|"]
+    return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows])
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -49,7 +69,11 @@ def main() -> None:
         "--bits-per-block", type=int, default=15, help="samples of a block, as a power of two"
     )
     parser.add_argument("--rounds", type=int, default=5, help="how often each is timed, in turn")
+    parser.add_argument("--table", action="store_true", help="print Table I of the document and end")
     options = parser.parse_args()
+    if options.table:
+        print(table())
+        return
     shape = (options.extent,) * 3
     bitmask = Bitmask(guessed_bitmask(shape), 3)
     blocks = Blocks(bitmask, min(options.bits_per_block, bitmask.bits))

@@ -53,7 +53,7 @@ def timed(way: str, action: str, path: str, rows: int, elements: int, call: int)
     """
     from hyperslab import formats
     from hyperslab.data.rows import open_rows
-    from hyperslab.formats import RowsFormat
+    from hyperslab.formats.row_seam import RowsFormat
 
     dataset: Any = {
         "axes": ["row"], "shape": [rows], "dtype": "int32", "fill": "mixed",

@@ -12,7 +12,7 @@ from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
 from hyperslab.measuring.artifact import make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
+from hyperslab.measuring.process import arguments, enter, one_line, storage_error
 from hyperslab.records import Note
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
@@ -23,13 +23,13 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
     """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure."""
     root = root_of(directory)
     limits.limit_memory(roots.read(root).memory_mb)
-    format_ = formats.load(spec["layout"]["format"])
+    format_ = formats.format_of(spec["layout"])
     artifact = format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
     remove_directory(directory)
     make_directory(directory)
     try:
         with locks.alone(root):
-            artifact.start()
+            artifact.start(spec["layout"])
             began = machine.now()
             started = perf_counter_ns()
             way = format_.generate(str(artifact.data), spec, open_content(spec["dataset"], donor))
@@ -40,10 +40,12 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
                 "node": machine.node_name(),
                 "began": began,
                 "ended": machine.now(),
-                "peak_memory_bytes": peak_memory_bytes() + format_.workers_memory_bytes(),
+                "peak_memory_bytes": machine.largest_memory_bytes() + format_.workers_memory_bytes(),
             }
         artifact.note.write_text(json.dumps(note), encoding="utf-8")
     except BaseException:
+        # What serves the data might still write.
+        artifact.stop()
         remove_directory(directory)
         raise
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -14,13 +15,16 @@ from pydantic.fields import FieldInfo
 
 from hyperslab.layouts import FORMATS, schema_of
 from hyperslab.layouts.hdf5_filters import FILTERS
-from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.layouts.hdf5_settings_schema import Settings
+from hyperslab.layouts.hsds_schema import HsdsSettings
 from hyperslab.layouts.idx_schema import IdxSettings
+from hyperslab.layouts.opendap_schema import OpendapSettings
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.layouts.zarr_schema import ZarrSettings
 from hyperslab.planning.claims_page import Untested
 from hyperslab.planning.run_configuration import RunConfiguration
 from hyperslab.sites.configuration import Sites
+from hyperslab.studies.advice_schema import AdviceStudy
 from hyperslab.studies.schema import Study
 from hyperslab.validation.errors import NAME_PATTERN, Forms
 from hyperslab.validation.models import LARGEST_WHOLE
@@ -33,7 +37,16 @@ def layout_models() -> list[type[BaseModel]]:
 
 # Title of a file -> the models of what stands in it, each followed by those that it holds.
 FILES: dict[str, tuple[type[BaseModel], ...]] = {
-    "A study: `config/studies/NAME.yaml`": (Study, *layout_models(), Settings, ZarrSettings, IdxSettings),
+    "A study: `config/studies/NAME.yaml`": (
+        Study,
+        *layout_models(),
+        Settings,
+        ZarrSettings,
+        IdxSettings,
+        HsdsSettings,
+        OpendapSettings,
+    ),  # fmt: skip
+    "A study that asks for advice: `config/studies/advice-NAME.yaml`": (AdviceStudy,),
     "Claims that no study tests: `config/claims/untested.yaml`": (Untested,),
     "Sites: `config/sites.yaml`": (Sites,),
     "A run: `config/config.yaml`, and `--config KEY=VALUE`": (RunConfiguration,),
@@ -54,6 +67,7 @@ PLAIN: Mapping[Any, str] = {
     float: "number",
     str: "text",
     type(None): "",
+    date: "date, such as 2013-01-31",
     Any: "anything",
 }
 

@@ -13,9 +13,10 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
+from hyperslab.layouts.environments import of_case
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import arguments, enter, one_line, peak_memory_bytes, storage_error
+from hyperslab.measuring.process import arguments, enter, one_line, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, write_record
 from hyperslab.sites import mounts, roots
@@ -29,23 +30,24 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
     """
     root = roots.root_of(directory)
     described = roots.read(root)
-    format_ = formats.load(spec["layout"]["format"])
+    format_ = formats.format_of(spec["layout"])
     make_directory(directory)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
     throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))
     file_system = machine.describe_file_system(root)
+    layout = layout_of(spec["layout"])
     context = Context(
         spec,
         format_,
-        str(format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix).data),
+        str(format_.artifact.in_directory(directory, layout.suffix).data),
         open_content(spec["dataset"], donor),
-        file_system["memory_resident"],
+        file_system["memory_resident"] and layout.abilities.pages,
         launcher,
         donor,
         Limiter(throttle),
     )
-    artifact = context.artifact
+    artifact, uploaded = context.artifact, {}
     with locks.alone(root) as held, read_ahead.kept(root, described.read_ahead_bytes) as ahead:
         file_system |= {
             "read_ahead_bytes": ahead,
@@ -56,7 +58,8 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         began = machine.now()
         try:
             format_.prepare(spec)
-            artifact.start()
+            artifact.start(spec["layout"])
+            uploaded = artifact.upload()
             outcome = cases.load(spec["case"]["kind"])(context)
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, too.
@@ -79,8 +82,8 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         "file_system": file_system,
         "versions": {**machine.describe_versions(), **context.format.versions(), **outcome.versions},
         "environment": _environment(),
-        "peak_memory_bytes": peak_memory_bytes() + outcome.workers_memory_bytes,
-        "file": outcome.report,
+        "peak_memory_bytes": machine.largest_memory_bytes() + outcome.workers_memory_bytes,
+        "file": {**outcome.report, **uploaded},
         "skipped": outcome.skipped,
         "repeats": [recorded(row, throttle, file_system["device_counted"]) for row in outcome.repeats],
     }
@@ -118,7 +121,7 @@ def main() -> None:
     stop_cleanly(options.artifact, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        enter(layout_of(spec["layout"]).environment())
+        enter(of_case(spec["case"]) or layout_of(spec["layout"]).environment())
         measured = measure(spec, options.artifact, options.donor, options.launcher)
         record: Record = {"site": options.site, **measured}
         write_record(options.record, record)

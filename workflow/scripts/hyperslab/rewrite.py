@@ -16,7 +16,9 @@ from typing import Any
 
 import yaml
 
-from hyperslab.layouts.hdf5_schema import Hdf5Model, Settings
+from hyperslab.layouts.hdf5_rows_schema import Hdf5RowsModel
+from hyperslab.layouts.hdf5_schema import Hdf5Model
+from hyperslab.layouts.hdf5_settings_schema import Settings
 from hyperslab.layouts.zarr_schema import ZarrModel, ZarrSettings
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.progress import Progress, megabytes
@@ -24,14 +26,16 @@ from hyperslab.rewriting.supervise import made_whole
 from hyperslab.validation.errors import ConfigurationError, Place
 
 MIB = 2**20
-# The format of a layout that makes a directory; any other is HDF5's.
-ZARR = "zarr"
+# The format of a layout that makes a directory, and that of ragged rows; any other is HDF5's for arrays.
+ZARR, ROWS = "zarr", "hdf5-rows"
 MOST_LINES = 20
 TEACHING = """\
 examples:
   python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts \\
       --layout '{chunks: [16, 16, all], filters: [shuffle, {gzip: 4}]}'
   python -m hyperslab.rewrite mine.h5 new.h5 --dataset /counts --layout '{}'      contiguous
+  python -m hyperslab.rewrite mine.h5 new.h5 --dataset /hits \\
+      --layout '{format: hdf5-rows, storage: offset-vector, filters: [{zstd: 3}]}'     rows of variable length
   python -m hyperslab.rewrite mine.h5 new.zarr --dataset /counts \\
       --layout '{format: zarr, chunks: [16, 16, 256], shards: [64, 64, 8192], codecs: [{zstd: 3}]}'
   python -m hyperslab.rewrite --verify mine.h5 new.h5 --dataset /counts
@@ -65,14 +69,18 @@ def read_layout(text: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigurationError("--layout", "", f"not valid YAML: {_one_line(error)}") from None
     place = Place(Path("--layout"))
-    if isinstance(content, dict) and content.get("format") == ZARR:
+    format_ = content.get("format") if isinstance(content, dict) else None
+    if format_ == ZARR:
         zarr = place.validate(ZarrModel, content)
         place.at("settings").validate(ZarrSettings, zarr.settings)
         order, found = zarr.order, choice.asked(zarr, zarr.settings, choice.ZARR)
     else:
-        hdf5 = place.validate(Hdf5Model, content)
+        hdf5: Hdf5Model | Hdf5RowsModel = (
+            place.validate(Hdf5RowsModel, content) if format_ == ROWS else place.validate(Hdf5Model, content)
+        )
         settings = place.at("settings").validate(Settings, hdf5.settings).model_dump(exclude_none=True)
-        order, found = hdf5.order, choice.asked(hdf5, settings)
+        # Rows have one axis, and no order of it.
+        order, found = getattr(hdf5, "order", None), choice.asked(hdf5, settings)
     if order:
         raise place.at("order").mistake("a rewritten dataset keeps its axes in their order")
     return found
@@ -114,22 +122,29 @@ def rewrite(
     from hyperslab.rewriting import taking_in
     from hyperslab.rewriting.copying import Copy
     from hyperslab.rewriting.differences import differences
+    from hyperslab.rewriting.rows_copy import RowsCopy
 
+    rows = dataset if layout.get("rows") else None
     # The lock that is held on the partial file is not HDF5's, which may be told to insist on its own.
     os.environ.pop("HDF5_USE_FILE_LOCKING", None)
     before = os.stat(original)
     relaid = [dataset, *(taking_in.paths(original) if materialise else ())]
-    Copy(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise).make()
+    make = RowsCopy if rows else Copy
+    make(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise).make()
     _copy_user_block(original, partial)
     descriptor = os.open(partial, os.O_RDWR)
     os.fsync(descriptor)
     os.close(descriptor)
-    found = list(_first(differences(original, partial, relaid, budget, progress, folder)))
+    found = list(_first(differences(original, partial, relaid, budget, progress, folder, rows)))
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise RewriteError("was changed while it was read; run this again when nothing writes it")
     if found:
         raise RewriteError(f"the new file is not the same: {'; '.join(found)}")
+    if second := layout.get("second"):
+        from hyperslab.rewriting import second_copy
+
+        second_copy.add(partial, dataset, {"others": [], **second}, budget, progress)
     sizes = before.st_size, os.stat(partial).st_size
     progress.say(f"compared and equal; {megabytes(sizes[0])} became {megabytes(sizes[1])}")
 
@@ -165,10 +180,12 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         from hyperslab.rewriting import taking_in
         from hyperslab.rewriting.differences import differences
+        from hyperslab.rewriting.rows import holds_rows
 
+        rows = options.dataset if options.dataset and holds_rows(options.original, options.dataset) else None
         relaid = [options.dataset] if options.dataset else []
         relaid += taking_in.paths(options.original) if options.materialise else []
-        lines = differences(*files, relaid, budget, Progress(), options.folder)
+        lines = differences(*files, relaid, budget, Progress(), options.folder, rows)
     for line in lines:
         found = True
         print(line)

@@ -23,6 +23,8 @@ class DatasetSpecification(TypedDict):
     donor: NotRequired[dict[str, Any]]
     # How long ragged rows are; their one axis is "row".
     rows: NotRequired[dict[str, Any]]
+    # What stands where there is no value, if the fill does not say so.
+    missing: NotRequired[float]
 
 
 class LayoutSpecification(TypedDict, total=False):
@@ -39,10 +41,19 @@ class LayoutSpecification(TypedDict, total=False):
     chunks: list[int] | None
     # Settings of the format's library.
     settings: dict[str, Any]
+    # Several files: the axis along which the array is cut (position and name), indices of a file or a word of
+    # the calendar, and the date of index 0.
+    files: dict[str, Any]
     # HDF5: filters with their options, "compact" where it is, and the release that writes and reads it.
     filters: list[dict[str, Any]]
     storage: str
     release: str
+    # HDF5 and Zarr: how many coarser levels lie beside the array, and what they hold.
+    pyramid: dict[str, Any]
+    # Of two copies in a file the other one: its chunks and filters.
+    beside: dict[str, Any]
+    # Whether the file has dimensions as netCDF-4 keeps them.
+    netcdf: bool
     # Zarr: elements of a shard, and codecs with their options.
     shards: list[int]
     codecs: list[dict[str, Any]]
@@ -56,6 +67,10 @@ class LayoutSpecification(TypedDict, total=False):
     codec: str
     times: str
     fields: str
+    # In an object store: the client that reads, and how it caches.
+    access: dict[str, Any]
+    # OPeNDAP: processes of the server that answer.
+    workers: int
     # Ragged rows: bytes of a chunk of values, rows of a chunk of what leads to them.
     chunk_bytes: int | None
     row_chunk: int | None
@@ -79,6 +94,9 @@ class CaseSpecification(TypedDict, total=False):
     pattern: dict[str, Any]
     memory_dtype: str
     level: int
+    # Views that become finer: the levels, coarsest first, and the axes of their pictures.
+    levels: list[int]
+    picture: list[str]
     # Writes: the strategy and, where that is "box", its block by axis.
     strategy: str
     block: dict[str, Any] | None
@@ -91,9 +109,15 @@ class CaseSpecification(TypedDict, total=False):
     # Reductions: the axis of the planes, and that along which workers share.
     planes: str
     split: str
+    # Summaries: what is found of each plane, and whether files are copied first.
+    statistics: str
+    fetch: bool
+    # Clients: extents by kind of request, and how many requests they share.
+    clients: dict[str, list[int]]
+    requests: int
     # Parallel access: datasets, bytes and transfers, in the terms of its benchmark.
     parallel: dict[str, Any]
-    # Sub-volumes that ranks write: the way, the axis along which they lie, and how many ranks aggregate.
+    # Sub-volumes that ranks write: the way, parts along each axis that is cut, and how many ranks aggregate.
     subvolumes: dict[str, Any]
 
 

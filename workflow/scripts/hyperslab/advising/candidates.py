@@ -48,6 +48,14 @@ MOST_EXTENTS = 24
 HEADER_BYTES = 2048
 SIEVE_BYTES = 2**16
 SHUFFLE = Filter("shuffle")
+HDF5, ZARR = "hdf5", "zarr"
+# Of so many axes every order is considered.
+MOST_PERMUTED = 3
+# Those of zarr-python, which every reader of Zarr has; blosc sorts bytes by itself.
+ZARR_CODECS = (
+    Filter("zstd", (("level", 3),)),
+    Filter("blosc", (("codec", "lz4"), ("level", 5), ("shuffle", "byte"))),
+)
 # What a user's readers have -> lossless filters worth a try; a shuffle before them where elements have bytes.
 CODECS: Mapping[str, Sequence[Filter]] = {
     "builtin": [Filter("gzip", (("level", 1),)), Filter("gzip", (("level", 4),)), Filter("lzf")],
@@ -61,29 +69,55 @@ CODECS: Mapping[str, Sequence[Filter]] = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout that might be used: chunk extents in elements (None: contiguous) and filters in order."""
+    """A layout that might be used: chunk extents in elements (None: contiguous) and filters in order.
+
+    `order` are the axes as they lie on disk, by number, slowest first; () is the array's own order, in which
+    the chunk extents are always given.
+    """
 
     chunks: tuple[int, ...] | None
     filters: Filters = ()
+    order: tuple[int, ...] = ()
+    format: str = HDF5
 
     @property
     def name(self) -> str:
         """A name that a study can give the layout, such as 10x5x256-shuffle-zstd3."""
-        words = [text.shape(list(self.chunks) if self.chunks else None), *(one.word for one in self.filters)]
-        return "-".join(words)
+        words = [] if self.format == HDF5 else [self.format]
+        words += [text.shape(list(self.chunks) if self.chunks else None), *(one.word for one in self.filters)]
+        return "-".join([*words, *(["axes", *map(str, self.order)] if self.order else [])])
 
-    def layout(self) -> dict[str, Any]:
-        """Return the layout as a study says it."""
-        if self.chunks is None:
-            return {}
-        filters = [one.in_study() for one in self.filters]
-        return {"chunks": list(self.chunks), **({"filters": filters} if filters else {})}
+    def layout(self, axes: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the layout as a study says it; `axes` are the names of those of the array."""
+        found: dict[str, Any] = {} if self.format == HDF5 else {"format": self.format}
+        if self.chunks is not None:
+            found["chunks"] = list(self.chunks)
+        if self.filters:
+            found["filters" if self.format == HDF5 else "codecs"] = [one.in_study() for one in self.filters]
+        return {**found, **({"order": [axes[at] for at in self.order]} if self.order else {})}
+
+    def on_disk(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """Return extents of the array's axes in the order in which these lie on disk."""
+        return tuple(extents[at] for at in self.order) if self.order else tuple(extents)
 
 
-def filter_chains(readers: str, itemsize: int) -> list[Filters]:
+def filter_chains(readers: str, itemsize: int, format: str = HDF5) -> list[Filters]:
     """Return the filters to consider, none first, for elements of `itemsize` bytes."""
+    if format != HDF5:
+        return [(), *((codec,) for codec in ZARR_CODECS)]
     before: Filters = (SHUFFLE,) if itemsize > 1 else ()
     return [(), *((*before, codec) for codec in CODECS[readers])]
+
+
+def orders(count: int) -> list[tuple[int, ...]]:
+    """Return orders of `count` axes other than their own: all of few axes, else each axis last or first."""
+    own = tuple(range(count))
+    if count <= MOST_PERMUTED:
+        return [one for one in itertools.permutations(own) if one != own]
+    moved = [[at for at in own if at != axis] for axis in own]
+    found = [(*rest, axis) for axis, rest in enumerate(moved)]
+    found += [(axis, *rest) for axis, rest in enumerate(moved)]
+    return [one for one in dict.fromkeys(found) if one != own]
 
 
 def _extents(size: int, reads: Sequence[int]) -> list[int]:
@@ -99,10 +133,16 @@ def _extents(size: int, reads: Sequence[int]) -> list[int]:
 
 
 def chunk_shapes(
-    shape: Sequence[int], itemsize: int, reads: Sequence[Sequence[int]]
+    shape: Sequence[int], itemsize: int, reads: Sequence[Sequence[int]], most_extents: Sequence[int] = ()
 ) -> npt.NDArray[np.int64]:
-    """Return chunk shapes to try (shapes x axes), of 4 KiB to 4 MiB, or of the array where that is less."""
-    axes = [_extents(size, [read[at] for read in reads]) for at, size in enumerate(shape)]
+    """Return chunk shapes to try (shapes x axes), of 4 KiB to 4 MiB, or of the array where that is less.
+
+    None is longer than `most_extents` along any axis, where that is given.
+    """
+    axes = [
+        [one for one in _extents(size, [read[at] for read in reads]) if one <= longest]
+        for at, (size, longest) in enumerate(zip(shape, most_extents or shape, strict=True))
+    ]
     # Of more axes fewer extents each, so that all shapes are at most some hundred thousand.
     most = max(4, int(400_000 ** (1 / len(axes))))
     axes = [found[:: -(-len(found) // most)] for found in axes]
@@ -146,13 +186,15 @@ def requests(
     57 lies their leaf of the version-1 B-tree, which is read when one of them is looked up. Contiguous arrays
     are read through the sieve buffer.
     """
+    shape, origin, extent = (candidate.on_disk(given) for given in (shape, origin, extent))
     if candidate.chunks is None:
         yield from _sieved(shape, itemsize, origin, extent)
         return
+    chunks = candidate.on_disk(candidate.chunks)
     node = hdf5_index.btree_node_bytes(len(shape))
-    stored, count, leaf = max(1, round(chunk_bytes)), chunk_count(shape, candidate.chunks), -1
+    stored, count, leaf = max(1, round(chunk_bytes)), chunk_count(shape, chunks), -1
     leaves = hdf5_index.btree_level(count)
-    touched = list(linear_chunk_indices(origin, extent, shape, candidate.chunks))
+    touched = list(linear_chunk_indices(origin, extent, shape, chunks))
     below = {min(hdf5_index.btree_parent(number), leaves - 1) for number in touched}
     # The nodes above the leaves lie wherever the file ended when they were needed: here they come first.
     for _ in range(hdf5_index.btree_nodes_visited(touched, count) - len(below)):
@@ -187,5 +229,7 @@ def file_bytes(candidate: Candidate, shape: Sequence[int], itemsize: int, chunk_
     if candidate.chunks is None:
         return math.prod(shape) * itemsize + HEADER_BYTES
     count = chunk_count(shape, candidate.chunks)
+    if candidate.format != HDF5:
+        return count * chunk_bytes + HEADER_BYTES
     nodes = hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(len(shape))
     return count * chunk_bytes + nodes + HEADER_BYTES

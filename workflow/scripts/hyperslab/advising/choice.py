@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab.advising.candidates import (
+    HDF5,
     MOST_UNFILTERED,
     Candidate,
     Filters,
     chunk_shapes,
     file_bytes,
     filter_chains,
+    orders,
 )
+from hyperslab.advising.coding import Coded, coded, samples
 from hyperslab.advising.model import Array, Predicted, expected, objective, predict
-from hyperslab.advising.probe import Coded, Storage, coded, samples
-from hyperslab.advising.reads import Read
+from hyperslab.advising.probe import Storage
+from hyperslab.advising.reads import Read, shares
+from hyperslab.data.values import Values
 from hyperslab.formats import Unavailable
 
 # Of each chain of filters so many shapes have their requests simulated, and of all so many are sampled anew.
 SIMULATED, SAMPLED = 60, 12
+# Of each chain of filters so many shapes are tried with the axes in other orders.
+TURNED = 3
 # Chunk shapes of which no axis differs by more than this factor are of one kind, of which one is measured.
 ALIKE = 1.5
 # Of those that are measured at most so many have the same filters.
@@ -38,67 +43,90 @@ FLOOR_S = 0.010
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked: the reads of an array, which filters readers have, and the largest file, in bytes."""
+    """What is asked: the reads of an array, what readers have, and the largest file, in bytes.
+
+    `part` are the extents of the part of the array that is measured, which no chunk is longer than; () for
+    all of it. `warm`: everything lies in the page cache. `seconds` is the time to predict in.
+    """
 
     array: Array
     reads: Sequence[Read]
     readers: str
     most_bytes: float
     seconds: float = 15.0
+    part: tuple[int, ...] = ()
+    formats: Sequence[str] = (HDF5,)
+    turned: bool = False
+    warm: bool = False
 
 
 @dataclass(frozen=True)
 class Choice:
-    """All candidates that were simulated, best first, and those that are to be measured."""
+    """All candidates that were simulated, best first, those that are to be measured, and what filters make of
+    them.
+    """
 
     considered: int
     predicted: Sequence[Predicted]
     measured: Sequence[Predicted]
+    codes: Mapping[Candidate, Coded]
 
 
 def choose(
-    asked: Asked, values: npt.NDArray[Any], storage: Storage, today: Candidate | None, count: int,
+    asked: Asked, values: Values, probed: Storage, today: Candidate | None, count: int,
     say: Callable[[str], None],
 ) -> Choice:  # fmt: skip
     """Predict all candidates and return the `count` best of different kinds, today's and contiguous.
 
-    `values` are the array, of which chunks are sampled. It ends after `asked.seconds`, or soon after.
+    `values` are the array or the part of it that is measured, of which chunks are sampled. It ends after
+    `asked.seconds`, or soon after.
     """
     end = time.monotonic() + asked.seconds
-    shapes = chunk_shapes(asked.array.shape, asked.array.itemsize, [read.extent for read in asked.reads])
+    storage = probed.warm() if asked.warm else probed
+    extents = [read.extent for read in asked.reads]
+    shapes = chunk_shapes(asked.array.shape, asked.array.itemsize, extents, asked.part)
     chains = _codes(asked, values, say)
     total = len(shapes) * len(chains)
     say(f"{total:,} candidates: {len(shapes):,} chunk shapes, {len(chains)} ways to filter")
-    kept = [found for chain, code in chains.items() for found in _sieve(asked, shapes, chain, code, storage)]
+    kept = [
+        found
+        for (format, chain), code in chains.items()
+        for found in _sieve(asked, shapes, format, chain, code, storage)
+    ]
     always = [Candidate(None), *([today] if today else [])]
+    turned = [Candidate(None, order=one) for one in _orders(asked)]
     predicted: dict[Candidate, Predicted] = {}
-    for number, candidate in enumerate([*always, *_in_turn(kept)]):
+    codes: dict[Candidate, Coded] = {}
+    for number, candidate in enumerate([*always, *turned, *_in_turn(kept)]):
         if candidate in predicted or (number >= len(always) and time.monotonic() > end):
             continue
-        code = chains.get(candidate.filters) or _code(values, candidate)
-        predicted[candidate] = predict(candidate, asked.array, asked.reads, storage, code)
+        codes[candidate] = chains.get((candidate.format, candidate.filters)) or _code(values, candidate)
+        predicted[candidate] = predict(candidate, asked.array, asked.reads, storage, codes[candidate])
     say(f"{len(predicted)} of them by the requests that they would make")
     for found in _ordered(asked, predicted.values())[:SAMPLED]:
-        if found.candidate.filters:
-            code = _code(values, found.candidate)
-            predicted[found.candidate] = predict(found.candidate, asked.array, asked.reads, storage, code)
+        one = found.candidate
+        if one.filters:
+            codes[one] = _code(values, one)
+            predicted[one] = predict(one, asked.array, asked.reads, storage, codes[one])
     ordered = _ordered(asked, predicted.values())
-    return Choice(
-        total,
-        ordered,
-        [*(predicted[one] for one in always), *_different(ordered, always, count)],
-    )
+    chosen = [*(predicted[one] for one in always), *_different(asked, ordered, always, count)]
+    return Choice(total, ordered, chosen, codes)
 
 
-def _codes(asked: Asked, values: npt.NDArray[Any], say: Callable[[str], None]) -> dict[Filters, Coded]:
-    """Return what each chain of filters makes of sampled chunks; what this machine has not is said."""
-    found: dict[Filters, Coded] = {}
-    tried = _even(values.shape, values.dtype.itemsize)
-    for chain in filter_chains(asked.readers, asked.array.itemsize):
-        try:
-            found[chain] = coded(samples(values, tried), chain)
-        except Unavailable as error:
-            say(f"left out: {error}")
+def _orders(asked: Asked) -> list[tuple[int, ...]]:
+    return orders(len(asked.array.shape)) if asked.turned and HDF5 in asked.formats else []
+
+
+def _codes(asked: Asked, values: Values, say: Callable[[str], None]) -> dict[tuple[str, Filters], Coded]:
+    """Return what each format's chains of filters make of samples; what this machine has not is said."""
+    found: dict[tuple[str, Filters], Coded] = {}
+    tried = samples(values, _even(values.shape, values.dtype.itemsize))
+    for format in asked.formats:
+        for chain in filter_chains(asked.readers, asked.array.itemsize, format):
+            try:
+                found[format, chain] = coded(tried, chain)
+            except Unavailable as error:
+                say(f"left out: {error}")
     return found
 
 
@@ -108,7 +136,7 @@ def _even(shape: Sequence[int], itemsize: int) -> list[int]:
     return [max(1, min(size, round(size * share))) for size in shape]
 
 
-def _code(values: npt.NDArray[Any], candidate: Candidate) -> Coded:
+def _code(values: Values, candidate: Candidate) -> Coded:
     """Return what a candidate's filters make of its own chunks."""
     if candidate.chunks is None or not candidate.filters:
         return Coded(1.0, 0.0)
@@ -116,40 +144,45 @@ def _code(values: npt.NDArray[Any], candidate: Candidate) -> Coded:
 
 
 def _sieve(
-    asked: Asked, shapes: npt.NDArray[np.int64], chain: Filters, code: Coded, storage: Storage
-) -> list[Candidate]:
-    """Return the best shapes with one chain of filters by expected counts, best first, within the size."""
-    if not chain:
+    asked: Asked, shapes: npt.NDArray[np.int64], format: str, chain: Filters, code: Coded, storage: Storage
+) -> Iterator[Candidate]:
+    """Yield the best shapes with one chain of filters by expected counts, best first, within the size.
+
+    Behind them the very best with their axes in other orders, where these are asked for.
+    """
+    if not chain and format == HDF5:
         shapes = shapes[shapes.prod(axis=1) * asked.array.itemsize <= MOST_UNFILTERED]
     if not len(shapes):
-        return []
-    times = {read.name: expected(shapes, asked.array, read, storage, code) for read in asked.reads}
-    best = {name: float(column.min()) for name, column in times.items()}
-    scores = [
-        objective({name: float(column[at]) for name, column in times.items()}, best, asked.reads, FLOOR_S)[
-            ::-1
-        ]
-        for at in range(len(shapes))
-    ]
-    found = []
-    for at in sorted(range(len(shapes)), key=scores.__getitem__):
-        candidate = Candidate(tuple(int(one) for one in shapes[at]), chain)
+        return
+    times = {read.name: expected(shapes, asked.array, read, storage, code, format) for read in asked.reads}
+    weights = shares(asked.reads)
+    if any(read.weight is not None for read in asked.reads):
+        scores = np.sum([weight * times[name] for name, weight in weights.items()], axis=0)
+    else:
+        scores = np.max([column / column.min() for column in times.values()], axis=0)
+    kept: list[Candidate] = []
+    for at in np.argsort(scores, kind="stable"):
+        candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * code.ratio)
         if size <= asked.most_bytes:
-            found.append(candidate)
-        if len(found) == SIMULATED:
+            kept.append(candidate)
+        if len(kept) == SIMULATED:
             break
-    return found
+    yield from kept
+    if format == HDF5:
+        for candidate in kept[:TURNED]:
+            yield from (replace(candidate, order=one) for one in _orders(asked))
 
 
 def _in_turn(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates so that those of all filters take turns: where time ends, each has had its share."""
-    ranks: dict[Filters, int] = {}
+    ranks: dict[tuple[str, Filters], int] = {}
     placed: list[tuple[int, int, Candidate]] = []
     for candidate in candidates:
-        ranks[candidate.filters] = ranks.get(candidate.filters, -1) + 1
-        placed.append((ranks[candidate.filters], len(placed), candidate))
+        key = (candidate.format, candidate.filters)
+        ranks[key] = ranks.get(key, -1) + 1
+        placed.append((ranks[key], len(placed), candidate))
     return [candidate for _, _, candidate in sorted(placed, key=lambda entry: entry[:2])]
 
 
@@ -165,12 +198,20 @@ def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
     return sorted(found, key=place)
 
 
-def _different(ordered: Sequence[Predicted], always: Sequence[Candidate], count: int) -> list[Predicted]:
-    """Return the best `count` of which no two are alike, nor too many filtered alike; else the next ones."""
-    chosen: list[Predicted] = []
+def _different(
+    asked: Asked, ordered: Sequence[Predicted], always: Sequence[Candidate], count: int
+) -> list[Predicted]:
+    """Return the best `count` of which no two are alike, nor too many filtered alike; else the next ones.
+
+    The best of each format that was asked for is among them.
+    """
     # Today's layout has a name of its own, under which it is measured already.
-    known = {(one.chunks, one.filters) for one in always}
-    others = [one for one in ordered if (one.candidate.chunks, one.candidate.filters) not in known]
+    known = {_stored(one) for one in always}
+    others = [one for one in ordered if _stored(one.candidate) not in known]
+    firsts = [
+        next((one for one in others if one.candidate.format == format), None) for format in asked.formats
+    ]
+    chosen = [one for one in firsts if one is not None][:count] if len(firsts) > 1 else []
     for one in others:
         same = sum(one.candidate.filters == other.candidate.filters for other in chosen)
         alike = any(_alike(one.candidate, other.candidate) for other in chosen)
@@ -180,7 +221,13 @@ def _different(ordered: Sequence[Predicted], always: Sequence[Candidate], count:
     return chosen
 
 
+def _stored(one: Candidate) -> tuple[object, ...]:
+    return (one.chunks, one.filters, one.order, one.format)
+
+
 def _alike(one: Candidate, other: Candidate) -> bool:
-    if one.filters != other.filters or not one.chunks or not other.chunks:
+    if (one.filters, one.format) != (other.filters, other.format):
         return False
+    if not one.chunks or not other.chunks:
+        return one == other
     return all(max(a, b) <= ALIKE * min(a, b) for a, b in zip(one.chunks, other.chunks, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,20 @@ def parse(text: str, axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
     return found
 
 
+def of_mapping(
+    boxes: Mapping[str, Any], mix: Mapping[str, float], axes: Sequence[str], shape: Sequence[int]
+) -> list[Read]:
+    """Return the reads that a study gives as a mapping of names to boxes; raises ReadMistake."""
+    if unknown := [name for name in mix if name not in boxes]:
+        raise ReadMistake(f"mix: no read {unknown[0]!r}; there are {choices(unknown[0], boxes)}")
+    if not boxes or (mix and not any(mix.get(name) for name in boxes)):
+        raise ReadMistake("every read happens 0 times; give one of them a weight above 0")
+    return [
+        Read(name, _extents(name, box, axes, shape), mix.get(name, 0.0) if mix else None)
+        for name, box in boxes.items()
+    ]
+
+
 def _extents(name: str, box: Any, axes: Sequence[str], shape: Sequence[int]) -> tuple[int, ...]:
     """Return the elements that a box has along each axis; raises ReadMistake."""
     if isinstance(box, dict):
@@ -80,12 +94,15 @@ def _extents(name: str, box: Any, axes: Sequence[str], shape: Sequence[int]) -> 
 
 
 def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
-    """Return reads that are usual for a shape: a line along each axis, a plane across each, a small box."""
-    wide = [at for at, size in enumerate(shape) if size > 1]
+    """Return reads that are usual for a shape: a line along its first and its last axis, a plane across each
+    of them, and a small box.
+    """
+    long = [at for at, size in enumerate(shape) if size > 1]
+    wide = list(dict.fromkeys([*long[:1], *long[-1:]]))
     if len(wide) < 2:
         return [Read("part", tuple(-(-size // 100) for size in shape))]
     wanted = [Read(f"along-{axes[at]}", _with(shape, at, shape[at], 1)) for at in wide]
-    if len(wide) > 2:
+    if len(long) > 2:
         wanted += [Read(f"one-{axes[at]}", _with(shape, at, 1, None)) for at in wide]
     wanted.append(Read("small-box", tuple(min(size, SMALL) for size in shape)))
     boxes: dict[tuple[int, ...], Read] = {}

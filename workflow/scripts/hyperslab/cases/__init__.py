@@ -17,7 +17,12 @@ CASES = {
     "read_rows": "hyperslab.cases.rows.read",
     "write_rows": "hyperslab.cases.rows.write",
     "subvolumes": "hyperslab.cases.subvolumes.case",
+    "clients": "hyperslab.cases.clients.case",
     "rewrite_rows": "hyperslab.cases.rows.rewrite",
+    "resolution": "hyperslab.cases.resolution",
+    "follow_rows": "hyperslab.cases.rows.follow",
+    "summaries": "hyperslab.cases.reduce.case",
+    "open_all": "hyperslab.cases.open_all",
 }
 
 

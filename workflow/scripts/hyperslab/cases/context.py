@@ -48,6 +48,10 @@ class Context:
         """The cell's layout, with all that follows from it."""
         return layout_of(self.specification["layout"])
 
+    def called(self, state: str) -> str:
+        """Return what a state is called in rows: no file in memory is cold, only the library is."""
+        return "library-cold" if state == "cold" and self.memory_resident else state
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -46,7 +46,9 @@ def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
 
 
 def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:
-    """Flush, close and fsync an artifact's data: return the nanoseconds of each."""
+    """Flush, close and fsync an artifact's data, and put them where they are read: return the nanoseconds of
+    each.
+    """
     before = perf_counter_ns()
     opened.flush()
     flushed = perf_counter_ns()
@@ -54,7 +56,10 @@ def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:
     closed = perf_counter_ns()
     artifact.fsync()
     synced = perf_counter_ns()
-    return {"flush": flushed - before, "close": closed - flushed, "fsync": synced - closed}
+    uploaded = artifact.upload()
+    ended = perf_counter_ns()
+    spans = {"flush": flushed - before, "close": closed - flushed, "fsync": synced - closed}
+    return {**spans, "upload": ended - synced} if uploaded else spans
 
 
 def span_columns(created: int, calls: Sequence[int], ended: dict[str, int]) -> dict[str, Any]:
@@ -123,6 +128,24 @@ def reference_first(repeat: int, repeats: int) -> bool:
     return (repeats - repeat) % 2 == 1
 
 
+def in_turn(
+    repeat: int,
+    repeats: int,
+    reference: Callable[[], float],
+    write: Callable[[], Row],
+    before_each: Callable[[], None] = lambda: None,
+) -> Row:
+    """Return the columns of a timed `write`, and the seconds of the plain `reference` in turn with it."""
+    row: Row = {}
+    for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
+        before_each()
+        if plain:
+            row["reference_s"] = reference()
+        else:
+            row |= write()
+    return row
+
+
 def repeated_writes(
     context: Context, row: Row, reference: Callable[[], float], write: Callable[[], Row]
 ) -> list[Row]:
@@ -138,14 +161,9 @@ def repeated_writes(
     found: list[Row] = []
     while len(found) < repeats:
         repeat = len(found)
-        one: Row = {"state": "write", "repeat": repeat, **row}
-        for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-            # Nothing dirty is left of the file before, which syncs its file system when removed.
-            context.artifact.clear()
-            if plain:
-                one["reference_s"] = reference()
-            else:
-                one.update(write())
+        # Nothing dirty is left of the file before, which syncs its file system when removed.
+        timed = in_turn(repeat, repeats, reference, write, context.artifact.clear)
+        one: Row = {"state": "write", "repeat": repeat, **row, **timed}
         found.append(one if repeat else {**one, "discarded_reference_s": discarded_s})
         written = sum(each["written_bytes"] for each in found)
         if len(found) == repeats and not context.limiter.enough("write", written, repeats):

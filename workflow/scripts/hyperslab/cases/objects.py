@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import reference_first, span_columns, timed_end, timed_reference
+from hyperslab.cases.durable import in_turn, span_columns, timed_end, timed_reference
+from hyperslab.cases.states import each_state
 from hyperslab.formats import ManyArrays, OpenArrays
 from hyperslab.measuring.counters import Counters, between
-from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
 
@@ -113,17 +113,18 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
     asked = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
     # First touch of memory and of the file system's own structures belongs to no repeat.
     timed_reference(context, one)
+    sessions: list[Row] = []
+
+    def write() -> Row:
+        written, session = _timed_write(context, latest, len(sessions))
+        sessions.append(session)
+        return written
+
     for repeat in range(repeats):
-        reference_s = math.nan
-        for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-            context.artifact.clear()
-            if plain:
-                reference_s = timed_reference(context, one)
-            else:
-                written, session = _timed_write(context, latest, repeat)
-        rows.append({**written, "asked_bytes": asked, "reference_s": reference_s})
+        row = in_turn(repeat, repeats, lambda: timed_reference(context, one), write, context.artifact.clear)
+        rows.append({**row, "asked_bytes": asked})
         if "session" in spec["case"]["states"]:
-            rows.append(session)
+            rows.append(sessions[repeat])
     return rows
 
 
@@ -143,7 +144,7 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
     """Return the latest object of a newly opened file,
     the file evicted ("cold") or resident ("warm") before.
     """
-    rows, name = [], "library-cold" if state == "cold" and context.memory_resident else state
+    rows, name = [], context.called(state)
     cache = NodeCache(context.artifact, context.memory_resident)
     try:
         for repeat in range(context.specification["repeats"][state]):
@@ -169,16 +170,11 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
 def run(context: Context) -> Outcome:
     """Write N objects, read the latest; raises VerificationError where any object differs."""
     latest = _Latest(context)
-    skipped: dict[str, str] = {}
     try:
-        rows = _writes(context, latest)
-        for state in ("warm", "cold"):
-            if state not in context.specification["case"]["states"]:
-                continue
-            try:
-                rows += _reads(context, latest, state)
-            except NotInState as reason:
-                skipped[state] = str(reason)
+        rows, asked = _writes(context, latest), context.specification["case"]["states"]
+        skipped = each_state(
+            asked, ("warm", "cold"), lambda state: rows.extend(_reads(context, latest, state)), rows
+        )
         latest.verify()
         _verify_all(context)
         report = _many(context).report(context.path, context.specification)

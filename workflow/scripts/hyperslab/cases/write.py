@@ -20,8 +20,10 @@ from hyperslab.cases.durable import (
     timed_end,
     timed_reference,
 )
+from hyperslab.data.levels import truth as coarse_truth
+from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
 
@@ -35,6 +37,7 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
     """
     spec = context.specification
     calls = array("q")
+    counters.follow(context.artifact.processes())
     before = counters.read()
     started = perf_counter_ns()
     opened = context.format.create(context.path, spec)
@@ -51,9 +54,13 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
         calls.extend(np.diff(marks).tolist())
         del values, views
     ended = timed_end(opened, context.artifact)
-    counted = between(before, counters.read())
+    after = counters.read()
+    counted = between(before, after)
     kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
-    return {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
+    row = {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
+    if memory := context.artifact.memory_bytes():
+        row["server_memory_bytes"] = memory
+    return {**row, **of_servers(before, after)}
 
 
 def _verify(context: Context) -> dict[str, float]:
@@ -62,6 +69,8 @@ def _verify(context: Context) -> dict[str, float]:
     shape = spec["dataset"]["shape"]
     plane = math.prod(shape[1:]) * context.values.dtype.itemsize
     exact, deviation = not context.layout.lossy(), Deviation()
+    # What is read back comes from the files, not from what serves them.
+    context.artifact.restart()
     opened = context.format.open(context.path, spec)
     try:
         for slab in boxes_of(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
@@ -72,6 +81,11 @@ def _verify(context: Context) -> dict[str, float]:
                 raise VerificationError(
                     f"{context.path}: what was written cannot be read back at {slab.origin}"
                 )
+        for level in range(1, context.layout.coarser_levels + 1):
+            coarse = at_level(Box((0,) * len(shape), tuple(shape)), level)
+            right = coarse_truth(context.values, coarse, context.layout.averaged_levels)
+            if not np.array_equal(opened.read(coarse), right, equal_nan=right.dtype.kind == "f"):
+                raise VerificationError(f"{context.path}: level {level} is not that of what was written")
     finally:
         opened.close()
     return {} if exact else error_columns(context, deviation)

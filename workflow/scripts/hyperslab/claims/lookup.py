@@ -120,6 +120,7 @@ STATELESS = frozenset(
         "data_bytes",
         "padding_bytes",
         "index_bytes",
+        "pyramid_bytes",
         "remainder_bytes",
         "chunks",
         "ratio_raw",

@@ -1,4 +1,6 @@
-"""Data models: what is stored. A dense array, or ragged rows, whose specification says how long they are."""
+"""Data models: what is stored. A dense array, ragged rows, whose specification says how long they are, or a
+collection: an array whose layouts may keep it in several files, cut along one axis.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,32 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.data.daily_grid import MISSING
 from hyperslab.data.rows import elements_of, longest_of, open_rows
-from hyperslab.data.values import Values, open_values
+from hyperslab.data.values import DAILY_GRID, Values, open_values
 
-ARRAY, ROWS = "array", "rows"
+ARRAY, ROWS, COLLECTION = "array", "rows", "collection"
 # model -> what it is called where somebody asked for another
-TITLES = {ARRAY: "a dense array", ROWS: "ragged rows"}
+TITLES = {ARRAY: "a dense array", ROWS: "ragged rows", COLLECTION: "a collection of files"}
 
 
 def model_of(dataset: Mapping[str, Any]) -> str:
     """Return the data model of a dataset specification."""
-    return ROWS if dataset.get("rows") else ARRAY
+    if dataset.get("rows"):
+        return ROWS
+    return COLLECTION if dataset.get("collection") else ARRAY
+
+
+def serves(model: str, stored: str) -> bool:
+    """Return whether what is of one data model serves datasets of another: a collection is an array, too."""
+    return model == stored or (model == ARRAY and stored == COLLECTION)
+
+
+def missing_of(dataset: Mapping[str, Any]) -> float | None:
+    """Return what stands where a dataset specification has no value, or None where every element has one."""
+    own = MISSING if dataset.get("fill") == DAILY_GRID and not dataset.get("donor") else None
+    found: float | None = dataset.get("missing", own)
+    return found
 
 
 def values_shape(dataset: Mapping[str, Any]) -> list[int]:

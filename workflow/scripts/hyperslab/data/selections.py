@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,8 @@ class Pattern(Box):
     step: tuple[int, ...]
     block: tuple[int, ...]
     checkerboard: bool = False
+    # It is asked for as this level of resolution, of which a layout may hold means; 0: elements of the array.
+    level: int = 0
 
     def permuted(self, order: Sequence[int]) -> Pattern:
         """Return the same pattern with its axes in `order`."""
@@ -108,8 +110,9 @@ class Pattern(Box):
             return tuple(values[axis] for axis in order)
 
         return Pattern(
-            turned(self.origin), turned(self.extent), turned(self.step), turned(self.block), self.checkerboard
-        )
+            turned(self.origin), turned(self.extent), turned(self.step), turned(self.block),
+            self.checkerboard, self.level,
+        )  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,6 +172,24 @@ def coarse(box: Box, steps: Sequence[int]) -> Box:
     if all(step == 1 for step in steps):
         return Box(origin, box.extent)
     return Pattern(origin, box.extent, tuple(steps), (1,) * len(origin))
+
+
+def at_level(box: Box, level: int) -> Box:
+    """Return every 2^level-th element of a box along each axis, from multiples of that."""
+    found = coarse(box, [1 << level] * len(box.origin))
+    return replace(found, level=level) if isinstance(found, Pattern) else found
+
+
+def of_stored_level(box: Box, levels: int) -> tuple[int, Box]:
+    """Return the nearest of so many stored levels that has what `box` asks for, and what it asks of that one.
+
+    Level 0 is the array. Strides that are no level are taken of it, too.
+    """
+    if not isinstance(box, Pattern) or not (number := min(box.level, levels)):
+        return 0, box
+    origin = tuple(start >> number for start in box.origin)
+    extent = tuple(-(-width >> number) for width in box.extent)
+    return number, at_level(Box(origin, extent), box.level - number)
 
 
 def steps_of(box: Box) -> tuple[int, ...]:

@@ -22,11 +22,13 @@ ROLES = {
     "advised": (0, "*", 14.0, "advised"),
     "today": (3, "s", 8.0, "today's layout"),
     "rival": (1, "^", 7.0, "measured rivals"),
+    "copies": (2, "D", 7.0, "two copies in one file"),
 }
 
 
 def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
     """Draw a panel a read; `prediction` is the content of prediction.json."""
+    state = "warm" if prediction["state"] == "warm" else view.cold
     title = "Time of a read against the size of the file"
     cases = [read["name"] for read in prediction["reads"] if read["name"] in view.study["cases"]][
         :MOST_PANELS
@@ -37,28 +39,31 @@ def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
     figure = start(view, 3.6)
     panels = figure.subplots(1, len(cases), squeeze=False)[0]
     for axes, case in zip(panels, cases, strict=True):
-        _panel(axes, view, case, prediction)
+        _panel(axes, view, case, state, prediction)
     rows = view.measurements[view.measurements["case"].isin(cases)]
     notes = [
-        "what a cold read waits for, opening included",
+        "what a cold read waits for, opening included" if state != "warm" else "warm reads",
         view.over_rounds(rows),
         "left and down is better",
     ]
-    finish(figure, view, title, rows, notes, _legend(view), star=False)
+    finish(figure, view, title, rows, notes, _legend(view, prediction), star=False)
     return figure
 
 
 def _role(view: View, layout: str, prediction: Mapping[str, Any]) -> str:
     if layout == view.pick:
         return "advised"
+    if layout == (prediction["copies"] or {}).get("layout"):
+        return "copies"
     return "today" if layout == prediction["today"] else "rival"
 
 
-def _panel(axes: Axes, view: View, case: str, prediction: Mapping[str, Any]) -> None:
+def _panel(axes: Axes, view: View, case: str, state: str, prediction: Mapping[str, Any]) -> None:
     """Draw one read: predictions hollow, what was measured filled, with its interval."""
+    here = prediction["sites"][view.site]
     predicted = {
         one["layout"]: (one["file_bytes"], one["times"][case])
-        for one in [*prediction["predicted"], *prediction["measured"]]
+        for one in [*here["predicted"], *here["measured"]]
     }
     muted = view.style["muted"]
     points = pd.DataFrame(predicted, index=["bytes", "seconds"]).T
@@ -66,8 +71,8 @@ def _panel(axes: Axes, view: View, case: str, prediction: Mapping[str, Any]) -> 
         points["bytes"], points["seconds"], marker="o", markersize=5, linestyle="", color=muted,
         markerfacecolor="none", markeredgewidth=0.8, zorder=2,
     )  # fmt: skip
-    times = requests_of(view, case, view.cold)
-    sizes = view.pooled(case, view.cold)["file_bytes"]
+    times = requests_of(view, case, state)
+    sizes = view.pooled(case, state)["file_bytes"]
     for layout, row in times.iterrows():
         number, marker, size, _ = ROLES[_role(view, str(layout), prediction)]
         colour, x = view.palette[number], float(sizes[layout])
@@ -83,12 +88,14 @@ def _panel(axes: Axes, view: View, case: str, prediction: Mapping[str, Any]) -> 
     axes.set_title(case, fontweight="bold")
 
 
-def _legend(view: View) -> list[Line2D]:
+def _legend(view: View, prediction: Mapping[str, Any]) -> list[Line2D]:
+    here = {_role(view, layout, prediction) for layout in set(view.summary["layout"])}
     handles = [
         Line2D(
             [], [], color=view.palette[number], marker=marker, markersize=size - 2, linestyle="", label=words
         )
-        for number, marker, size, words in ROLES.values()
+        for role, (number, marker, size, words) in ROLES.items()
+        if role in here
     ]
     hollow = Line2D(
         [], [], color=view.style["muted"], marker="o", markersize=5, linestyle="", markerfacecolor="none",

@@ -47,33 +47,36 @@ def draw(view: View, case: str) -> Figure:
     figure = start(view, 3.3)
     left, right = figure.subplots(1, 2)
     times, sizes = seconds(view, cases), requested(view, cases)
-    _panel(left, view, times)
+    panel(left, view, times)
     logarithmic(left.yaxis, times.stack().to_numpy(), f"time of a {view.cold} read")
-    _panel(right, view, sizes)
+    panel(right, view, sizes)
     logarithmic(right.yaxis, sizes.stack().to_numpy(), "bytes requested", BYTES)
     notes = [view.over_rounds(rows), "bytes: medians over all repeats"]
-    handles = [_line(view, number, layout) for number, layout in enumerate(times)]
+    handles = [line(view, number, layout) for number, layout in enumerate(times)]
     return finish(figure, view, title, rows, notes, handles)
 
 
-def _look(view: View, number: int) -> dict[str, object]:
+def look(view: View, number: int) -> dict[str, object]:
     """Return the look of a layout's line; beyond the colours that there are, lines are dashed."""
     dashes = "-" if number < len(view.tints) else (0, (4, 2))
     mark = MARKS[number % len(MARKS)]
     return {"color": view.tints[number % len(view.tints)], "linestyle": dashes, "marker": mark}
 
 
-def _line(view: View, number: int, layout: str) -> Line2D:
-    return Line2D([], [], label=view.label(layout), markersize=5, **_look(view, number))  # type: ignore[arg-type]
+def line(view: View, number: int, layout: str) -> Line2D:
+    """Return a layout's entry in the legend."""
+    return Line2D([], [], label=view.label(layout), markersize=5, **look(view, number))  # type: ignore[arg-type]
 
 
-def _panel(axes: Axes, view: View, table: pd.DataFrame) -> None:
+def panel(axes: Axes, view: View, table: pd.DataFrame) -> None:
+    """Draw the columns of a table, levels x layouts, as lines from coarse to fine."""
     places = range(len(table))
     for number, layout in enumerate(table):
-        axes.plot(places, table[layout], linewidth=1.4, markersize=5, **_look(view, number))  # type: ignore[arg-type]
-    axes.set_xticks(places, [_every(int(level)) for level in table.index])
+        axes.plot(places, table[layout], linewidth=1.4, markersize=5, **look(view, number))  # type: ignore[arg-type]
+    axes.set_xticks(places, [every(int(level)) for level in table.index])
     axes.set_xlabel("elements read, of those along each axis")
 
 
-def _every(level: int) -> str:
+def every(level: int) -> str:
+    """Return which of the elements along an axis a level has, in words."""
     return "all" if level == 0 else f"1 of {2**level}"

@@ -19,6 +19,8 @@ from hyperslab.studies.case_kinds import kind_of, shown_by
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "parallel"
+# What tells layouts apart.
+HATCHES = ("", "//", "..", "xx")
 OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
               "warm": "read, warm"}  # fmt: skip
 
@@ -62,9 +64,9 @@ def draw(view: View, case: str) -> Figure:
             if any((table["way"] == way).any() for table in tables.values())]  # fmt: skip
     layouts = view.order(rows["layout"].unique())
     looks = {
-        (way, layout): {"color": view.tints[number % 10], "hatch": "" if layout == layouts[0] else "//"}
+        (way, layout): {"color": view.tints[number % 10], "hatch": HATCHES[place % len(HATCHES)]}
         for number, way in enumerate(ways)
-        for layout in layouts
+        for place, layout in enumerate(layouts)
     }
     figure = start(view, 3.2)
     panels = figure.subplots(1, len(states), squeeze=False)[0]

@@ -77,6 +77,10 @@ def _panel_title(case: dict[str, object], state: str) -> str:
     if state == "write":
         call = asked.get("call")
         how = "all in one call" if call == "all" else f"{call:,} row{'s' if call != 1 else ''} a call"
+        if "readers" in asked:
+            return (
+                f"appending, {how}, {asked['readers'] or 'no'} reader{'s' * (asked['readers'] != 1)} beside"
+            )
         several = asked.get("datasets", 1)
         return f"writing, {how}" + (f", {several} datasets" if several != 1 else "")
     what = {"all": "all rows", 1: "one row"}.get(asked.get("rows", "all"), f"{asked.get('rows')} rows")

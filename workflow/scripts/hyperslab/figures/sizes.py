@@ -18,8 +18,15 @@ from hyperslab.studies import case_kinds
 from hyperslab.text import count, megabytes, significant
 
 PARTS = ("data", "padding", "index", "remainder")
-COMPUTED = {"padding_bytes": "padding_predicted_bytes", "index_bytes": "index_predicted_bytes"}
-COLUMNS = ["file_bytes", "files", *(f"{part}_bytes" for part in PARTS), *COMPUTED.values(), "error_max"]
+# A part that only some studies have.
+LEVELS = "coarser levels"
+COMPUTED = {
+    "padding_bytes": "padding_predicted_bytes",
+    "index_bytes": "index_predicted_bytes",
+    "pyramid_bytes": "pyramid_predicted_bytes",
+}
+COLUMNS = ["file_bytes", "files", *(f"{part}_bytes" for part in PARTS), "pyramid_bytes"]
+COLUMNS += [*COMPUTED.values(), "error_max"]
 
 
 def files(view: View) -> pd.DataFrame:
@@ -93,12 +100,18 @@ def draw(view: View, case: str = "") -> Figure:
 
 
 def _parts(view: View, table: pd.DataFrame) -> list[Part]:
-    """Return the four parts, one behind the other."""
+    """Return the parts, one behind the other; coarser levels where a layout has some."""
     palette = view.palette
-    tints = (palette[9], palette[1], palette[2], view.style["muted"])
+    tints = dict(zip(PARTS, (palette[9], palette[1], palette[2], view.style["muted"]), strict=True))
+    columns = {name: f"{name}_bytes" for name in PARTS}
+    if (table["pyramid_bytes"] > 0).any():
+        # Behind the array and its padding.
+        names = [*PARTS[:2], LEVELS, *PARTS[2:]]
+        tints, columns = {**tints, LEVELS: palette[4]}, {**columns, LEVELS: "pyramid_bytes"}
+        tints = {name: tints[name] for name in names}
     parts, start_at = [], 0 * table["file_bytes"]
-    for name, colour in zip(PARTS, tints, strict=True):
-        end = start_at + table[f"{name}_bytes"].fillna(0)
+    for name, colour in tints.items():
+        end = start_at + table[columns[name]].fillna(0)
         parts.append(Part(name, colour, start_at, end))
         start_at = end
     return parts

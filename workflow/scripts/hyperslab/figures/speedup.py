@@ -19,13 +19,13 @@ from hyperslab.figures.view import View
 from hyperslab.results.scaling import speedups
 from hyperslab.results.tables import STATES
 from hyperslab.studies.case_kinds import families
-from hyperslab.studies.case_kinds.workers import PROCESSES, RANKS, WORKERS
+from hyperslab.studies.case_kinds.workers import DASK, PROCESSES, RANKS, WORKERS
 from hyperslab.studies.summary import in_order
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "speedup"
-DASHES: dict[str, Any] = {PROCESSES: "-", RANKS: (0, (4, 2))}
-MARKS = {PROCESSES: "o", RANKS: "s"}
+DASHES: dict[str, Any] = {PROCESSES: "-", RANKS: (0, (4, 2)), DASK: (0, (1, 1.5))}
+MARKS = {PROCESSES: "o", RANKS: "s", DASK: "D"}
 
 
 def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:

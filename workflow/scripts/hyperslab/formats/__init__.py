@@ -12,25 +12,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from hyperslab.data.rows import Lengths, RowBlock
     from hyperslab.data.selections import Box
     from hyperslab.data.values import Values
     from hyperslab.measuring.artifact import Artifact
-    from hyperslab.specifications import Specification
+    from hyperslab.specifications import LayoutSpecification, Specification
 
 # name in a study -> module with FORMAT; imported when used
 MODULES = {
     "hdf5": "hyperslab.formats.hdf5.array",
     "zarr": "hyperslab.formats.zarr.array",
     "idx": "hyperslab.formats.idx.array",
+    "hdf5-s3": "hyperslab.formats.hdf5_s3.array",
+    "zarr-s3": "hyperslab.formats.zarr_s3.array",
     "hdf5-rows": "hyperslab.formats.hdf5_rows.rows",
     "zarr-rows": "hyperslab.formats.zarr_rows.rows",
     "parquet": "hyperslab.formats.parquet.rows",
+    "hsds": "hyperslab.formats.hsds.array",
+    "opendap": "hyperslab.formats.opendap.array",
 }
-
-
-# Rows of one dataset: a run, or some of them in ascending order.
-Numbers = Sequence[int]
 
 
 class Unavailable(Exception):
@@ -157,12 +156,15 @@ class SubVolumeWriter(Protocol):
     collective.
     """
 
-    # Whether what is written is a dataset of the format: a plain write beside it is none.
-    dataset: bool
-    # Nanoseconds by phase ("order", "exchange"), and by level where levels are written in turn; files opened.
+    # Nanoseconds by phase ("order", "exchange"), and by level where levels are written in turn.
     spent: dict[str, int]
     levels: dict[int, int]
-    opens: int
+    # Files opened, None where that is not known.
+    opens: int | None
+
+    @property
+    def processes(self) -> Sequence[int]:
+        """Other processes that work for this rank, whose counters count."""
 
     def create(self) -> None:
         """Make all files."""
@@ -176,14 +178,15 @@ class SubVolumeWriter(Protocol):
     def stored(self) -> npt.NDArray[Any]:
         """Return this rank's part, read back by this process alone, in array terms."""
 
+    def described(self) -> dict[str, Any]:
+        """Return the report of what was written: sizes in bytes, and settings as they are in force."""
+
+    def end(self) -> None:
+        """End other processes that work for this rank; nothing is asked of it any more."""
+
 
 class SubVolumes(Protocol):
     """What a format offers of which MPI ranks can each write a part of one dataset."""
-
-    def part(self, spec: Specification, rank: int, ranks: int) -> Box:
-        """Return the part of a rank, in array terms; raises ValueError where the parts do not make up the
-        array.
-        """
 
     def writer(self, path: str, spec: Specification, mpi: Any, values: npt.NDArray[Any]) -> SubVolumeWriter:
         """Return what writes a rank's part in the way that a case names; `mpi` is mpi4py's MPI."""
@@ -246,51 +249,32 @@ class Format(Store, Protocol):
         """
 
 
-class OpenRows(Protocol):
-    """One or several datasets of ragged rows in one open file, known by their numbers from 0."""
-
-    def writer(self, part: int, first: int, block: RowBlock) -> Callable[[], None]:
-        """Return a write of rows `first` and following of dataset `part` that lacks nothing but the write.
-
-        A dataset that grows is made longer by it.
-        """
-
-    def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
-        """Return a read of rows of dataset `part` that lacks nothing but the read."""
-
-    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
-        """Return a replacement of one row of dataset `part`, of any length, that lacks nothing but the call.
-
-        Asked for only of layouts that have no `rewrite_refusal`, on a file that `modify` opened.
-        """
-
-    def block(self, found: Any) -> RowBlock:
-        """Return what a read gave as a block of rows."""
-
-    def columns(self) -> dict[str, Any]:
-        """Return what the library says of itself meanwhile, as columns of the table."""
-
-    def flush(self) -> None:
-        """Hand everything buffered in the library to the kernel."""
-
-    def close(self) -> None:
-        """Close datasets and file."""
-
-
-class RowsFormat(Store, Protocol):
-    """What a format of ragged rows must offer beside."""
-
-    def create(self, path: str, spec: Specification, parts: Sequence[Lengths], growing: bool) -> OpenRows:
-        """Create a file with a dataset for each of `parts`, the lengths of its rows; empty where it grows."""
-
-    def open(self, path: str, spec: Specification) -> OpenRows:
-        """Open for reading with the library settings of `spec`."""
-
-    def modify(self, path: str, spec: Specification) -> OpenRows:
-        """Open a file for reading and for replacing rows."""
-
-
 def load(name: str) -> Format:
     """Return the format registered under `name`; raises KeyError for an unknown one."""
     format_: Format = importlib.import_module(MODULES[name]).FORMAT
     return format_
+
+
+def files_of(path: str, spec: Specification) -> list[tuple[str, Specification, Box]]:
+    """Return of each file that keeps an array its path, what describes it by itself, and its part."""
+    from hyperslab.data.selections import Box
+
+    if "files" not in spec["layout"]:
+        shape = spec["dataset"]["shape"]
+        return [(path, spec, Box((0,) * len(shape), tuple(shape)))]
+    from hyperslab.formats.collection_files import Files
+
+    files = Files(path, spec)
+    return [
+        (files.path(number), files.specification(number), box) for number, box in enumerate(files.boxes())
+    ]
+
+
+def format_of(layout: LayoutSpecification) -> Format:
+    """Return the format of a layout, or collections of it where that has several files; raises KeyError."""
+    one = load(layout["format"])
+    if "files" not in layout:
+        return one
+    from hyperslab.formats.collection import Collections
+
+    return Collections(one)

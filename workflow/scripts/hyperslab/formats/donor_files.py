@@ -16,6 +16,9 @@ from hyperslab.validation.nearest import choices
 
 # A few of these (read, converted, compared) are in memory at once.
 TILE_BYTES = 64 * 2**20
+IMZML = ".imzml"
+# What an imzML file says of arrays that are not as they are (MS:1000574).
+COMPRESSED = "zlib compression"
 # So many missing files stand in one line.
 MOST_NAMED = 3
 
@@ -36,16 +39,33 @@ class DonorArray(Protocol):
 Opener = Callable[[Path, str | None], AbstractContextManager[DonorArray]]
 
 
+def spectra(path: Path) -> Any:
+    """Return the parser of an imzML file whose values are there; raises DonorError where they are not."""
+    from pyimzml.ImzMLParser import ImzMLParser
+
+    values = path.with_suffix(".ibd")
+    if not values.is_file():
+        raise DonorError(f"{values}: there is no such file; it holds the values of {path.name}")
+    with readable(path):
+        parser = ImzMLParser(str(path))
+    groups = parser.metadata.referenceable_param_groups.values()
+    if any(COMPRESSED in group.param_by_name for group in groups):
+        raise DonorError(f"{path}: its values have {COMPRESSED}, which is not read; write them without")
+    end = 0
+    for name in ("mz", "intensity"):
+        size = np.dtype(getattr(parser, f"{name}Precision")).itemsize
+        places = zip(getattr(parser, f"{name}Offsets"), getattr(parser, f"{name}Lengths"), strict=True)
+        end = max([end, *(offset + length * size for offset, length in places)])
+    if (there := values.stat().st_size) < end:
+        raise DonorError(f"{values}: is shorter than {path.name} says: {there:,} bytes, not {end:,}")
+    return parser
+
+
 class ImzML:
     """An imzML image as an array (x, y, m/z); pixels that were not measured are zero."""
 
     def __init__(self, path: Path) -> None:
-        from pyimzml.ImzMLParser import ImzMLParser
-
-        values = path.with_suffix(".ibd")
-        if not values.is_file():
-            raise DonorError(f"{values}: there is no such file; it holds the values of {path.name}")
-        self._parser = ImzMLParser(str(path))
+        self._parser = spectra(path)
         lengths = set(self._parser.mzLengths)
         if len(lengths) != 1:
             raise DonorError(
@@ -55,9 +75,6 @@ class ImzML:
         extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
         self.shape = (*extent, lengths.pop())
         self.dtype = np.dtype(self._parser.intensityPrecision)
-        end = max(self._parser.intensityOffsets) + self.shape[-1] * self.dtype.itemsize
-        if (size := values.stat().st_size) < end:
-            raise DonorError(f"{values}: is shorter than {path.name} says: {size:,} bytes, not {end:,}")
 
     def __getitem__(self, index: tuple[slice, ...]) -> npt.NDArray[Any]:
         ranges = [range(*part.indices(size)) for part, size in zip(index, self.shape, strict=True)]
@@ -120,7 +137,7 @@ def _open_imzml(path: Path, dataset: str | None) -> Iterator[DonorArray]:
 
 
 # By the ending of a name, where the content does not say that it is HDF5.
-OPENERS: dict[str, Opener] = {".npy": _open_npy, ".imzml": _open_imzml}
+OPENERS: dict[str, Opener] = {".npy": _open_npy, IMZML: _open_imzml}
 
 
 def _opener(path: Path) -> Opener:
@@ -135,16 +152,23 @@ def _opener(path: Path) -> Opener:
 
 
 @contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise DonorError, in one line, for whatever a reader of a donor raises."""
+    try:
+        yield
+    except DonorError:
+        raise
+    # The readers raise whatever a damaged file makes them stumble over.
+    except Exception as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise DonorError(f"{path}: cannot be read: {why}") from None
+
+
+@contextmanager
 def _opened(path: Path, dataset: str | None) -> Iterator[DonorArray]:
     with ExitStack() as stack:
-        try:
+        with readable(path):
             array = stack.enter_context(_opener(path)(path, dataset))
-        except DonorError:
-            raise
-        # The readers raise whatever a damaged file makes them stumble over.
-        except Exception as error:
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise DonorError(f"{path}: cannot be read: {why}") from None
         yield array
 
 

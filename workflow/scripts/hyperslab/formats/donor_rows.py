@@ -1,10 +1,12 @@
-"""Donors of ragged rows: a real file's values, and its offsets, its lengths, or its variable-length rows.
+"""Donors of ragged rows: values with offsets or lengths, variable-length rows, `ragged` ones, or spectra.
 
 Prepared once as a .npy with the values end to end, behind which a second one has the lengths (data.rows).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,19 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab import ragged
 from hyperslab.data.donor_paths import NotThere, is_hdf5, located
-from hyperslab.formats.donor_files import DonorError, converted
+from hyperslab.formats.donor_files import IMZML, DonorError, converted, readable, spectra
+from hyperslab.ragged import RaggedError
+from hyperslab.ragged.convention import MARK
+from hyperslab.ragged.vlen import vlen_blocks
 from hyperslab.validation.nearest import choices
+
+Lengths = npt.NDArray[np.int64]
+# Lengths, how many values are there where the file says it beside them, and what reads those of all rows.
+Found = tuple[Lengths, int | None, Callable[[], npt.NDArray[Any]]]
+# What a spectrum of an imzML file has, in the order in which it is read.
+SPECTRA = ("mz", "intensity")
 
 
 def check(spec: dict[str, Any]) -> None:
@@ -30,26 +42,66 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
         np.save(file, lengths)
 
 
-def _read(spec: dict[str, Any], only_lengths: bool = False) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def _read(spec: dict[str, Any], only_lengths: bool = False) -> tuple[Lengths, npt.NDArray[Any]]:
     """Return the lengths of a donor's rows, and their values in the dataset's type."""
     donor, rows, dtype = spec["donor"], spec["rows"], np.dtype(spec["dtype"])
     try:
         path, name = located(donor)
     except NotThere as reason:
         raise DonorError(str(reason)) from None
-    if not path.is_file() or not is_hdf5(path):
-        raise DonorError(f"{path}: {'is not HDF5' if path.is_file() else 'there is no such file'}")
+    if not path.is_file():
+        raise DonorError(f"{path}: there is no such file")
     try:
-        with h5py.File(path) as file:
-            values = _dataset(file, path, name)
-            lengths, own = _lengths(file, path, donor, values)
-            _check(path, lengths, rows, len(values) if own is None else None)
+        if is_hdf5(path):
+            found = _of_hdf5(path, name, donor)
+        elif path.suffix.lower() == IMZML:
+            found = _of_imzml(path, name)
+        else:
+            raise DonorError(
+                f"{path}: holds no rows: it is neither HDF5 by its content nor {IMZML} by its name"
+            )
+        with found as (lengths, there, values):
+            _check(path, lengths, rows, there)
             if only_lengths:
                 return lengths, np.empty(0, dtype)
-            flat = values[: int(lengths.sum())] if own is None else own
-    except OSError as error:
+            return lengths, converted(np.asarray(values()), dtype, path)
+    except (OSError, RaggedError) as error:
         raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
-    return lengths, converted(np.asarray(flat), dtype, path)
+
+
+@contextmanager
+def _of_hdf5(path: Path, name: str | None, donor: dict[str, Any]) -> Iterator[Found]:
+    """Yield the rows of an HDF5 file: of the variable-length type, of `ragged`, or values beside lengths."""
+    with h5py.File(path) as file:
+        dataset = _dataset(file, path, name)
+        if (kind := h5py.check_vlen_dtype(dataset.dtype)) is not None:
+            blocks = list(vlen_blocks(dataset, np.dtype(kind)))
+            lengths = np.concatenate([np.empty(0, np.int64), *(block[0] for block in blocks)])
+            yield lengths, None, lambda: np.concatenate([np.empty(0, kind), *(block[1] for block in blocks)])
+        elif MARK in dataset.attrs:
+            rows = ragged.open(dataset)
+            yield rows.lengths, None, lambda: rows.read(slice(0, len(rows)))[1]
+        else:
+            lengths = _lengths(file, path, donor, dataset)
+            yield lengths, len(dataset), lambda: dataset[: int(lengths.sum())]
+
+
+@contextmanager
+def _of_imzml(path: Path, name: str | None) -> Iterator[Found]:
+    """Yield the spectra of an imzML file as rows: their intensities, or their m/z values."""
+    if name not in SPECTRA:
+        raise DonorError(f"{path}: donor.dataset should be {' or '.join(SPECTRA)}, not {name!r}")
+    opened = spectra(path)
+    lengths = np.array(getattr(opened, f"{name}Lengths"), np.int64)
+    column = SPECTRA.index(name)
+
+    def values() -> npt.NDArray[Any]:
+        dtype = getattr(opened, f"{name}Precision")
+        with readable(path):
+            rows = [opened.getspectrum(number)[column] for number in range(len(lengths))]
+        return np.concatenate([np.empty(0, dtype), *rows])
+
+    yield lengths, None, values
 
 
 def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
@@ -64,14 +116,8 @@ def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
     return file[name]
 
 
-def _lengths(
-    file: h5py.File, path: Path, donor: dict[str, Any], values: h5py.Dataset
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any] | None]:
-    """Return the lengths of rows; of variable-length rows their values, too."""
-    if h5py.check_vlen_dtype(values.dtype) is not None:
-        rows = list(values[:])
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return lengths, np.concatenate(rows) if rows else np.empty(0)
+def _lengths(file: h5py.File, path: Path, donor: dict[str, Any], values: h5py.Dataset) -> Lengths:
+    """Return the lengths of rows whose values lie end to end, from what the study names beside them."""
     given = [key for key in ("offsets", "lengths") if donor.get(key)]
     if len(given) != 1:
         raise DonorError(
@@ -83,13 +129,13 @@ def _lengths(
     numbers = beside[:].astype(np.int64)
     if given == ["offsets"] and (not len(numbers) or numbers[0] != 0):
         raise DonorError(f"{path}: {beside.name} should hold offsets from 0 on, one more than there are rows")
-    lengths = np.diff(numbers) if given == ["offsets"] else numbers
+    lengths: Lengths = np.diff(numbers) if given == ["offsets"] else numbers
     if len(lengths) and lengths.min() < 0:
         raise DonorError(f"{path}: {beside.name} gives row {int(np.argmin(lengths))} a negative length")
-    return lengths, None
+    return lengths
 
 
-def _check(path: Path, lengths: npt.NDArray[np.int64], rows: dict[str, Any], there: int | None) -> None:
+def _check(path: Path, lengths: Lengths, rows: dict[str, Any], there: int | None) -> None:
     """Raise DonorError where rows are not those that a study says, or longer than their values."""
     total = int(lengths.sum())
     if there is not None and total > there:

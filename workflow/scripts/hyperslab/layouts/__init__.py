@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from hyperslab.layouts.collection import FILES, CollectionLayout
 from hyperslab.layouts.layout import Layout
 
 if TYPE_CHECKING:
@@ -21,9 +22,13 @@ FORMATS = {
     "hdf5": "hyperslab.layouts.hdf5",
     "zarr": "hyperslab.layouts.zarr",
     "idx": "hyperslab.layouts.idx",
+    "hdf5-s3": "hyperslab.layouts.hdf5_s3",
+    "zarr-s3": "hyperslab.layouts.zarr_s3",
     "hdf5-rows": "hyperslab.layouts.hdf5_rows",
     "zarr-rows": "hyperslab.layouts.zarr_rows",
     "parquet": "hyperslab.layouts.parquet",
+    "hsds": "hyperslab.layouts.hsds",
+    "opendap": "hyperslab.layouts.opendap",
 }
 # The format of a layout that names none.
 DEFAULT = "hdf5"
@@ -43,4 +48,7 @@ def schema_of(name: str) -> Schema:
 
 def layout_of(described: Mapping[str, Any]) -> Layout:
     """Return a resolved layout, as a specification holds it, with all that follows from it."""
-    return load(described["format"])(described)
+    one = load(described["format"])
+    if FILES not in described:
+        return one(described)
+    return CollectionLayout(described, one({key: value for key, value in described.items() if key != FILES}))

@@ -94,3 +94,28 @@ def automatic_chunk(
         axis = turn % len(chunk)
         chunk[axis] = math.ceil(chunk[axis] / 2)
     return tuple(int(extent) for extent in chunk)
+
+
+def balanced_chunk(shape: Shape, itemsize: int, most: int = 32 * 1024) -> tuple[int, ...]:
+    """Return the chunk shape that Unidata proposes for an array (time, y, x), of at most `most` bytes.
+
+    A series at one point touches about as many chunks as a map at one time does (Russ Rew, "Chunking Data:
+    Choosing Shapes", Unidata developers' blog, 2013, and its chunk_shape_3D.py): with N chunks in all, each
+    axis of a map has N^(1/4) of them, and time the square of that. Rounded down, then raised by one along
+    those axes that bring a chunk nearest to `most`. Raises ValueError unless there are three axes.
+    """
+    if len(shape) != 3:
+        raise ValueError("Unidata's formula is one of three axes: time and two of space")
+    values = most / itemsize
+    across = (math.prod(shape) / values) ** 0.25
+    time = shape[0] / across**2
+    if time < 1:
+        across /= math.sqrt(time)
+    # What an axis is too short for, the others get.
+    longer = math.prod(across / extent for extent in shape[1:] if extent < across)
+    floor = [max(1, int(time))]
+    floor += [1 if extent < across else int(longer * extent // across) for extent in shape[1:]]
+    raised = [tuple(map(sum, zip(floor, more, strict=True))) for more in itertools.product((0, 1), repeat=3)]
+    fitting = [chunk for chunk in raised if math.prod(chunk) <= values]
+    best = max(fitting, key=math.prod, default=tuple(floor))
+    return tuple(min(size, extent) for size, extent in zip(best, shape, strict=True))

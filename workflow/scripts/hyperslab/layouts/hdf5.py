@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab.layouts import chunks as arithmetic
@@ -19,8 +19,12 @@ OBJECT_BYTES = 4096
 FILE_BYTES = 2**16
 # A message of an object header is below 64 KiB (H5O_MESG_MAX_SIZE), and 4 bytes of it describe the layout.
 COMPACT_BYTES = 2**16 - 1 - 4
+# How calls of MPI ranks move data (H5Pset_dxpl_mpio).
+SUB_VOLUME_WAYS = ("independent", "collective")
 # Why the core driver is not recommended, however fast: the work is done outside the time of a selection.
 IN_MEMORY = "the core driver reads the whole file when it is opened, which is not in the time of a selection"
+
+TWO_COPIES = "it holds the array twice, which is an answer of its own"
 
 
 class Hdf5Layout(Layout):
@@ -29,8 +33,10 @@ class Hdf5Layout(Layout):
     title = "HDF5"
     suffix = ".h5"
     libraries = {"h5py": "h5py", "hdf5": "HDF5"}
-    released = "hdf5"
-    abilities = Abilities(memory_types=True, strides=True, many_arrays=True, ranks=True, rewriting=True)
+    released: str | None = "hdf5"
+    abilities = Abilities(
+        memory_types=True, strides=True, many_arrays=True, ranks=True, rewriting=True, collections=True
+    )
     settings = {
         "chunk_cache_bytes": Setting("Chunk cache", size=True),
         "chunk_cache_slots": Setting("Chunk cache slots"),
@@ -55,8 +61,27 @@ class Hdf5Layout(Layout):
         found: list[dict[str, Any]] = self.described["filters"]
         return found
 
+    def for_case(self, case: str) -> Mapping[str, Any]:
+        """Return the layout of the copy that a case reads; what stands beside it in the file is `beside`."""
+        if not (second := self.described.get("second")):
+            return self.described
+        first = {key: self.described[key] for key in ("chunks", "filters")}
+        other = {key: second[key] for key in first}
+        mine, beside = (other, first) if case in second["cases"] else (first, other)
+        rest = {key: value for key, value in self.described.items() if key != "second"}
+        return {**rest, **mine, "beside": beside}
+
+    def named_cases(self) -> list[str]:
+        """Return the cases that read the second copy."""
+        found: list[str] = self.described.get("second", {}).get("cases", [])
+        return found
+
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound: whole chunks that no filter shrinks, their index, and a little."""
+        if second := self.described.get("second"):
+            rest = {key: value for key, value in self.described.items() if key != "second"}
+            copies = ({**rest, "chunks": one["chunks"], "filters": one["filters"]} for one in (rest, second))
+            return sum(Hdf5Layout(copy).largest_bytes(array, arrays) for copy in copies)
         size, pieces = math.prod(array.shape) * array.itemsize, arrays
         if self.chunks:
             chunks = arithmetic.chunk_count(array.shape, self.chunks)
@@ -70,6 +95,7 @@ class Hdf5Layout(Layout):
         # A block of metadata and one of small raw data, or a page of each type of space, may stay half empty.
         blocks: int = 2 * settings.get("meta_block_bytes", 0)
         pages: int = 8 * settings.get("paging", {}).get("page_bytes", 0)
+        size += sum(layout.largest_bytes(part) for layout, part in self.coarser(array))
         return size + arrays * OBJECT_BYTES + (3 * pieces + 16) * aligned + blocks + pages + FILE_BYTES
 
     def refusal(self, shape: Shape, itemsize: int) -> str | None:
@@ -78,6 +104,25 @@ class Hdf5Layout(Layout):
         if self.described.get("storage") == "compact" and size > COMPACT_BYTES:
             return f"compact storage holds at most {COMPACT_BYTES:,} bytes, and a dataset would have {size:,}"
         return None
+
+    def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
+        """Return why MPI ranks cannot each write a sub-volume, or None."""
+        if way not in SUB_VOLUME_WAYS:
+            return f"ranks write HDF5 by calls that are {' or '.join(SUB_VOLUME_WAYS)}, not {way}"
+        if self.filters and way == "independent":
+            return "ranks write chunks that go through filters by collective calls alone"
+        if self.described.get("storage") == "compact" or self.described.get("release"):
+            return "ranks write contiguous or chunked datasets, by the HDF5 of their own environment"
+        if self.described["settings"].get("driver"):
+            return "ranks open the file by the driver of MPI-IO, not by another"
+        return None
+
+    def within(self, shape: Shape) -> Mapping[str, Any]:
+        """Return the layout with chunks cut to the array's extents, which HDF5 demands of them."""
+        if not self.chunks:
+            return self.described
+        chunks = [min(chunk, extent) for chunk, extent in zip(self.chunks, shape, strict=True)]
+        return {**self.described, "chunks": chunks}
 
     def lossy(self) -> bool:
         """Return whether a filter may change values."""
@@ -92,8 +137,12 @@ class Hdf5Layout(Layout):
         return ", ".join(map(text, self.filters))
 
     def words(self, axes: Sequence[str], itemsize: int) -> str:
-        """Return what every layout says of itself, and the release of HDF5 that it names."""
+        """Return what every layout says of itself, dimensions, and the release of HDF5 that it names."""
         said, release = super().words(axes, itemsize), self.described.get("release")
+        if second := self.described.get("second"):
+            other = Hdf5Layout({**second, "order": self.order, "settings": {}}).words(axes, itemsize)
+            said = f"{said}; beside it for {', '.join(second['cases'])} {other}"
+        said += ", with dimensions of netCDF-4" if self.described.get("netcdf") else ""
         return f"{said}, HDF5 {release}" if release else said
 
     def environment(self) -> str | None:
@@ -107,7 +156,9 @@ class Hdf5Layout(Layout):
         return [place] if place else []
 
     def unfit(self) -> str | None:
-        """Return why a layout read by the core driver is not recommended, or None."""
+        """Return why a layout of two copies, or read by the core driver, is not recommended, or None."""
+        if "second" in self.described:
+            return TWO_COPIES
         return IN_MEMORY if self._driver().get("name") == "core" else None
 
     def _driver(self) -> dict[str, Any]:

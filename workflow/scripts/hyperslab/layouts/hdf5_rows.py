@@ -16,6 +16,8 @@ from hyperslab.layouts.rows import RowsLayout
 REFERENCE_BYTES = 16
 # Header of an object in the heap, and the multiple to which its size is filled up (H5HG_SIZEOF_OBJHDR).
 HEAP_OBJECT_BYTES, HEAP_ALIGNMENT = 16, 8
+# What can be written while others read.
+FOLLOWED_LIBVERS = ("v110", "v112", "v114", "latest")
 # A chunk's entry in any of HDF5's indexes, with room to spare.
 ENTRY_BYTES = 64
 
@@ -26,6 +28,7 @@ class Storage:
 
     chunked_values: values can lie in chunks of a number of bytes. offsets: offsets instead of lengths can be
     asked for. padded: each row is filled up to the longest. replaced: a row can be replaced by a longer one.
+    followed: others can read rows while some are added. rewriting: a user's rows can be rewritten to it.
     """
 
     words: str
@@ -34,16 +37,21 @@ class Storage:
     offsets: bool = False
     padded: bool = False
     replaced: bool = True
+    followed: bool = True
+    rewriting: bool = False
     # Chunks where nothing is said: bytes of values, and rows.
     chunk_bytes: int | None = None
     row_chunk: int | None = None
 
 
 STORAGES = {
-    "vlen": Storage("variable-length type", REFERENCE_BYTES + HEAP_OBJECT_BYTES + HEAP_ALIGNMENT, False),
+    "vlen": Storage(
+        "variable-length type", REFERENCE_BYTES + HEAP_OBJECT_BYTES + HEAP_ALIGNMENT, False,
+        followed=False, rewriting=True,
+    ),
     "flattened": Storage("flattened vector with lengths", 8, offsets=True, replaced=False),
     "offset-vector": Storage(
-        "byte vector with offsets and lengths", 16, chunk_bytes=2**20, row_chunk=4096
+        "byte vector with offsets and lengths", 16, rewriting=True, chunk_bytes=2**20, row_chunk=4096
     ),
     "padded": Storage("padded array with lengths", 8, False, padded=True),
 }  # fmt: skip
@@ -56,7 +64,7 @@ class Hdf5RowsLayout(RowsLayout):
     suffix = ".h5"
     libraries = Hdf5Layout.libraries
     settings = Hdf5Layout.settings
-    abilities = Abilities(many_arrays=True)
+    abilities = Abilities(many_arrays=True, rewriting=True)
 
     @property
     def storage(self) -> Storage:
@@ -94,6 +102,20 @@ class Hdf5RowsLayout(RowsLayout):
     def rewrite_refusal(self) -> str | None:
         """Return why a row cannot be replaced: there is no room between two flattened ones; or None."""
         return None if self.storage.replaced else "flattened rows lie side by side, and cannot be replaced"
+
+    def follow_refusal(self) -> str | None:
+        """Return what HDF5's mode for one writer and many readers lacks here, or None."""
+        if not self.storage.followed:
+            return "HDF5's mode for readers beside a writer does not reach the global heap"
+        settings = self.described["settings"]
+        if settings["libver"] not in FOLLOWED_LIBVERS:
+            known = ", ".join(FOLLOWED_LIBVERS)
+            return f"readers beside a writer need another settings.libver than {settings['libver']}: {known}"
+        if beside := [key for key in ("driver", "paging") if key in settings]:
+            return (
+                f"readers beside a writer need HDF5's default way to the file; leave settings.{beside[0]} out"
+            )
+        return self.growth_refusal()
 
     def filters_text(self) -> str:
         """Return the filters as one short text, such as "shuffle, gzip 4"."""

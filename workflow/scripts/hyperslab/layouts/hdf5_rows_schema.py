@@ -9,7 +9,8 @@ from pydantic import Field
 
 from hyperslab.layouts.hdf5_filters import lossy, refusal
 from hyperslab.layouts.hdf5_rows import STORAGES
-from hyperslab.layouts.hdf5_schema import CHUNK_BYTES, MOST_FILTERS, Filter, Settings
+from hyperslab.layouts.hdf5_schema import CHUNK_BYTES, MOST_FILTERS, Filter
+from hyperslab.layouts.hdf5_settings_schema import Settings
 from hyperslab.layouts.rows import RowsArray
 from hyperslab.layouts.schema import LayoutModel
 from hyperslab.validation.errors import Place

@@ -13,6 +13,8 @@ from hyperslab.layouts.layout import Abilities, Array, Layout
 
 # Seen on one machine, as an estimate.
 PIECE_SECONDS = 60e-6
+# How ranks write sub-volumes.
+WAYS = ("token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain")
 # The environment in which OpenVisus writes and reads.
 OPENVISUS = "openvisus-2.2.149"
 
@@ -81,14 +83,18 @@ class IdxLayout(Layout):
         """Return about how long a block takes to be put in its place."""
         return PIECE_SECONDS
 
-    def sub_volumes_mistake(self, along: str) -> str | None:
+    def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
         """Return why MPI ranks cannot each write a sub-volume, or None: blocks need places beforehand."""
+        if way not in WAYS:
+            return f"ranks write IDX in the ways {', '.join(WAYS)}, not {way}"
+        if self.described["settings"]["library"] == "openvisus" and way != "token":
+            return f"ranks write through OpenVisus one after the other (token), not {way}"
         if self.described["codec"] != "raw":
             return "ranks write blocks without codec, whose places are known beforehand"
-        if self.described["settings"]["library"] != "hyperslab":
-            return "OpenVisus writes in one process alone"
-        if "times" in self.described or along == self.described.get("fields"):
-            return f"ranks write one time step, and share an axis of it; not those of time steps or {along}"
+        if "times" in self.described:
+            return "ranks write one time step"
+        if self.described.get("fields") in along:
+            return f"ranks share axes of each field, not {self.described['fields']}, along which fields lie"
         return None
 
     def filters_text(self) -> str:

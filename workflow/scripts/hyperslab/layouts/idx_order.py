@@ -6,7 +6,6 @@ axes from the fastest one. Formula: Pascucci and Frank, UCRL-JC-140581 (2001).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -157,6 +156,11 @@ class Blocks:
         """Return which digits of the bitmask number the samples within a block of a level."""
         return (0, self.bits) if level == self.bits else (level - 1 - self.bits, level - 1)
 
+    def split_axes(self, level: int) -> tuple[int, ...]:
+        """Return the axes along which a block of a level is split, coarsest split first."""
+        first, last = self._digits(level)
+        return self.bitmask.axes[first:last]
+
     def counts(self, level: int) -> tuple[int, ...]:
         """Return the samples of a block of a level, per axis."""
         if level not in self._counts:
@@ -210,13 +214,11 @@ class Blocks:
 
     def order(self, level: int) -> npt.NDArray[np.intp]:
         """Return for each sample of a block of a level, in HZ order, its row-major number in the block."""
-        first, last = self._digits(level)
-        return _order(self.bitmask.axes[first:last], self.bitmask.dims, level == self.bits)
+        return _order(self.split_axes(level), self.bitmask.dims, level == self.bits)
 
     def inverse(self, level: int) -> npt.NDArray[np.intp]:
         """Return for each sample of a block of a level, row-major, its number in HZ order."""
-        first, last = self._digits(level)
-        return _inverse(self.bitmask.axes[first:last], self.bitmask.dims, level == self.bits)
+        return _inverse(self.split_axes(level), self.bitmask.dims, level == self.bits)
 
 
 @lru_cache(64)
@@ -311,8 +313,3 @@ def bit_lengths(numbers: npt.NDArray[Any]) -> Integers:
         found += left > 0
         left >>= 1
     return found
-
-
-def padding_samples(bitmask: Bitmask, shape: Shape) -> int:
-    """Return the samples that the bitmask has beyond an array of this shape."""
-    return math.prod(bitmask.extents) - math.prod(shape)

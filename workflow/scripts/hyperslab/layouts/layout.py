@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from hyperslab import text
 from hyperslab.layouts import chunks as arithmetic
+from hyperslab.layouts import pyramids
 
 Shape = Sequence[int]
 # Beside what is read, a request of a contiguous array may bring in this much (the sieve buffer, a page).
@@ -37,6 +38,8 @@ class Array(Protocol):
 class Abilities:
     """What files of a format can do; a case that needs more is refused before anything runs."""
 
+    # The array can be written through it, so that its writes can be timed.
+    writes: bool = True
     # Boxes that are smaller than what is stored as one piece can be written.
     partial_writes: bool = True
     # Elements can be read into another type than that of the file.
@@ -51,8 +54,12 @@ class Abilities:
     coarse_levels: bool = False
     # Nothing that was read of chunks and indexes is kept for the next selection on an open file.
     forgets: bool = False
+    # Its data lie in files of the site, whose pages are evicted and filled; else they are objects in a store.
+    pages: bool = True
     # A user's own file can be rewritten to a layout of this format.
     rewriting: bool = False
+    # An array can lie in several files, cut along one axis.
+    collections: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,20 +77,23 @@ class Layout(ABC):
     """
 
     # Words for the format in reports and errors, and how the name of its data ends.
-    title: ClassVar[str]
+    title: str
     suffix: ClassVar[str]
     # What it stores (data.models).
     data_model: ClassVar[str] = "array"
-    abilities: ClassVar[Abilities]
+    abilities: Abilities
     # What the file reports of itself of which the tables keep a note, by name, and what reports call
     # the libraries whose versions a record has; those without a label stand under their own names.
-    settings: ClassVar[Mapping[str, Setting]] = {}
-    libraries: ClassVar[Mapping[str, str]] = {}
+    settings: Mapping[str, Setting] = {}
+    libraries: Mapping[str, str] = {}
     # The library of which a layout may name another release.
-    released: ClassVar[str | None] = None
+    released: str | None = None
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.described = described
+        if self.coarser_levels:
+            # Whoever writes a file of many arrays, or a user's own, writes no levels.
+            self.abilities = replace(self.abilities, coarse_levels=True, many_arrays=False, rewriting=False)
 
     @property
     def chunks(self) -> list[int] | None:
@@ -96,9 +106,39 @@ class Layout(ABC):
         found: list[str] = self.described["order"]
         return found
 
+    @property
+    def coarser_levels(self) -> int:
+        """How many coarser levels are stored beside the array, as a pyramid."""
+        return pyramids.stored_levels(self.described)
+
+    @property
+    def averaged_levels(self) -> int:
+        """How many of the coarser levels hold means; at others a level is every so many elements."""
+        averaged = self.coarser_levels and self.described["pyramid"]["by"] == pyramids.AVERAGING
+        return self.coarser_levels if averaged else 0
+
+    def coarser(self, array: Array) -> Iterator[tuple[Layout, Array]]:
+        """Yield the layout and the array of each coarser level that is stored beside an array."""
+        for level in range(1, self.coarser_levels + 1):
+            shape = pyramids.level_shape(array.shape, level)
+            part = pyramids.Part(array.axes, shape, array.dtype, array.itemsize)
+            yield type(self)(pyramids.level_layout(self.described, array.shape, level)), part
+
+    def coarser_bytes(self, array: Array) -> int:
+        """Return the bytes of all coarser levels without filters, edge chunks as they are stored."""
+        return sum(layout.stored_bytes(part.shape, part.itemsize) for layout, part in self.coarser(array))
+
     @abstractmethod
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound of the bytes of all files; `arrays` counts those that a case makes of it."""
+
+    def for_case(self, case: str) -> Mapping[str, Any]:
+        """Return the layout as a case of this name finds it: of two copies the one that it reads."""
+        return self.described
+
+    def named_cases(self) -> list[str]:
+        """Return the cases that the layout names, which have to be read cases of the study."""
+        return []
 
     def largest_files(self, array: Array) -> int:
         """Return an upper bound of the number of files and directories."""
@@ -111,6 +151,14 @@ class Layout(ABC):
     def fits(self, shape: Shape) -> bool:
         """Return whether a smaller array than the study's can be stored so: no chunk is larger than it."""
         return not self.chunks or all(c <= s for c, s in zip(self.chunks, shape, strict=True))
+
+    def within(self, shape: Shape) -> Mapping[str, Any]:
+        """Return the layout for an array of this shape that is a part of another: no chunk is longer."""
+        return self.described
+
+    def borders(self, shape: Shape) -> tuple[int, list[int]]:
+        """Return an axis, and the indices along it with which files begin but the first: none of one file."""
+        return 0, []
 
     def touched(self, origin: Shape, extent: Shape) -> int:
         """Return the number of chunks that a box touches; zero for a contiguous array."""
@@ -139,8 +187,12 @@ class Layout(ABC):
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
         return PIECE_SECONDS
 
-    def sub_volumes_mistake(self, along: str) -> str | None:
-        """Return why MPI ranks cannot each write a sub-volume, side by side along an axis, or None."""
+    def restart_seconds(self) -> float:
+        """Return about how long it takes until what serves the data is there anew; 0 for files."""
+        return 0.0
+
+    def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
+        """Return why MPI ranks cannot each write a sub-volume in a way, cut along these axes, or None."""
         return f"MPI ranks write no sub-volumes of {self.title}"
 
     def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
@@ -167,7 +219,12 @@ class Layout(ABC):
         if self.order != list(axes):
             parts.append(f"stored in the order {', '.join(self.order)}")
         filters = self.filters_text()
-        return ", ".join([*parts, f"filters {filters}" if filters else "no filters"])
+        parts.append(f"filters {filters}" if filters else "no filters")
+        if self.coarser_levels:
+            parts.append(
+                f"{text.count(self.coarser_levels, 'coarser level')} by {self.described['pyramid']['by']}"
+            )
+        return ", ".join(parts)
 
     def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
         if not self.chunks:

@@ -85,6 +85,14 @@ def check_parameters(name: str, given: Mapping[str, Any], table: Mapping[str, Pa
             raise ValueError(f"{name}'s {parameter} {wrong}, not {value!r}")
 
 
+def in_short(chosen: Mapping[str, Any], table: Mapping[str, Parametrised]) -> str:
+    """Return one in short, its first parameter without a name: "zstd 3", "blosc lz4 shuffle bit"."""
+    plain = next(iter(table[chosen["name"]].parameters), None)
+    given = {key: value for key, value in chosen.items() if key != "name"}
+    words = [str(value) if key == plain else f"{key} {value}" for key, value in given.items()]
+    return " ".join([chosen["name"], *words])
+
+
 def _known_parameter(name: str, parameter: str, parameters: Mapping[str, Parameter]) -> None:
     if parameter not in parameters:
         has = f"it has {', '.join(parameters)}" if parameters else "it has no parameter"

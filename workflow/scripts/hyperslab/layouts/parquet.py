@@ -34,6 +34,10 @@ class ParquetLayout(RowsLayout):
         groups: int = array.nbytes // group + 1
         return array.nbytes * GROWTH + rows * BYTES_A_ROW + groups * BYTES_A_GROUP + FILE_BYTES
 
+    def follow_refusal(self) -> str | None:
+        """Return why nobody can read rows while others are added."""
+        return "what a Parquet file holds is said at its end; none of it can be read before it is closed"
+
     def filters_text(self) -> str:
         """Return the compressor with its level, "" without one."""
         name, level = self.described["compression"], self.described.get("level")

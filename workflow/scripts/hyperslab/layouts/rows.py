@@ -53,6 +53,10 @@ class RowsLayout(Layout):
         """Return why rows cannot be added to a dataset that is there, or None."""
         return None
 
+    def follow_refusal(self) -> str | None:
+        """Return why nobody can read rows while others are added, or None."""
+        return f"rows of {self.title} cannot be read while others are added"
+
     def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
         values = f"values in chunks of {text.size(self.chunk_bytes)}" if self.chunk_bytes else ""
         rows = f"{self.row_chunk:,} rows a chunk" if self.row_chunk else ""

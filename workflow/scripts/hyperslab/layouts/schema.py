@@ -5,15 +5,34 @@ Needs pydantic, which processes that measure have not: what they need of a layou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts.layout import Array
-from hyperslab.validation.errors import Place
-from hyperslab.validation.models import Strict, Text
+from hyperslab.validation.errors import Forms, Place
+from hyperslab.validation.models import Count, Strict, Text
+
+UNIDATA: Literal["unidata"] = "unidata"
+# Of the document that took the formula for daily grids ("HDF Performance on OpenStack").
+UNIDATA_BYTES = 32 * 1024
+# Unidata's formula, or with another bound: {unidata: bytes}.
+Balanced = (
+    Literal["unidata"]
+    | Annotated[dict[Literal["unidata"], Annotated[Count, Field(le=2**30)]], Field(min_length=1)]
+)
+# What pydantic would report form by form, in one sentence.
+CHUNKS_FORMS = (
+    "a list with an extent or 'all' for each axis, 'auto', 'unidata' or {unidata: BYTES}, the most of a chunk"
+)
+FILES_FORMS = "a number of indices along the collection's axis, 'month' or 'year'"
+
+
+def is_balanced(given: object) -> bool:
+    """Return whether chunks are given as Unidata's formula."""
+    return given == UNIDATA or (isinstance(given, dict) and list(given) == [UNIDATA])
 
 
 class LayoutModel(Strict):
@@ -25,6 +44,11 @@ class LayoutModel(Strict):
     format: str = Field(default="hdf5", description="the format; what else may be given depends on it")
     label: Text | None = Field(
         default=None, description="a remark; it lets two layouts be the same, to compare a layout with itself"
+    )
+    files: Annotated[Count | Literal["month", "year"] | None, Forms(FILES_FORMS)] = Field(
+        default=None,
+        description="of a collection: indices along its axis, such as days, that lie in one file, or month "
+        "or year of the calendar; one file for all where it is not given",
     )
 
 
@@ -62,7 +86,21 @@ def resolved_extents(given: Sequence[int | str], array: Array, place: Place) -> 
     return found
 
 
+def on_disk(array: Array, order: Sequence[str], choose: Callable[[list[int]], Sequence[int]]) -> list[int]:
+    """Return what a formula chooses for the array as it lies on disk, in array terms."""
+    found = choose([array.shape[array.axes.index(axis)] for axis in order])
+    return [found[order.index(axis)] for axis in array.axes]
+
+
 def automatic_extents(array: Array, order: Sequence[str]) -> list[int]:
     """Return the chunk that h5py chooses for the array as it lies on disk, in array terms."""
-    on_disk = arithmetic.automatic_chunk([array.shape[array.axes.index(a)] for a in order], array.itemsize)
-    return [on_disk[order.index(axis)] for axis in array.axes]
+    return on_disk(array, order, lambda shape: arithmetic.automatic_chunk(shape, array.itemsize))
+
+
+def balanced_extents(given: Balanced, array: Array, order: Sequence[str], place: Place) -> list[int]:
+    """Return the chunk that Unidata's formula gives; raises ConfigurationError but for three axes."""
+    most = UNIDATA_BYTES if given == UNIDATA else given[UNIDATA]
+    try:
+        return on_disk(array, order, lambda shape: arithmetic.balanced_chunk(shape, array.itemsize, most))
+    except ValueError as error:
+        raise place.mistake(str(error)) from None

@@ -10,6 +10,8 @@ from hyperslab.layouts.chunks import Shape
 from hyperslab.layouts.layout import Abilities, Array, Layout, Setting
 from hyperslab.layouts.zarr_codecs import text
 
+# What a level adds to the description of a group.
+GROUP_BYTES = 4096
 # Seen on one machine, as an estimate.
 PIECE_SECONDS = {"default": 150e-6, "zarrs": 30e-6}
 
@@ -19,7 +21,7 @@ class ZarrLayout(Layout):
 
     title = "Zarr"
     suffix = ".zarr"
-    abilities = Abilities(forgets=True, rewriting=True)
+    abilities = Abilities(coarse_levels=True, forgets=True, rewriting=True, collections=True)
     settings = {
         "dtype": Setting("Type of the elements"),
         "codec_pipeline.path": Setting("Zarr: codec pipeline"),
@@ -31,11 +33,15 @@ class ZarrLayout(Layout):
 
     def largest_bytes(self, array: Array, arrays: int = 0) -> int:
         """Return an upper bound: whole chunks that no codec shrinks, indexes, zarr.json, blocks of files."""
-        return zarr_store.largest_bytes(self.described, array.axes, array.shape, array.itemsize)
+        size = zarr_store.largest_bytes(self.described, array.axes, array.shape, array.itemsize)
+        return size + sum(layout.largest_bytes(part) + GROUP_BYTES for layout, part in self.coarser(array))
 
     def largest_files(self, array: Array) -> int:
         """Return the number of files and folders, where every chunk is stored."""
-        return zarr_store.file_count(self.described, array.axes, array.shape)
+        count = zarr_store.file_count(self.described, array.axes, array.shape)
+        # A pyramid lies in a group, which is a folder with a file.
+        group = 2 if self.coarser_levels else 0
+        return count + group + sum(layout.largest_files(part) for layout, part in self.coarser(array))
 
     def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
         """Return what is read and written again where boxes of `extent` cover only parts of files."""

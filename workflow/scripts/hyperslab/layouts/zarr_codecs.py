@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperslab.layouts.parameters import Parameter
+from hyperslab.layouts.parameters import Parameter, in_short
 
 Options = Mapping[str, Any]
 
@@ -59,7 +59,4 @@ def largest_chunk_bytes(codecs: Sequence[Options], chunk_bytes: int) -> int:
 
 def text(codec: Options) -> str:
     """Return a codec in short: "zstd 3", "blosc lz4 shuffle bit"."""
-    plain = next(iter(CODECS[codec["name"]].parameters), None)
-    given = {key: value for key, value in codec.items() if key != "name"}
-    words = [str(value) if key == plain else f"{key} {value}" for key, value in given.items()]
-    return " ".join([codec["name"], *words])
+    return in_short(codec, CODECS)

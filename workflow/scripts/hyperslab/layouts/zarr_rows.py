@@ -43,6 +43,10 @@ class ZarrRowsLayout(RowsLayout):
         """Return the number of files and folders, where every chunk is stored."""
         return sum(self._chunks(array)) + BESIDE
 
+    def follow_refusal(self) -> str | None:
+        """Return why nobody can read rows while others are added."""
+        return "no order of a store's files is promised to a reader, who may find parts of a row"
+
     def filters_text(self) -> str:
         """Return the codecs of values as one short text."""
         return ", ".join(map(text, self.described["codecs"]))

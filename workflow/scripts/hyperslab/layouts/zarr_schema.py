@@ -6,18 +6,26 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from hyperslab.layouts.chunks import automatic_chunk, chunks_per_axis
 from hyperslab.layouts.layout import Array
-from hyperslab.layouts.parameters import check_parameters, known, spelt_out
-from hyperslab.layouts.schema import LayoutModel, resolved_extents, resolved_order
+from hyperslab.layouts.parameters_schema import WithParameters
+from hyperslab.layouts.pyramid_schema import Pyramid, resolved_pyramid
+from hyperslab.layouts.schema import (
+    CHUNKS_FORMS,
+    Balanced,
+    LayoutModel,
+    balanced_extents,
+    on_disk,
+    resolved_extents,
+    resolved_order,
+)
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.validation.errors import Forms, Place
-from hyperslab.validation.models import Count, Name, Strict, Whole
+from hyperslab.validation.models import Count, Name, Strict
 
 Extents = list[Count | Literal["all"]]
-CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
 # Codecs keep sizes in 31 bits (BLOSC_MAX_BUFFERSIZE).
 CHUNK_BYTES = 2**31
 # zarr-python's chunks="auto": scale, least and most bytes, and the most where there are shards.
@@ -25,27 +33,14 @@ AUTO_SCALE, AUTO_LEAST, AUTO_MOST, AUTO_MOST_IN_SHARDS = 2**18, 2**17, 2**26, 2*
 SHARDS_FORMS = "a list with an extent for each axis, each a multiple of the chunk's"
 
 
-def _known(name: str) -> str:
-    return known(name, CODECS)
-
-
-class Codec(Strict):
+class Codec(WithParameters):
     """One codec of a layout with its parameters: "zstd", {zstd: 3}, or {blosc: {codec: zstd, level: 5}}."""
 
-    name: Annotated[str, AfterValidator(_known)] = Field(description="the codec")
-    level: Whole | None = Field(default=None, description="effort of a compressor")
+    table = CODECS
+
+    name: str = Field(description="the codec")
     codec: str | None = Field(default=None, description="blosc: the compressor inside")
     shuffle: str | None = Field(default=None, description="blosc: how bytes or bits are sorted first")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        return spelt_out(value, CODECS)
-
-    @model_validator(mode="after")
-    def _fitting_parameters(self) -> Codec:
-        check_parameters(self.name, self.model_dump(exclude_none=True, exclude={"name"}), CODECS)
-        return self
 
 
 class ZarrSettings(Strict):
@@ -77,8 +72,8 @@ class ZarrModel(LayoutModel):
     extents = ("chunks", "shards")
 
     format: str = Field(default="zarr", description="the format; what else may be given depends on it")
-    chunks: Annotated[Extents | Literal["auto"], Forms(CHUNKS_FORMS)] = Field(
-        default="auto", description="the chunk shape"
+    chunks: Annotated[Extents | Literal["auto"] | Balanced, Forms(CHUNKS_FORMS)] = Field(
+        default="auto", description="the chunk shape, or that of a formula: zarr-python's (auto) or Unidata's"
     )
     shards: Annotated[list[Count] | None, Forms(SHARDS_FORMS)] = Field(
         default=None,
@@ -87,6 +82,9 @@ class ZarrModel(LayoutModel):
     order: list[Name] | None = Field(default=None, description="the axes as they lie on disk, slowest first")
     codecs: list[Codec] = Field(default=[], description="what the bytes of a chunk go through, in this order")
     settings: dict[str, Any] = Field(default={}, description="settings of zarr-python and of zarrs")
+    pyramid: Pyramid | None = Field(
+        default=None, description="coarser levels in the same group, each an array beside the array's"
+    )
 
     @model_validator(mode="after")
     def _each_codec_once(self) -> ZarrModel:
@@ -110,15 +108,17 @@ def resolve(given: ZarrModel, array: Array, _: Mapping[str, Any], place: Place) 
         "codecs": [codec.model_dump(exclude_none=True) for codec in given.codecs],
         "settings": chosen.model_dump(exclude_none=True),
         "label": given.label,
+        **resolved_pyramid(given.pyramid, array, False, place.at("pyramid")),
     }
 
 
 def _resolved_chunks(given: ZarrModel, array: Array, order: list[str], place: Place) -> list[int]:
     if given.chunks == "auto":
         most = AUTO_MOST_IN_SHARDS if given.shards else AUTO_MOST
-        on_disk = [array.shape[array.axes.index(axis)] for axis in order]
-        automatic = automatic_chunk(on_disk, array.itemsize, AUTO_SCALE, AUTO_LEAST, most)
-        return [automatic[order.index(axis)] for axis in array.axes]
+        bounds = (AUTO_SCALE, AUTO_LEAST, most)
+        return on_disk(array, order, lambda shape: automatic_chunk(shape, array.itemsize, *bounds))
+    if not isinstance(given.chunks, list):
+        return balanced_extents(given.chunks, array, order, place)
     found = resolved_extents(given.chunks, array, place)
     if math.prod(found) * array.itemsize >= CHUNK_BYTES:
         raise place.mistake(f"{found} has 2 GiB or more; a codec takes smaller chunks")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any, ClassVar
 
 from hyperslab.measuring import other_file_systems, pagecache
 from hyperslab.sites import roots
@@ -22,14 +23,21 @@ from hyperslab.sites import roots
 NOTE = "note.json"
 # Between the name of the data and that of a part of them.
 PART = ".part"
+# The part that is a copy of the data.
+FETCHED = "-fetched"
 # More files than these are handed to the device by their file system at once, not one by one.
 FEW_FILES = 16
 # To make a directory, while other processes tidy up around it.
 ATTEMPTS = 100
+# What ends the servers of this process at once; called where a signal ends it.
+end_servers: list[Callable[[], None]] = []
 
 
 class Artifact:
     """What a cell's layout is stored in; `data` is the path that the format is given."""
+
+    # What serves the data keeps what it was asked for: a warm selection is one that it has had before.
+    remembers: ClassVar[bool] = False
 
     def __init__(self, data: str | Path) -> None:
         self.data = Path(data)
@@ -75,6 +83,22 @@ class Artifact:
         else:
             pagecache.sync_file_system(self.directory)
 
+    def fetched(self) -> Artifact:
+        """Return the artifact of the copy that `fetch` makes."""
+        return Artifact(self.part(FETCHED))
+
+    def fetch(self) -> None:
+        """Copy all files of the data to where whoever computes reads them by itself."""
+        target = self.part(FETCHED)
+        if self.data.is_dir():
+            shutil.copytree(self.data, target, copy_function=shutil.copyfile)
+        else:
+            shutil.copyfile(self.data, target)
+
+    def drop_fetched(self) -> None:
+        """Remove that copy."""
+        _remove(self.part(FETCHED))
+
     def clear(self) -> None:
         """Remove the data and their parts, wherever they lie, and let the file systems finish with them."""
         for place in (self.data, *self.directory.glob(f"{self.data.name}{PART}*")):
@@ -82,15 +106,30 @@ class Artifact:
         other_file_systems.remove(self.data)
         pagecache.sync_file_system(self.directory)
 
-    def start(self) -> None:
-        """Start what serves the data; nothing for files."""
+    def upload(self) -> dict[str, float]:
+        """Put what was written where it is read; returns columns of that, none where it stays."""
+        return {}
+
+    def wire(self) -> Mapping[str, int]:
+        """Return what has passed on the wire between reader and data so far; nothing without one."""
+        return {}
+
+    def start(self, layout: Mapping[str, Any]) -> None:
+        """Start what serves the data of a resolved layout; nothing for files."""
 
     def stop(self) -> None:
-        """Stop it, and whatever it started."""
+        """Stop it, and whatever it started; nothing where it does not run."""
+
+    def restart(self) -> None:
+        """Start it anew, so that it holds nothing of the data; nothing for files."""
 
     def processes(self) -> Sequence[int]:
         """Return the processes whose counters count beside the measuring one's own."""
         return ()
+
+    def memory_bytes(self) -> int:
+        """Return the largest resident memory of each of these processes so far, summed."""
+        return 0
 
 
 def fsync(path: Path) -> None:
@@ -138,6 +177,9 @@ def stop_cleanly(directory: Path, *others: Path) -> None:
     """
 
     def stop(number: int, _: object) -> None:
+        # They might still write.
+        for end in end_servers:
+            end()
         remove_directory(directory)
         for path in others:
             path.unlink(missing_ok=True)

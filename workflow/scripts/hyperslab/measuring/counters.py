@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 
@@ -22,6 +25,12 @@ class _Parsed(NamedTuple):
 # piece of that, kept between two results, would have the next one lie in pages that it has to fault in.
 LONGEST = 256
 
+# Less than glibc ever maps by itself, and together nearly what a thread's heap can hold (64 MiB): how much of
+# that it keeps (M_TRIM_THRESHOLD) grows with what the process has freed. Pages in between are not touched.
+BLOCK_BYTES, BLOCKS = 100_000, 600
+
+# What is said of servers apart.
+SERVER_COUNTS = ("requested_bytes", "device_bytes", "written_bytes")
 # What the kernel says of this process and of others that count, not parsed.
 Reading = tuple[bytes, ...]
 
@@ -34,16 +43,63 @@ class Counters:
     """
 
     def __init__(self, processes: Sequence[int] = (), itself: bool = True) -> None:
-        self._descriptors: list[int | None] = []
-        for process in (*(("self",) if itself else ()), *processes):
-            try:
-                self._descriptors.append(os.open(f"/proc/{process}/io", os.O_RDONLY))
-            except OSError:
-                self._descriptors.append(None)
+        _ask_of_overcommit()
+        self._own = [_opened("self")] if itself else []
+        self._processes = tuple(processes)
+        self._others = [_opened(process) for process in processes]
+
+    def follow(self, processes: Sequence[int]) -> None:
+        """Take these other processes from now on, where they are not the same as before."""
+        if self._processes == tuple(processes):
+            return
+        for descriptor in self._others:
+            if descriptor is not None:
+                os.close(descriptor)
+        self._processes = tuple(processes)
+        self._others = [_opened(process) for process in processes]
 
     def read(self) -> Reading:
         """Return the counters now, for `between`; not parsed, because a stopwatch is near."""
-        return tuple(b"" if one is None else os.pread(one, LONGEST, 0) for one in self._descriptors)
+        return tuple(_said(one) for one in (*self._own, *self._others))
+
+
+def _opened(process: int | str) -> int | None:
+    try:
+        return os.open(f"/proc/{process}/io", os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def _said(descriptor: int | None) -> bytes:
+    if descriptor is None:
+        return b""
+    try:
+        return os.pread(descriptor, LONGEST, 0)
+    except ProcessLookupError:
+        # A server that has ended; who asked it will find out.
+        return b""
+
+
+@cache
+def _ask_of_overcommit() -> None:
+    """Have the C library read now what it reads once in a process, so that no selection is counted for it.
+
+    When a thread's heap first shrinks, glibc reads one byte of /proc/sys/vm/overcommit_memory
+    (check_may_shrink_heap in its malloc-sysdep.h). Which selection that falls into is chance.
+    """
+    thread = threading.Thread(target=_shrink_own_heap)
+    thread.start()
+    thread.join()
+
+
+def _shrink_own_heap() -> None:
+    """Take memory from this thread's heap and give all of it back."""
+    library = ctypes.CDLL(None)
+    library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    library.free.argtypes = [ctypes.c_void_p]
+    # The last one first: what is freed lies at the end of the heap, which can shrink.
+    for block in reversed([library.malloc(BLOCK_BYTES) for _ in range(BLOCKS)]):
+        library.free(block)
 
 
 def _parsed(text: bytes) -> _Parsed:
@@ -70,5 +126,31 @@ def between(first: Reading, second: Reading, itself: bool = True) -> dict[str, i
     }
 
 
+def of_servers(first: Reading, second: Reading, itself: bool = True) -> dict[str, int]:
+    """Return the same of the other processes alone, each name with server_ before it; nothing without any."""
+    mine = 1 if itself else 0
+    if len(first) <= mine:
+        return {}
+    found = between(first[mine:], second[mine:], itself=False)
+    return {f"server_{name}": found[name] for name in SERVER_COUNTS}
+
+
 def _risen(before: Sequence[_Parsed], after: Sequence[_Parsed], name: str) -> int:
     return sum(getattr(b, name) - getattr(a, name) for a, b in zip(before, after, strict=True))
+
+
+class Passed(NamedTuple):
+    """What has passed on the wire to an object store: requests, bytes to the client and from it, failures."""
+
+    requests: int = 0
+    sent: int = 0
+    received: int = 0
+    failures: int = 0
+
+
+def on_wire(before: Mapping[str, int], after: Mapping[str, int]) -> Passed | None:
+    """Return what has passed between two readings of `Artifact.wire`; None where there is no wire."""
+    if not after:
+        return None
+    names = ("requests", "sent", "received", "failed")
+    return Passed(*(after[name] - before[name] for name in names))

@@ -123,14 +123,19 @@ def versions_of(packages: Iterable[str]) -> dict[str, str]:
     return {name: metadata.version(name) for name in packages if find_spec(name)}
 
 
-def largest_memory_bytes() -> int:
-    """Return the largest resident memory of this program so far.
+def largest_memory_bytes(process: int | str = "self") -> int:
+    """Return the largest resident memory of this program, or of another process, so far; 0 once it has ended.
 
     Not by getrusage: what a process inherits across fork and exec counts there, so that a small one started
     by a large one seems large.
     """
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) * 1024
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    # A process that has ended and is not waited for has a status, and no memory.
+    found = status.partition("VmHWM:")[2].split(maxsplit=1)
+    return int(found[0]) * 1024 if found else 0
 
 
 def now() -> Moment:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import resource
 import sys
 from pathlib import Path
-
-
-def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def arguments(description: str) -> argparse.ArgumentParser:

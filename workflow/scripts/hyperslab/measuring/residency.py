@@ -36,8 +36,10 @@ class NodeCache:
     def evict(self) -> float:
         """Empty it, unless the data lie in memory; returns the share that stayed.
 
-        Raises NotInState where what belongs to the data elsewhere stays.
+        What serves the data starts anew before. Raises NotInState where what belongs to the data elsewhere
+        stays.
         """
+        self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.fsync()
         for other in other_file_systems.files_of(self._artifact.data):

@@ -57,8 +57,8 @@ def recorded(row: dict[str, Any], throttle: Throttle | None, device_counted: boo
     `throttled_s` is how many seconds the limit alone would take for what the repeat moved.
     """
     row = dict(row)
-    if not device_counted and "device_bytes" in row:
-        row["device_bytes"] = None
+    if not device_counted:
+        row |= {name: None for name in ("device_bytes", "first_device_bytes") if name in row}
     write = row["state"] == "write"
     limit = rate(throttle, "write" if write else "read")
     moved = row.get("written_bytes" if write else "device_bytes")

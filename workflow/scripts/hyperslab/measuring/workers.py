@@ -10,18 +10,20 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
-import resource
 import signal
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
+
+from hyperslab.measuring.machine import largest_memory_bytes
 
 READY, GO, DONE, FAILED = b"r", b"g", b"d", b"f"
 PR_SET_PDEATHSIG = 1
 # How long a worker that was told to end may take before it is killed.
 PATIENCE_S = 10.0
 
-Counts = dict[str, float]
+# What a worker reports: mostly counts.
+Counts = dict[str, Any]
 
 
 class Job(Protocol):
@@ -33,8 +35,8 @@ class Job(Protocol):
     def prepare(self, task: Any) -> Callable[[], None]:
         """Return what `go` is to run for a task."""
 
-    def result(self) -> Counts:
-        """Return what is reported of the last task, after the stopwatch."""
+    def result(self) -> Any:
+        """Return what is reported of the last task, after the stopwatch: Counts, or what a case asks for."""
 
 
 def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
@@ -67,7 +69,7 @@ def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Conne
             go()
             os.write(pipe, DONE)
             connection.send(job.result())
-        connection.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        connection.send(largest_memory_bytes())
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001
@@ -110,11 +112,19 @@ class Workers:
 
     def go(self) -> None:
         """Let all go, and wait until all are done: what a stopwatch encloses."""
+        self.release()
+        self.finish()
+
+    def release(self) -> None:
+        """Let all go, while this process does something else."""
         for pipe in self._pipes:
             os.write(pipe.fileno(), GO)
+
+    def finish(self) -> None:
+        """Wait until all that were let go are done."""
         self._await(DONE)
 
-    def results(self) -> list[Counts]:
+    def results(self) -> list[Any]:
         """Return what each worker reports of the last task."""
         return [self._receive(pipe) for pipe in self._pipes]
 

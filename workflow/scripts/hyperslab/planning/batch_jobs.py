@@ -16,6 +16,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import read_record
 from hyperslab.studies import specification
+from hyperslab.studies.case_kinds.workers import on_all_nodes
 
 
 class BatchJobs:
@@ -137,9 +138,11 @@ class BatchJobs:
         found = [(taken, f"{layout}/{case}") for (layout, case), taken in seconds.items() if taken > limit]
         return [name for _, name in sorted(found, reverse=True)]
 
-    def nodes(self, study: str) -> int:
-        """Return the nodes of a batch: two where one writes what the other reads."""
-        return 2 if self.reader(study) == "other-node" else 1
+    def nodes(self, study: str, site: str) -> int:
+        """Return the nodes of a batch: two where one writes what the other reads, and those of workers."""
+        spread = any(on_all_nodes(case) for case in self._inventory.study(study).cases.values())
+        of_workers: int = self._inventory.sites[site]["nodes"] if spread else 1
+        return max(2 if self.reader(study) == "other-node" else 1, of_workers)
 
     def reader(self, study: str) -> str:
         """Return any, or other-node where a study asks that another node reads than wrote."""

@@ -48,12 +48,14 @@ class CellJobs:
         return [f"results/{study}/donor.{planned.donor_digest}.npy"] if planned.dataset.donor else []
 
     def environment(self, wildcards: Any) -> list[str]:
-        """Return the environment of the release that a layout names, or nothing."""
-        return requirements.environments([self._inventory.study(wildcards.study).layouts[wildcards.layout]])
+        """Return the environment of the release that a layout names, or of a case's workers, or nothing."""
+        study = self._inventory.study(wildcards.study)
+        return requirements.environments([study.layouts[wildcards.layout]], [study.cases[wildcards.case]])
 
     def environments(self, study: str) -> list[str]:
-        """Return those of all releases that a study names, for nodes without a way to a package index."""
-        return requirements.environments(self._inventory.study(study).layouts.values())
+        """Return all that a study needs, for nodes without a way to a package index."""
+        found = self._inventory.study(study)
+        return requirements.environments(found.layouts.values(), found.cases.values())
 
     def of_ranks(self, study: str) -> list[str]:
         """Return the names of the cases of a study that MPI ranks carry out."""

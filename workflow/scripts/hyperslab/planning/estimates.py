@@ -37,6 +37,8 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         # Some read all of it in each repeat, the others at most one dataset of many.
         reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
         return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
+    starts = 2 + asked["repeats"].get("cold", 0)
+    writing += starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
@@ -44,12 +46,13 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         repeats += sum(
             most - asked["repeats"][state] for state, most in asked.get("most_repeats", {}).items()
         )
+    repeats *= kind.selections(asked)
     if not kind.computes:
-        return SECONDS_A_CELL + writing + repeats * one
+        return float(SECONDS_A_CELL + writing + repeats * one)
     one += math.prod(extent) * SECONDS_A_VALUE
     # The truth of every plane is made once.
     truth: float = math.prod(shape) * SECONDS_A_VALUE
-    return SECONDS_A_CELL + writing + truth + repeats * one
+    return float(SECONDS_A_CELL + writing + truth + repeats * one)
 
 
 def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import other_file_systems
-from hyperslab.planning import claims_page, invocation, requirements, snakemake_patches, targets
+from hyperslab.planning import advice_first, claims_page, invocation, requirements, snakemake_patches, targets
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
@@ -49,6 +49,7 @@ class Plan:
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)
         self.inputs = PageInputs(self.inventory, self.reruns)
         self._named = request.studies(sites)
+        advice_first.settle(request, self._named)
         if request.invocation.main:
             targets.check(request.invocation.targets, self.inventory, request.config["site"])
         # A file that is rewritten to a named layout needs no site.

@@ -195,6 +195,8 @@ class PlannedStudy(LoadedStudy):
             name
             for name, layout in self.given.items()
             # Rows are kept in ways that are no array's.
-            if getattr(layout, "chunks", "no array") == chunks and not getattr(layout, "storage", None)
+            if getattr(layout, "chunks", "no array") == chunks
+            and not getattr(layout, "storage", None)
+            and layout.files is None
         ]
         return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)

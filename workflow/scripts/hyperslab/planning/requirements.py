@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
+from hyperslab.layouts.environments import of_case
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 
-def environments(described: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the environments in which these layouts are written and read; none for the workflow's own."""
-    return sorted({made for layout in described if (made := layout_of(layout).environment())})
+def environments(
+    described: Iterable[Mapping[str, Any]], cases: Iterable[Mapping[str, Any]] = ()
+) -> list[str]:
+    """Return the environments in which these layouts are written and read, and those of the workers of cases.
+
+    None for the workflow's own.
+    """
+    found = [layout_of(layout).environment() for layout in described]
+    return sorted({made for made in (*found, *map(of_case, cases)) if made})
 
 
 def roots_by_file_system(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

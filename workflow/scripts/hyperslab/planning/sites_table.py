@@ -92,9 +92,19 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
         found.append(f"to be striped: {striping_text(site['stripe'])}")
     if site["read_ahead_bytes"] is not None:
         found.append(f"read-ahead set to {size(site['read_ahead_bytes'])} for each cell")
+    if site["store"]:
+        found.append(_store(site["store"]))
     if site["cgroup"] and existing is not None:
         found.append(_throttle(site["cgroup"], existing))
     return found
+
+
+def _store(store: Mapping[str, Any]) -> str:
+    """Return what a site's object store is; its credentials are nowhere to be shown."""
+    where = store["endpoint"] or f"{store['start']}, started by each cell"
+    held = [f"{store['latency_ms']:g} ms"] if store["latency_ms"] else []
+    held += [f"{size(store['bandwidth'])}/s"] if store["bandwidth"] else []
+    return f"object store: {', '.join([where, 'bucket ' + store['bucket'], *held])}"
 
 
 def _throttle(cgroup: str, existing: Path) -> str:

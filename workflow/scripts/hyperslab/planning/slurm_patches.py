@@ -19,9 +19,9 @@ from typing import Any
 from hyperslab.planning import slurm, snakemake_patches
 from hyperslab.planning.snakemake_patches import PLUGIN, Touch
 
-# Between two looks at the markers of batches, which ask nothing of Slurm.
+# Between two looks at the markers of batches and at what jobs print, which ask nothing of Slurm.
 LOOK_SECONDS = 1.0
-# So long after its marker a job takes to end, and Slurm is asked this often meanwhile.
+# So long after its marker or its last words a job takes to end, and Slurm is asked this often meanwhile.
 ENDING_SECONDS = 20.0
 SOON_SECONDS = 2.0
 # Between two attempts to reach a controller that is away.
@@ -49,6 +49,7 @@ OF_EXECUTORS = {
     "run_uuid": "name its jobs",
     "_fallback_account_arg": "do without an account",
     "next_seconds_between_status_checks": "see at once that a batch has ended",
+    "active_jobs": "see at once that a job has ended without its marker",
     "wait": "see at once that a batch has ended",
 }
 
@@ -211,7 +212,10 @@ class Looks:
         self._executor.sleep = self.sleep
 
     async def sleep(self) -> None:
-        """Wait until the executor's own time is over, a batch has ended, or nothing is left to wait for."""
+        """Wait until the executor's own time is over, a batch has ended, or nothing is left to wait for.
+
+        A job prints as it starts and as it ends, also where Slurm ends it, and hardly anything in between.
+        """
         began = time.monotonic()
         own = self._executor.next_seconds_between_status_checks
         while self._executor.wait:
@@ -226,9 +230,11 @@ class Looks:
             await asyncio.sleep(min(left, LOOK_SECONDS))
 
     def _present(self) -> dict[str, int]:
-        """Return every marker there is -> when it was written."""
+        """Return every marker, and the output of every job, that is there -> when it was written."""
+        jobs = [job.aux or {} for job in tuple(self._executor.active_jobs)]
+        printed = [str(job["slurm_logfile"]) for job in jobs if "slurm_logfile" in job]
         found = {}
-        for name in glob(self._pattern):
+        for name in [*glob(self._pattern), *printed]:
             try:
                 found[name] = Path(name).stat().st_mtime_ns
             except FileNotFoundError:

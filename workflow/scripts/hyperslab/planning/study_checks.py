@@ -12,6 +12,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_results, check_roots
+from hyperslab.planning.store_checks import check_kept, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
@@ -26,6 +27,7 @@ def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> 
     sites = inventory.sites
     names = inventory.sites_of(study)
     check_reader(study, [name for name in names if name in sites], sites)
+    check_kept(study, names, sites)
     reached = [site for site in names if site not in inventory.left_out]
     if request.measuring and not reached and not any(inventory.present(study, site) for site in names):
         reasons = "; ".join(f"{site}: {inventory.left_out[site]}" for site in names)
@@ -53,6 +55,9 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
         check_read_ahead(timed, inventory.sites, inventory.sites_file)
+        if not inventory.batched:
+            # Inside a batch another one may be measuring there.
+            check_stores(here, inventory.sites, inventory.sites_file)
         for site in here:
             check_place(study, site, inventory)
         if wrong := _donor_mistake(study):

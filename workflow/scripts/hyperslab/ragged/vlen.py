@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import h5py
@@ -11,10 +12,12 @@ import numpy.typing as npt
 
 from hyperslab.ragged.convention import BLOCK_BYTES, RaggedError
 from hyperslab.ragged.reading import RaggedRows, split
-from hyperslab.ragged.writing import RaggedDataset
+from hyperslab.ragged.writing import RaggedDataset, write_run
 
-# Rows of a variable-length dataset, whose bytes are not known before, that are read at once.
-ROWS = 4096
+# Rows of a variable-length dataset that are read at once: as few at first, since nobody knows how long they
+# are, and never more.
+FIRST_ROWS, ROWS = 64, 4096
+Block = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 
 
 def element_type(dataset: h5py.Dataset) -> np.dtype[Any]:
@@ -35,8 +38,8 @@ def from_vlen(dataset: h5py.Dataset, made: Callable[[np.dtype[Any]], RaggedDatas
     RaggedError for a dataset that holds no such rows, and where a row differs.
     """
     rows = made(element_type(dataset))
-    for first in range(0, len(dataset), ROWS):
-        rows.append(dataset[first : first + ROWS])
+    for lengths, values in vlen_blocks(dataset, rows.dtype):
+        rows.append_block(lengths, values)
     rows.flush()
     compare(dataset, rows)
     return rows
@@ -47,16 +50,50 @@ def to_vlen(rows: RaggedRows, group: h5py.Group, name: str) -> h5py.Dataset:
     if name in group:
         raise RaggedError(f"{group.file.filename}: there is something called {name} already")
     made = group.create_dataset(name, (len(rows),), h5py.vlen_dtype(rows.dtype))
-    first = 0
-    for lengths, values in rows.blocks(BLOCK_BYTES):
-        block = np.empty(len(lengths), object)
-        block[:] = split(lengths, values) if len(lengths) > 1 else None
-        if len(lengths) == 1:
-            block[0] = values
-        made[first : first + len(lengths)] = block
-        first += len(lengths)
+    fill_vlen(made, rows.blocks(BLOCK_BYTES))
     compare(made, rows)
     return made
+
+
+def vlen_blocks(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> Iterator[Block]:
+    """Yield all rows of a variable-length dataset in blocks of about BLOCK_BYTES: lengths, and values."""
+    raw = not dtype.isnative and _comes_raw()
+    first, step = 0, FIRST_ROWS
+    while first < len(dataset):
+        found = dataset[first : first + step]
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        # An empty row may come as an array of another type.
+        rows = [row.view(dtype) if raw else row for row in found if len(row)]
+        yield lengths, np.concatenate([np.empty(0, dtype), *rows], dtype=dtype)
+        first += len(found)
+        mean = max(1, int(lengths.sum()) * dtype.itemsize // len(found))
+        step = max(1, min(BLOCK_BYTES // mean, 4 * step, ROWS))
+
+
+@cache
+def _comes_raw() -> bool:
+    """Return whether this h5py hands out rows of foreign byte order as if their bytes were native.
+
+    3.16 does; what it writes is right.
+    """
+    dtype = np.dtype(np.int16).newbyteorder("S")
+    with h5py.File("foreign", "w", driver="core", backing_store=False) as file:
+        dataset = file.create_dataset("rows", (1,), h5py.vlen_dtype(dtype))
+        dataset[0] = np.array([1], dtype)
+        return bool(dataset[0][0] != 1)
+
+
+def fill_vlen(dataset: h5py.Dataset, blocks: Iterable[Block]) -> None:
+    """Write rows to a variable-length dataset that has room for all of them."""
+    first = 0
+    for lengths, values in blocks:
+        rows = np.empty(len(lengths), dataset.dtype)
+        # One by one: numpy, and h5py's indexing, would make rows of one length an array of two axes.
+        for number, row in enumerate(split(lengths, values)):
+            rows[number] = row
+        if len(rows):
+            write_run(dataset, first, rows)
+        first += len(rows)
 
 
 def compare(dataset: h5py.Dataset, rows: RaggedRows) -> None:
@@ -64,11 +101,14 @@ def compare(dataset: h5py.Dataset, rows: RaggedRows) -> None:
     place = f"{dataset.file.filename}: {dataset.name}"
     if len(dataset) != len(rows):
         raise RaggedError(f"{place} has {len(dataset):,} rows, and its copy {len(rows):,}")
-    for first in range(0, len(rows), ROWS):
-        pairs = zip(dataset[first : first + ROWS], rows[first : first + ROWS], strict=True)
+    first = 0
+    for lengths, values in vlen_blocks(dataset, rows.dtype):
+        stop = first + len(lengths)
+        pairs = zip(split(lengths, values), rows[first:stop], strict=True)
         for number, (there, here) in enumerate(pairs, first):
             if not same(there, here):
                 raise RaggedError(f"{place}: row {number} differs from its copy")
+        first = stop
 
 
 def same(there: npt.NDArray[Any], here: npt.NDArray[Any]) -> bool:

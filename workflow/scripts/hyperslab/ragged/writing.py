@@ -42,8 +42,9 @@ class RaggedDataset(RaggedRows):
         self.reuse = reuse
         self._appends = False
         self._count = self._end = 0
-        self._held: list[npt.NDArray[Any]] = []
-        self._held_bytes = 0
+        # Values of the rows that are held, end to end, in memory that is kept; and the elements of each.
+        self._buffer, self._filled = np.empty(0, dtype), 0
+        self._held: list[int] = []
         self._gaps: Gaps | None = None
 
     def __len__(self) -> int:
@@ -66,11 +67,23 @@ class RaggedDataset(RaggedRows):
         """
         if not self._appends:
             self._claim()
-        taken = [self._checked(row, copy=True) for row in rows]
-        self._held += taken
-        for row in taken:
-            self._held_bytes += row.nbytes
-        if self._held_bytes >= BUFFER_BYTES or len(self._held) >= BUFFER_ROWS:
+        count = len(self._held)
+        try:
+            for row in rows:
+                checked = self._checked(row)
+                size = len(checked)
+                begin, end = self._filled, self._filled + size
+                if end > len(self._buffer):
+                    self._make_room(end)
+                self._buffer[begin:end] = checked
+                self._filled = end
+                self._held.append(size)
+        except BaseException:
+            # Of a call all rows are taken, or none.
+            self._filled -= sum(self._held[count:])
+            del self._held[count:]
+            raise
+        if self._filled * self.dtype.itemsize >= BUFFER_BYTES or len(self._held) >= BUFFER_ROWS:
             self._settled()
 
     def append_block(self, lengths: npt.ArrayLike, values: npt.ArrayLike) -> None:
@@ -129,6 +142,7 @@ class RaggedDataset(RaggedRows):
             self.flush()
             _APPENDERS.pop(self._key, None)
             self._appends = False
+            self._buffer = np.empty(0, self.dtype)
 
     def resize(self, count: int) -> None:
         """Cut off rows at the end, or add empty ones, until there are `count`.
@@ -168,7 +182,7 @@ class RaggedDataset(RaggedRows):
             offset = self._end
             self._end = self._extended(new.nbytes)
         self._write_bytes(offset, new)
-        _write_run(self.primary, place, np.array([(offset, new.nbytes)], REFERENCE))
+        write_run(self.primary, place, np.array([(offset, new.nbytes)], REFERENCE))
         if self._gaps:
             self._gaps.give(int(old["offset"]), int(old["length"]))
 
@@ -201,14 +215,21 @@ class RaggedDataset(RaggedRows):
         _APPENDERS[self._key] = self
         self._appends = True
 
-    def _checked(self, row: Row, copy: bool = False) -> npt.NDArray[Any]:
+    def _make_room(self, elements: int) -> None:
+        """Have the buffer hold so many elements at least, with those that are in it."""
+        larger = np.empty(
+            max(elements, 2 * len(self._buffer), BUFFER_BYTES // self.dtype.itemsize), self.dtype
+        )
+        larger[: self._filled] = self._buffer[: self._filled]
+        self._buffer = larger
+
+    def _checked(self, row: Row) -> npt.NDArray[Any]:
         """Return one row in the rows' type; raises RaggedError where that would change it."""
         given = row if isinstance(row, np.ndarray) else np.asarray(row)
         if given.ndim != 1:
             raise RaggedError(f"{self._place}: a row has one axis, not {given.ndim}")
         if given.dtype == self.dtype:
-            # The caller may use its own array, or whatever lends its memory, for the next row.
-            return given.copy() if copy and not isinstance(row, list | tuple) else given
+            return given
         if given.size == 0:
             return np.empty(0, self.dtype)
         if self.dtype.names is None and given.dtype.kind in "iufcb":
@@ -222,10 +243,12 @@ class RaggedDataset(RaggedRows):
     def _settled(self) -> None:
         """Write what is held, so that it can be read."""
         if self._held:
-            held, self._held, self._held_bytes = self._held, [], 0
-            sizes = np.array([row.nbytes for row in held], np.uint64)
-            # Without a type, numpy would turn the bytes of a foreign order.
-            self._store(np.concatenate(held, dtype=self.dtype), sizes)
+            sizes = np.array(self._held, np.uint64) * np.uint64(self.dtype.itemsize)
+            values, self._held, self._filled = self._buffer[: self._filled], [], 0
+            self._store(values, sizes)
+            if self._buffer.nbytes > 2 * BUFFER_BYTES:
+                # A call that brought much gives its memory back.
+                self._buffer = np.empty(0, self.dtype)
 
     def _store(self, values: npt.NDArray[Any], sizes: npt.NDArray[np.uint64]) -> None:
         """Write bytes at the end of the vector, then what leads to them at that of the primary dataset."""
@@ -237,7 +260,7 @@ class RaggedDataset(RaggedRows):
         begin, self._end = self._end, self._extended(values.nbytes)
         self._write_bytes(begin, values)
         self.primary.resize((self._count + len(found),))
-        _write_run(self.primary, self._count, found)
+        write_run(self.primary, self._count, found)
         self._count += len(found)
 
     def _extended(self, size: int) -> int:
@@ -254,7 +277,7 @@ class RaggedDataset(RaggedRows):
 
     def _write_bytes(self, offset: int, values: npt.NDArray[Any]) -> None:
         if values.nbytes:
-            _write_run(self.vector, offset, np.ascontiguousarray(values).view(np.uint8))
+            write_run(self.vector, offset, np.ascontiguousarray(values).view(np.uint8))
         if self.primary.file.swmr_mode:
             # Nobody may find a row whose bytes are not there.
             self.vector.flush()
@@ -268,7 +291,7 @@ def _exactly(given: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] 
     return turned if same else None
 
 
-def _write_run(dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> None:
+def write_run(dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> None:
     """Write a run in one call, without what h5py's indexing adds to it."""
     space = dataset.id.get_space()
     space.select_hyperslab((first,), values.shape)

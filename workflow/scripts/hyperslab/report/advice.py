@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from hyperslab import text as fmt
+from hyperslab.report import advice_whole, copies
 from hyperslab.report.answer import layout_text
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Fact, Figure, Table, table
@@ -16,6 +19,26 @@ from hyperslab.report.quoted import times
 WORTH = 1.10
 # As a share of the machine's memory, an array that stays in the page cache once it was read.
 CACHED_SHARE = 0.5
+# So many layouts that cannot be told from the advised one are named.
+MOST_TIED = 3
+# A warm read that takes no longer than this is not noticed, seconds.
+UNNOTICED_S = 0.01
+
+
+@dataclass(frozen=True)
+class SiteAdvice:
+    """The advice for one site, as texts; `code` is how two copies are read, [] where they do not pay."""
+
+    site: str
+    sentence: str
+    remarks: Sequence[str]
+    figure: Figure
+    verified: Table | None
+    whole: Table | None
+    copies: str
+    code: Sequence[str]
+    probed: Sequence[Fact]
+    predicted: Table
 
 
 @dataclass(frozen=True)
@@ -24,30 +47,60 @@ class AdvicePage:
 
     title: str
     study: str
-    sentence: str
+    sites: Sequence[SiteAdvice]
     remarks: Sequence[str]
-    figure: Figure
-    verified: Table | None
-    probed: Sequence[Fact]
-    predicted: Table
     timeline: Sequence[Fact]
 
 
-def build(data: Data, prediction: Mapping[str, Any], figure: Figure, now: float) -> AdvicePage:
+def build(data: Data, prediction: Mapping[str, Any], figures: Mapping[str, Figure], now: float) -> AdvicePage:
     """Return the page of a study's data and its prediction.json, made `now` (seconds since 1970)."""
-    site = str(prediction["site"])
-    choice = data.choice(site)
     return AdvicePage(
         title=str(data.study["title"]),
         study=str(data.study["name"]),
-        sentence=_sentence(data, prediction, site, choice),
+        sites=[_site(data, prediction, site, figures[site]) for site in prediction["sites"]],
         remarks=list(_remarks(prediction)),
-        figure=figure,
-        verified=_verified(data, prediction, site, choice),
-        probed=_probed(prediction),
-        predicted=_predicted(prediction),
         timeline=_timeline(data, prediction, now),
     )
+
+
+def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) -> SiteAdvice:
+    """Return the advice for one site."""
+    choice, here = data.choice(site), prediction["sites"][site]
+    estimated, second, code = pd.DataFrame(), "", list[str]()
+    remarks = []
+    if choice.get("pick") is not None:
+        found = times(data, site, "main")
+        estimated = advice_whole.estimates(found, here)
+        second, code = _copies(data, prediction, site, found)
+        remarks = [advice_whole.sentence(estimated, choice, prediction["today"])]
+    return SiteAdvice(
+        site=site,
+        sentence=_sentence(data, prediction, site, choice),
+        remarks=list(filter(None, remarks)),
+        figure=figure,
+        verified=_verified(data, prediction, site, choice),
+        whole=advice_whole.estimate_table(estimated, fmt.shape(prediction["shape"])),
+        copies=second,
+        code=code,
+        probed=_probed(here),
+        predicted=_predicted(prediction, here),
+    )
+
+
+def _copies(
+    data: Data, prediction: Mapping[str, Any], site: str, found: pd.DataFrame
+) -> tuple[str, list[str]]:
+    """Return the second answer, two copies in one file, and how they are read; "" where these do not pay."""
+    pair = prediction["copies"]
+    rows = data.main(site)
+    if not pair or not (rows["layout"] == pair["layout"]).any():
+        return "", []
+    size = float(rows[rows["layout"] == pair["layout"]]["file_bytes"].median())
+    better = copies.pays(found, data.choice(site), pair["layout"], size)
+    if better is None:
+        return "", []
+    said = copies.sentence(found, pair, better, size, prediction["raw_bytes"], str(data.study["name"]))
+    return said, copies.lines(pair, prediction["array"].rpartition("::")[2])
 
 
 def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
@@ -56,7 +109,8 @@ def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
 
 def _words(data: Data, layout: str) -> str:
     """Return how to store the array, in words."""
-    return layout_text(data.study, layout)
+    words = layout_text(data.study, layout)
+    return "one contiguous piece, without chunks or filters" if words.startswith("no chunks") else words
 
 
 def _sentence(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapping[str, Any]) -> str:
@@ -66,19 +120,35 @@ def _sentence(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapp
         return f"There is no advice for {site}: {choice.get('reason') or 'nothing was measured there'}."
     today, found = prediction["today"], times(data, site, "main")
     mine, old = _ranked(choice, pick), _ranked(choice, today)
+    if cached := _cached(prediction, old):
+        told = _each(found, today, None)
+        return f"Do not bother: the array is read warm, and {cached}. Today's layout: {told}"
     if today == pick:
         told = _each(found, pick, None)
         return f"Leave it as it is: none of the layouts measured is better than today's. {told}"
     if old and old["objective"] <= WORTH * mine["objective"]:
         told = _each(found, pick, today)
         return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
-    noise = f" At this noise today's layout cannot be told from {pick}." if old and old["tied"] else ""
+    tied = ["today's layout" if row["layout"] == today else row["layout"] for row in choice["ranking"]
+            if row["tied"] and row["layout"] != pick]  # fmt: skip
+    noise = f" At this noise it cannot be told from {fmt.listing(tied[:MOST_TIED])}." if tied else ""
     size = mine["file_bytes"] / (old["file_bytes"] if old else prediction["raw_bytes"])
     of_what = "today's" if old else "the raw array"
     return (
         f"Store it as {_words(data, pick)}. {_each(found, pick, today if old else None)} "
         f"The file is {fmt.significant(size, 2)} times {of_what}.{noise}{_given_up(choice)}"
     )
+
+
+def _cached(prediction: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+    """Return why nobody would notice another layout: all lies in memory, where today's is quick; else ""."""
+    memory = prediction["memory_bytes"]
+    if prediction["state"] != "warm" or not today or today["file_bytes"] > CACHED_SHARE * memory:
+        return ""
+    if max(today["times"].values()) > UNNOTICED_S:
+        return ""
+    size = fmt.megabytes(today["file_bytes"])
+    return f"it fits in the page cache ({size} of {fmt.megabytes(memory)} of memory)"
 
 
 def _each(found: Any, pick: str, today: str | None) -> str:
@@ -107,15 +177,31 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
     if prediction["shape"] != prediction["measured_shape"]:
         whole, part = (fmt.shape(prediction[key]) for key in ("shape", "measured_shape"))
         yield (
-            f"Measured was the first {part} of {whole}, because every layout is written several times. A "
-            "read of all of an axis that was cut is shorter than yours, and so are its times."
+            f"Measured was the first {part} of {whole}: as much as can be written {_often(prediction)} in "
+            f"{fmt.duration(prediction['limit_s'])} here. A read of all of an axis that was cut is shorter "
+            "than yours, and so are its times."
         )
     if prediction["unnamed_filters"]:
         yield "Today's layout is not compared: the file has filters that a study cannot name."
+    if prediction["state"] == "warm":
+        yield "The times are of warm reads: all of the file lies in the page cache."
+    else:
+        yield "The times are of cold reads, which wait for the storage, opening included."
+        if prediction["whole_bytes"] < CACHED_SHARE * prediction["memory_bytes"]:
+            yield (
+                f"The array ({fmt.megabytes(prediction['whole_bytes'])}) fits in the memory of the machine "
+                "that advised: whoever reads it again and again reads it warm, where layouts differ less "
+                "(STATE=warm asks for that)."
+            )
     yield (
-        "The times are of cold reads, which wait for the storage. The rounds that chose the layout are those "
-        "that are quoted, which flatters it a little."
+        "The rounds that chose the layout are those that are quoted, which flatters it a little; the full "
+        "report measures the finalists again."
     )
+
+
+def _often(prediction: Mapping[str, Any]) -> str:
+    layouts = max(len(one["measured"]) for one in prediction["sites"].values())
+    return f"for {layouts} layouts and {fmt.count(len(prediction['reads']), 'read')} in three rounds"
 
 
 def _verified(
@@ -124,7 +210,7 @@ def _verified(
     """Return what was measured, best first, with what had been predicted below each time."""
     if not choice.get("ranking"):
         return None
-    foretold = {one["layout"]: one for one in prediction["measured"]}
+    foretold = {one["layout"]: one for one in prediction["sites"][site]["measured"]}
     reads = [read["name"] for read in prediction["reads"]]
     body = []
     for row in choice["ranking"]:
@@ -158,29 +244,33 @@ def _verified(
     return table("Verified", columns, body, note, pick=choice.get("pick"))
 
 
-def _predicted(prediction: Mapping[str, Any]) -> Table:
+def _predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
     """Return the best predictions."""
     reads = [read["name"] for read in prediction["reads"]]
-    measured = {one["layout"] for one in prediction["measured"]}
+    measured = {one["layout"] for one in here["measured"]}
     body = [
         [
             Cell(one["layout"], "measured" if one["layout"] in measured else ""),
             *(fmt.seconds(one["times"][name]) for name in reads),
             fmt.megabytes(one["file_bytes"]),
         ]
-        for one in prediction["predicted"]
+        for one in here["predicted"]
     ]
     note = (
-        f"The best of {prediction['considered']:,} candidates by what their requests would take with the "
+        f"The best of {here['considered']:,} candidates by what their requests would take with the "
         "speeds that were probed. None of these times is measured."
     )
     return table("Predicted", ["Layout", *(f"#{name}" for name in reads), "#File"], body, note, folded=True)
 
 
-def _probed(prediction: Mapping[str, Any]) -> list[Fact]:
+def _probed(here: Mapping[str, Any]) -> list[Fact]:
     """Return the parameters of the prediction."""
-    probed = prediction["probed"]
+    probed = here["probed"]
+    limit, chunk = probed["bytes_per_s"], probed["zarr_chunk_s"]
     return [
+        *([Fact("Throttled to", f"{1e-6 * limit:,.0f} MB/s")] if limit else []),
+        *([Fact("One chunk through zarr-python", fmt.seconds(chunk))] if chunk else []),
+        Fact("Bytes written and synced", f"{1e-6 / probed['write_s']:,.0f} MB/s"),
         Fact("A cold read begins after", fmt.seconds(probed["latency_s"])),
         Fact("Bytes waited for", f"{1e-6 / probed['waited_s']:,.0f} MB/s"),
         Fact("Bytes read ahead", f"{1e-6 / probed['ahead_s']:,.0f} MB/s"),
@@ -198,11 +288,16 @@ def _probed(prediction: Mapping[str, Any]) -> list[Fact]:
 def _timeline(data: Data, prediction: Mapping[str, Any], now: float) -> list[Fact]:
     """Return how long each step took."""
     rows = data.fresh
+    spent = prediction["seconds"]
     facts = [
-        Fact("Probe", fmt.duration(prediction["seconds"]["probe"])),
-        Fact("Predict", fmt.duration(prediction["seconds"]["predict"])),
+        Fact("Probe", fmt.duration(spent["probe"])),
+        Fact("Read the values", fmt.duration(spent["read"])),
+        Fact("Predict", fmt.duration(spent["predict"])),
     ]
     if len(rows):
+        cells = rows.drop_duplicates(["site", "layout", "case", "round"])
         span = float(rows["ended_wall_s"].max() - rows["began_wall_s"].min())
-        facts.append(Fact("Write and verify", fmt.duration(span)))
-    return [*facts, Fact("From the command to this page", fmt.duration(now - prediction["began_wall_s"]))]
+        writing = min(span, float(cells["generate_s"].sum()))
+        facts += [Fact("Write", fmt.duration(writing)), Fact("Verify", fmt.duration(span - writing))]
+    taken = Fact("From the command to this page", fmt.duration(now - prediction["began_wall_s"]))
+    return [*facts, taken, Fact("Asked for", fmt.duration(prediction["limit_s"]))]

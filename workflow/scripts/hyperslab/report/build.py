@@ -10,21 +10,23 @@ from hyperslab.report.answer import overview, site_answer
 from hyperslab.report.checks import checks
 from hyperslab.report.claims import Place
 from hyperslab.report.claims import rows as claim_rows
+from hyperslab.report.clients import clients_table
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, Inputs, gather
 from hyperslab.report.fastest import reads
-from hyperslab.report.levels import levels_table
+from hyperslab.report.levels import levels_table, view_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
 from hyperslab.report.rows import rows_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
+from hyperslab.report.stores import store_table
 from hyperslab.report.workers import parallel_table, speedup_table, subvolumes_table
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title
 
-PER_CASE = ("session", "ramp", "grid")
+PER_CASE = ("resolution", "session", "ramp", "grid")
 BLOCKS = {
     "sizes": ("File size", size_table),
     "writes": ("Writing", write_table),
@@ -34,10 +36,12 @@ BLOCKS = {
     "requests": ("Requests beside times", requests_table),
     "speedup": ("Several workers", speedup_table),
     "parallel": ("Parallel reading and writing", parallel_table),
+    "clients": ("Several clients", clients_table),
     "subvolumes": ("Sub-volumes written by ranks", subvolumes_table),
     "levels": ("Coarse to fine", levels_table),
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
+    "store": ("Requests to the object store", store_table),
     "counts": ("Counts beside times", count_table),
 }
 # What the page opens with, before any table.
@@ -122,8 +126,8 @@ def _site(data: Data, site: str, anchor: str, drawn: dict[str, Figure]) -> SiteS
     for case, described in data.study["cases"].items():
         if kind_of(described).reads_selections:
             names = [f"{kind}-{case}" for kind in PER_CASE]
-            found = case_table(data, site, case, pick)
-            blocks.append((case_title(data.study, case), _take(drawn, names), [found], ()))
+            found = [view_table(data, site, case, pick), case_table(data, site, case, pick)]
+            blocks.append((case_title(data.study, case), _take(drawn, names), found, ()))
     for name, (title, make) in BLOCKS.items():
         # A block has a figure of its name, or one for each case or family of cases.
         own = [name, *BESIDE.get(name, ()), *(f"{name}-{case}" for case in data.study["cases"])]

@@ -79,6 +79,14 @@ THROTTLE: tuple[tuple[str, str, Show], ...] = (
     ("Limit of writes", "writes_per_s", _plain),
     ("By the cgroup", "cgroup", _plain),
 )
+STORE: tuple[tuple[str, str, Show], ...] = (
+    ("Store, or what started it for each cell", "endpoint", _plain),
+    ("Region", "region", _plain),
+    ("Bucket", "bucket", _plain),
+    ("Prefix", "prefix", _plain),
+    ("Latency added to each request, ms", "latency_ms", _plain),
+    ("Bandwidth of all requests together", "bandwidth", _rate),
+)
 LOCKS: tuple[tuple[str, str, Show], ...] = (
     ("Lock of the node held", "node", _plain),
     ("Lock of the file system held", "root", _plain),
@@ -100,6 +108,7 @@ def _groups() -> Iterator[tuple[str, str, Sequence[tuple[str, str, Show]]]]:
         [(each.label, name, _bytes if each.size else _plain) for name, each in settings.items()],
     )
     yield "Throttle", "throttle", THROTTLE
+    yield "Object store", "store", STORE
     yield "Locks", "locks", LOCKS
 
 
@@ -109,6 +118,8 @@ def context_tables(data: Data) -> list[Table]:
     """
     tables = [_opening(data)]
     for title, group, properties in _groups():
+        if group == "store" and not any(entry.get(group) for entry in data.context):
+            continue
         rows = []
         for label, key, show in properties:
             rows.append([label, *(_value(data.context, site, group, key, show) for site in data.sites)])

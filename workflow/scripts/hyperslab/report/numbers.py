@@ -18,10 +18,17 @@ from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
 
 WRITE_PARTS = ("create_s", "write_s", "flush_s", "close_s", "fsync_s")
-SIZE_PAIRS = (("chunks", "chunks_predicted"), ("padding_bytes", "padding_predicted_bytes"),
-              ("index_bytes", "index_predicted_bytes"))  # fmt: skip
-REQUEST_PAIRS = (("requested_bytes", "requested_predicted_bytes"),
-                 ("requested_reads", "requested_predicted_reads"))  # fmt: skip
+SIZE_PAIRS = (
+    ("chunks", "chunks_predicted"),
+    ("padding_bytes", "padding_predicted_bytes"),
+    ("index_bytes", "index_predicted_bytes"),
+    ("pyramid_bytes", "pyramid_predicted_bytes"),
+)
+REQUEST_PAIRS = (
+    ("requested_bytes", "requested_predicted_bytes"),
+    ("requested_reads", "requested_predicted_reads"),
+    ("first_requested_bytes", "first_requested_predicted_bytes"),
+)
 FILTER_COLUMNS = ["#Array to stored", "#Whole chunks to stored", "#Chunks left unfiltered", "#Largest error"]
 FILTER_NOTE = (
     " Compression ratios: bytes of the array, and of its chunks filled up at the edges, over the bytes "
@@ -106,6 +113,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     )
     shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
     any_filter, many = (rows["filters"] != "").any(), (rows["files"] > 1).any()
+    pyramids = rows["pyramid_bytes"].notna().any()
     body = []
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
@@ -114,16 +122,23 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
             keys = {"array": array, "made": made}
             filtered = _filter_cells(files) if any_filter else []
             number = [fmt.whole(files["files"].median())] if many else []
-            body.append([layout, *(keys[name] for name in shown), *number, *_size_row(files, raw), *filtered])
+            levels = [fmt.whole(files["pyramid_bytes"].median())] if pyramids else []
+            row = [*number, *_size_row(files, raw), *levels, *filtered]
+            body.append([layout, *(keys[name] for name in shown), *row])
     columns = ["Layout", *(SIZE_KEYS[name] for name in shown), *(["#Files"] if many else []),
                "#Chunks", "#File", "#To the raw data",
                "#Data, bytes", "#Padding, bytes", "#Index, bytes", "#Index computed, bytes",
                "Computed and measured agree", "#Remainder, bytes"]  # fmt: skip
+    columns += ["#Coarser levels, bytes"] if pyramids else []
     columns += FILTER_COLUMNS if any_filter else []
     note = (
         "Raw data: the array's bytes. Padding: edge chunks beyond the array. Index: also those of shards. "
         "Remainder: headers, groups, free space, zarr.json. Computed: chunks, padding and index; the index "
         "of a write case depends on the order in which its chunks left the cache, and is not compared."
+    )
+    note += (
+        " Coarser levels: their elements and padding; their chunks and indexes count with the array's."
+        * bool(pyramids)
     )
     note += FILTER_NOTE if any_filter else ""
     return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)

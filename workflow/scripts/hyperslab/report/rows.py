@@ -10,16 +10,28 @@ from hyperslab.studies.summary import case_title, in_order
 
 COUNTS = (
     "references_bytes", "lengths_bytes", "offsets_bytes", "heap_bytes", "heap_collections", "lost_bytes",
-    "grown_bytes",
+    "grown_bytes", "row_pieces", "extents",
 )  # fmt: skip
 CACHES = (
     "metadata_hit_rate", "metadata_cache_bytes", "page_buffer_meta_hit_rate", "page_buffer_raw_hit_rate",
 )  # fmt: skip
+# Of rows that readers follow -> the heading; such columns are there where a study has them.
+FOLLOWED = {
+    "rows_a_second": "#Rows a second", "latency_median_s": "#Latency, median",
+    "latency_p99_s": "#Latency, 99 %", "latency_max_s": "#Latency, longest",
+    "followed_share": "#Read before the end",
+}  # fmt: skip
 NOTE = (
     "Medians over all repeats. To close: from the first call to the close of the file, as the source timed "
     "it. References, lengths and offsets lead to rows; the heap is that of HDF5's variable-length type, free "
-    "space in its collections included; lost bytes belong to no row. Hit rates are those of the library's "
-    "metadata cache and page buffer, at the end of the operation."
+    "space in its collections included; lost bytes belong to no row. Pieces are those of the file in which "
+    "the rows of the first dataset lie, with more than 4 KiB of something else between them; extents are "
+    "those of the whole file on its device. Hit rates are those of the library's metadata cache and page "
+    "buffer, at the end of the operation."
+)
+FOLLOWED_NOTE = (
+    " Latency is the time from the begin of a row's append until a reader beside had its values; read before "
+    "the end are the rows that readers had when the last append returned."
 )
 
 
@@ -34,6 +46,8 @@ def rows_table(data: Data, site: str, pick: str | None) -> Table | None:
     span = calls + rows["flush_s"].where(write, 0.0) + rows["close_s"]
     rows = rows.assign(calls_s=calls, span_s=span)
     names = ["rows", "calls", "calls_s", "span_s", "written_bytes", "requested_writes", *COUNTS, *CACHES]
+    followed = [name for name in FOLLOWED if rows[name].notna().any()]
+    names += followed
     middle = medians(rows, ["case", "state", "layout"], names)
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):
@@ -48,10 +62,20 @@ def rows_table(data: Data, site: str, pick: str | None) -> Table | None:
                     *(fmt.whole(entry[name]) for name in COUNTS),
                     fmt.percent(entry[CACHES[0]]), fmt.whole(entry[CACHES[1]]),
                     *(fmt.percent(entry[name]) for name in CACHES[2:]),
+                    *(_followed(name, entry[name]) for name in followed),
                 ])  # fmt: skip
     columns = ["Layout", "Case", "State", "#Rows", "#Calls", "#Time of the calls", "#To close", "#A row",
                "#Writes", "#References, bytes", "#Lengths, bytes", "#Offsets, bytes", "#Heap, bytes",
-               "#Heap collections", "#Lost, bytes", "#Grown, bytes", "#Metadata cache hits",
-               "#Metadata cache, bytes", "#Page buffer hits, metadata",
-               "#Page buffer hits, raw data"]  # fmt: skip
-    return table("Ragged rows", columns, body, NOTE, folded=len(body) > 12, pick=pick)
+               "#Heap collections", "#Lost, bytes", "#Grown, bytes", "#Pieces in the file",
+               "#Extents on disk", "#Metadata cache hits", "#Metadata cache, bytes",
+               "#Page buffer hits, metadata", "#Page buffer hits, raw data",
+               *(FOLLOWED[name] for name in followed)]  # fmt: skip
+    note = NOTE + FOLLOWED_NOTE * bool(followed)
+    return table("Ragged rows", columns, body, note, folded=len(body) > 12, pick=pick)
+
+
+def _followed(name: str, value: float) -> str:
+    """Return a column of followed rows in words: a share, a number a second, or a time."""
+    if name.endswith("_share"):
+        return fmt.percent(value)
+    return fmt.whole(value) if name.endswith("_second") else fmt.seconds(value)

@@ -138,6 +138,10 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                 == (case["family"], case["workers"], "plain")
             ]  # fmt: skip
             own = summary[summary["layout"] == layout]
+            if not own["case"].isin(twins).any():
+                # The same bytes in no order are those of any layout.
+                others = summary[summary["case"].isin(twins)]
+                own = pd.concat([own, others.drop_duplicates(["case", "round", "state"])])
             share = middle["coarse_levels_s"] / middle["write_s"]
             body.append([
                 WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beyond), layout,

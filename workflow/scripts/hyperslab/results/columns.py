@@ -69,6 +69,13 @@ _TIMES = {
     "time_s": _seconds("the operation: the selection, or create to fsync of a write"),
     "open_s": _seconds("to open file and array before the selection (first of an open file)"),
     "close_s": _seconds("to close the file"),
+    "first_picture_s": _seconds(
+        "until the coarsest level of a view is there, opening included where the file is cold (resolution); "
+        "time_s and all counts of such a case are the sums over its levels"
+    ),
+    "fetch_s": _seconds(
+        "to copy all files before they are opened, apart from the time (summaries of fetched files)"
+    ),
     "create_s": _seconds("to create file and array (writes)"),
     "write_s": _seconds("inside the write calls (writes)"),
     "total_s": _seconds("from create to close, without fsync: open, write and close of the sources (writes)"),
@@ -76,13 +83,24 @@ _TIMES = {
     "call_mean_s": _seconds("mean of one of these calls"),
     "call_median_s": _seconds("median of one of these calls"),
     "call_max_s": _seconds("longest of these calls"),
+    "answer_median_s": _seconds("until a request was answered, median of all clients' (clients)"),
+    "answer_p95_s": _seconds("within which 95 % of the requests were answered (clients)"),
+    "answer_max_s": _seconds("until the slowest request was answered (clients)"),
     "flush_s": _seconds("to flush the library's buffers (writes)"),
     "fsync_s": _seconds("fsync after closing (writes)"),
+    "upload_s": Column(
+        "to put what was written into the object store, and see that it is there whole; of writes part of "
+        "time_s, else before all selections",
+        "s",
+        of_file=True,
+    ),
     "order_s": _seconds("of the slowest rank to put samples in order (sub-volumes)"),
     "exchange_s": _seconds("of the slowest rank to send samples to those who write them (sub-volumes)"),
     "coarse_levels_s": _seconds(
         "to write levels 0 to 6, each by its slowest rank (sub-volumes that are written level by level)"
     ),
+    "levels_s": _seconds("to write all levels, added up likewise (the same sub-volumes)"),
+    "time_by_level": _text("the seconds of each level from 0, with spaces between (the same sub-volumes)"),
     "reference_s": _seconds("a plain write and fsync of the same bytes, in turn before and after (writes)"),
     "discarded_reference_s": _seconds(
         "a cell's first plain write, which finds no warm memory and is in no ratio (writes)"
@@ -91,6 +109,7 @@ _TIMES = {
 _COUNTS = {
     "asked_bytes": _bytes("of the selection, or of the array written"),
     "rows": Column("number of rows read or written (ragged rows)"),
+    "files_touched": Column("number of files of a collection that the selection touches, by arithmetic"),
     "chunks_touched": Column("number of chunks that the selection touches, by arithmetic"),
     "chunks_shared": Column("number of chunks among them that more than one worker reads (reductions)"),
     "chunk_bytes": _bytes("stored for those chunks (for the selection, where contiguous), by arithmetic"),
@@ -98,6 +117,17 @@ _COUNTS = {
     "requested_reads": Column("number of read calls of the library (syscr)"),
     "requested_predicted_bytes": _bytes(
         "what requested_bytes should be, index included; empty if not predictable"
+    ),
+    "first_requested_bytes": _bytes(
+        "that the library asked the kernel for until the first picture (resolution)"
+    ),
+    "first_requested_predicted_bytes": _bytes(
+        "what first_requested_bytes should be; empty if not predictable (resolution)"
+    ),
+    "first_device_bytes": _bytes("that came from the device until the first picture (resolution)"),
+    "levels": _text(
+        "each level of a view as JSON, coarsest first: level, time_s, counts; of the first view of a cell "
+        "some have a small picture (resolution)"
     ),
     "requested_predicted_reads": Column("what requested_reads should be; empty if not predictable"),
     "rewritten_predicted_bytes": _bytes(
@@ -108,9 +138,27 @@ _COUNTS = {
         "that came from the device (read_bytes), read-ahead included; empty where the kernel does not count "
         "them for the process (FUSE, network file systems)"
     ),
+    "open_requests": Column(
+        "number of requests to open file and array, counted at the gateway (object stores)"
+    ),
+    "open_wire_bytes": _bytes("of the answers to those requests (object stores)"),
+    "wire_requests": Column("number of requests of the selection, counted at the gateway (object stores)"),
+    "wire_bytes": _bytes("of the answers to those requests (object stores)"),
+    "wire_failures": Column(
+        "number of requests, opening included, that failed and were asked again (object stores)"
+    ),
     "written_bytes": _bytes("that the library handed to the kernel (wchar)"),
+    "server_requested_bytes": _bytes("of requested_bytes, those of the server's processes"),
+    "server_device_bytes": _bytes("of device_bytes, those of the server's processes"),
+    "server_written_bytes": _bytes("of written_bytes, those of the server's processes"),
+    "server_memory_bytes": _bytes(
+        "largest resident memory of each process of the server up to then, summed; empty without a server"
+    ),
     "requested_writes": Column("number of write calls of the library (syscw)"),
     "opens": Column("number of times that a rank opened a binary file (sub-volumes)"),
+    "requests": Column("number of requests of all clients together (clients)"),
+    "errors": Column("number of requests that failed and were made again (clients)"),
+    "fairness": Column("requests a second of the fastest client over those of the slowest (clients)"),
     "processes": Column(
         "number of worker processes or MPI ranks that did the operation together; empty for a single process"
     ),
@@ -129,6 +177,19 @@ _COUNTS = {
     "page_buffer_raw_hit_rate": Column(
         "share of accesses to raw data that the page buffer served, 0 to 1; empty without one (rows)"
     ),
+    "rows_a_second": Column(
+        "rows appended a second of the calls, each flushed before the next (followed rows)"
+    ),
+    "readers": Column("number of processes that read rows while they were appended (followed rows)"),
+    "latency_median_s": _seconds(
+        "from the begin of a row's append until a reader had its values, median of all rows (followed rows)"
+    ),
+    "latency_p99_s": _seconds("the same, of which 99 % of the rows have no more (followed rows)"),
+    "latency_max_s": _seconds("the same of the latest row (followed rows)"),
+    "followed_share": Column(
+        "share of the rows that readers had before the last append returned, 0 to 1 (followed rows)"
+    ),
+    "looks": Column("number of times that readers looked at the file anew (followed rows)"),
     "grown_bytes": _bytes("by which the file became longer when rows were replaced (rows)"),
     "garbage_collections": Column("number of calls of H5garbage_collect during the operation (objects)"),
 }
@@ -171,12 +232,26 @@ _FILES = _said_by_files(
             "the same by arithmetic; empty where not predictable", in_summary=True
         ),
         "remainder_bytes": _bytes("what is left of the file: headers, groups, free space", in_summary=True),
+        "pyramid_bytes": _bytes(
+            "stored for coarser levels beside the array, their indexes apart; empty where there are none"
+        ),
+        "pyramid_predicted_bytes": _bytes("the same by arithmetic; empty where not predictable"),
         "lengths_bytes": _bytes("of the index: lengths of rows; empty where none are stored (rows)"),
         "offsets_bytes": _bytes("of the index: offsets of rows, or offsets and lengths (rows)"),
         "references_bytes": _bytes("of the index: references into the global heap (rows)"),
         "heap_bytes": _bytes("of the collections of the global heap, free space in them included (rows)"),
         "heap_collections": Column("number of collections of the global heap (rows)"),
+        "row_pieces": Column(
+            "number of pieces of the file in which the rows of the first dataset lie, one behind the other; "
+            "gaps of up to 4 KiB are none; empty where the file does not tell (rows in HDF5)"
+        ),
+        "extents": Column(
+            "number of extents of the file on its device (FIEMAP); empty where the file system does not tell "
+            "(rows in HDF5)"
+        ),
         "lost_bytes": _bytes("that no row refers to any more, and that no row can take again (rows)"),
+        "upload_requests": Column("number of requests that put the array into the object store"),
+        "upload_bytes": _bytes("of the bodies of those requests"),
         "metadata_bytes": _bytes(
             "of the remainder in a file of its own that describes the array, such as zarr.json; empty where "
             "there is none"

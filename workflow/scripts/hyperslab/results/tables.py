@@ -178,6 +178,7 @@ FILLS = {
     "constant-per-spectrum": "one synthetic value a spectrum",
     "random-below-256": "random whole numbers below 256",
     "counts": "synthetic counts, made so that gzip leaves about a third",
+    "daily-grid": "synthetic daily fields, as smooth as measured ones, with no values over land",
 }
 
 
@@ -188,6 +189,14 @@ def data_of(spec: Specification) -> str:
         name = donor.get("file") or Path(donor["path"]).name
         return f"real values of {name}"
     return FILLS.get(dataset["fill"], str(dataset["fill"]))
+
+
+def _store(record: Record) -> dict[str, Any]:
+    """Return what a record says of the object store in which its data lay; nothing where it was none."""
+    found: Mapping[str, Any] = record.get("root", {}).get("store") or {}
+    return {
+        "endpoint" if name == "start" else name: value for name, value in found.items() if value is not None
+    }
 
 
 def context_entry(record: Record) -> dict[str, Any]:
@@ -206,5 +215,6 @@ def context_entry(record: Record) -> dict[str, Any]:
         "settings": {name: settings[name] for name in known if name in settings},
         "locks": record["locks"],
         "throttle": record.get("throttle"),
+        "store": _store(record),
         "skipped": record["skipped"],
     }

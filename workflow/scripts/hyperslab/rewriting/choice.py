@@ -11,12 +11,15 @@ from hyperslab.data.donor_paths import NotThere, is_hdf5, located
 from hyperslab.layouts import load
 from hyperslab.layouts.hdf5 import Hdf5Layout
 from hyperslab.layouts.hdf5_filters import FILTERS
+from hyperslab.layouts.hdf5_rows import STORAGES
+from hyperslab.layouts.hdf5_rows_schema import Hdf5RowsModel
 from hyperslab.layouts.hdf5_schema import Hdf5Model
-from hyperslab.layouts.schema import LayoutModel
+from hyperslab.layouts.schema import LayoutModel, is_balanced
 from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel
 from hyperslab.rewriting import RewriteError
 from hyperslab.studies import specification
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.layout_expansion import RECOMMENDED as RECOMMENDED
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -38,24 +41,52 @@ def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) 
     file or directory whose name ends in `suffix`.
     """
     kind = load(layout.format)
+    if layout.files is not None:
+        raise RewriteError("keeps the array in several files; a dataset is rewritten into one")
     if not kind.abilities.rewriting:
         raise RewriteError(f"is stored as {kind.title}; a dataset is rewritten as HDF5 or Zarr")
     if kind.suffix != suffix:
         raise RewriteError(f"is stored as {kind.title}: name a result that ends in {kind.suffix}")
+    if isinstance(layout, Hdf5Model | ZarrModel) and layout.pyramid:
+        raise RewriteError("has coarser levels beside the array; a rewritten file keeps what there was")
     if isinstance(layout, ZarrModel):
         return {"format": layout.format, **layout.model_dump(include={"chunks", "shards", "settings"}),
                 "codecs": [codec.model_dump(exclude_none=True) for codec in layout.codecs]}  # fmt: skip
+    if isinstance(layout, Hdf5RowsModel):
+        return _asked_of_rows(layout, settings)
     assert isinstance(layout, Hdf5Model)
     if layout.release:
         raise RewriteError(f"is written by HDF5 {layout.release}; a file is rewritten by the HDF5 in use")
     filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
-    for options in filters:
+    second = layout.second.model_dump(exclude_none=True) if layout.second else {}
+    for options in [*filters, *second.get("filters", [])]:
         if FILTERS[options["name"]].lossy(options):
             raise RewriteError(f"{options['name']} may change values; a rewritten dataset keeps every bit")
     return {
         "chunks": layout.chunks,
         "filters": filters,
         "compact": layout.storage == "compact",
+        "settings": {key: settings[key] for key in SHAPING if key in settings},
+        **({"second": {"chunks": None, **second}} if second else {}),
+    }
+
+
+def _asked_of_rows(layout: Hdf5RowsModel, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a layout says of ragged rows; raises RewriteError, without the layout's name."""
+    storage = STORAGES[layout.storage]
+    if not storage.rewriting:
+        known = " and ".join(name for name, one in STORAGES.items() if one.rewriting)
+        raise RewriteError(f"is {layout.storage}; rows of a user's file are rewritten to {known}")
+    filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
+    row_chunk = layout.row_chunk or storage.row_chunk
+    if filters and not (storage.chunked_values or row_chunk):
+        raise RewriteError("cannot have filters without chunks; give the layout a row_chunk")
+    return {
+        "rows": True,
+        "vector": storage.chunked_values,
+        "chunk_bytes": layout.chunk_bytes or storage.chunk_bytes,
+        "row_chunk": row_chunk,
+        "filters": filters,
         "settings": {key: settings[key] for key in SHAPING if key in settings},
     }
 
@@ -69,6 +100,11 @@ def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
             f"stores the axes as {stored}; a rewritten dataset keeps its own, {', '.join(axes)}"
         )
     found = asked(study.given[name], resolved["settings"], suffix)
+    if second := found.get("second"):
+        reads = [case for case, about in study.cases.items() if kind_of(about).reads_selections]
+        found["second"] = {**second, "others": [case for case in reads if case not in second["cases"]]}
+    if is_balanced(found.get("chunks")):
+        found["chunks"] = resolved["chunks"]
     return {**found, "axes": axes} if suffix == ZARR else found
 
 
@@ -119,6 +155,8 @@ def _refused(study: LoadedStudy, name: str, layouts: Mapping[str, Any], suffix: 
     """Return why the user's dataset cannot get some of the layouts, by name; raises ConfigurationError."""
     if suffix == ZARR:
         from hyperslab.rewriting.zarr_copy import refused_layouts
+    elif study.dataset.rows:
+        from hyperslab.rewriting.rows_copy import refused_layouts
     else:
         from hyperslab.rewriting.opening import refused_layouts
 

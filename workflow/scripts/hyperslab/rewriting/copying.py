@@ -75,7 +75,10 @@ class Copy:
         self._nodes = survey(self._source)
         self._old = dataset_at(self._source, path)
         self._target = address_of(self._old)
-        self._chunk = chunks_for(self._old, path, layout)
+        # Objects without a place in the new file, and attributes of the target that are not a user's.
+        self._left_out: set[int] = set()
+        self._not_copied: frozenset[bytes] = frozenset()
+        self._chunk = self._checked()
         self._lists = property_lists(self._source, layout["settings"], self._nodes)
         self._new = h5f.create(
             os.fsencode(new), h5f.ACC_TRUNC, fcpl=self._lists.file_creation, fapl=self._lists.file_access
@@ -102,13 +105,25 @@ class Copy:
             self._remove(root, holder)
         for line in self._other.said():
             self._progress.say(line)
-        self._fill(self._nodes[self._target], self._name, self._chunk)
+        self._fill_target()
         for node in self._taken_in:
             new = h5d.open(self._new, node.path)
             self._fill(node, f"{shown(node.path)}, whose values lie in other files,", chunk_of(new))
         h5f.flush(self._new, h5f.SCOPE_LOCAL)
         self._new.close()
         self._source.close()
+
+    def _checked(self) -> tuple[int, ...] | None:
+        """Return the chunk shape of the target; raises RewriteError where it cannot get the layout."""
+        return chunks_for(self._old, self._name, self._layout)
+
+    def _make_target(self, source: h5d.DatasetID, place: target.Place) -> None:
+        """Make the target, empty."""
+        target.create(source, self._type(source.get_type()), self._chunk, self._layout, self._lists, place)
+
+    def _fill_target(self) -> None:
+        """Copy its values."""
+        self._fill(self._nodes[self._target], self._name, self._chunk)
 
     def _fill(self, node: Node, called: str, chunk: tuple[int, ...] | None) -> None:
         """Copy the values of a dataset."""
@@ -157,6 +172,8 @@ class Copy:
         """Fill the copy of a group with its links, in order, each object at its first link."""
         group = h5g.open(self._new, node.path)
         for link in node.links:
+            if link.kind == h5l.TYPE_HARD and link.address in self._left_out:
+                continue
             linking = h5p.create(h5p.LINK_CREATE)
             linking.set_char_encoding(link.encoding)
             if link.kind == h5l.TYPE_SOFT:
@@ -182,8 +199,7 @@ class Copy:
         source = h5d.open(self._source, node.path)
         datatype = source.get_type()
         if node.address == self._target:
-            place = (group, link.name, linking)
-            target.create(source, self._type(datatype), self._chunk, self._layout, self._lists, place)
+            self._make_target(source, (group, link.name, linking))
             self._by_hand.append(node)
             return
         if self._materialise and any(elsewhere(source, self._original).values()):
@@ -236,7 +252,10 @@ class Copy:
         """Copy attributes and comment of what HDF5 did not copy whole, and the values of references."""
         source = h5o.open(self._source, node.path)
         new = h5o.open(self._new, self._types.get(node.address, node.path))
+        is_target = node.address == self._target
         for name, encoding in attributes_of(source):
+            if is_target and name in self._not_copied:
+                continue
             try:
                 self._copy_attribute(h5a.open(source, name), new, name, encoding)
             except UnknownReference as error:
@@ -244,7 +263,11 @@ class Copy:
                 raise RewriteError(f"{where}: has {error}, which cannot be led into a new file") from None
         if comment := calls.comment_of(source):
             calls.set_comment(new, comment)
-        if not isinstance(source, h5d.DatasetID) or any(elsewhere(source, self._original).values()):
+        if (
+            is_target
+            or not isinstance(source, h5d.DatasetID)
+            or any(elsewhere(source, self._original).values())
+        ):
             return
         if self._beyond_hdf5(source.get_type()):
             self._copy_elements(source, new)

@@ -17,6 +17,7 @@ from hyperslab.rewriting.memory import UnknownReference
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
+from hyperslab.rewriting.rows import ATTRIBUTES, row_differences, vector_address
 from hyperslab.rewriting.storage import elsewhere, kept_properties, leads, same_fill_value, storage
 from hyperslab.rewriting.survey import (
     KINDS,
@@ -40,6 +41,7 @@ def differences(
     budget: int = BUDGET,
     progress: Progress | None = None,
     folder: Path | None = None,
+    rows: str | None = None,
 ) -> Iterator[str]:
     """Yield one line for each difference between two HDF5 files; none where they hold the same.
 
@@ -47,7 +49,8 @@ def differences(
     extents, fill values, attributes and every value, bit for bit; references by what they lead to. How
     datasets are stored is compared too, except for those named in `relaid`. Names of other files are the same
     where they lead to one file, those of the new file from `folder`, in which it is to lie (default: where it
-    lies). Of a dataset in `relaid` whose values lie in other files the new file may have the values itself.
+    lies). Of `rows`, a dataset of ragged rows, the rows are compared, however each file keeps them. Of a
+    dataset in `relaid` whose values lie in other files the new file may have the values itself.
     `budget` bounds the memory, in bytes. Raises OSError for a file that cannot be read.
     """
     files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(path, new)) for path in (original, new)]
@@ -58,7 +61,7 @@ def differences(
             yield f"the user block differs ({sizes[0]} and {sizes[1]} bytes)"
         places = original, (folder or new.parent) / new.name
         away = folder is not None and os.path.realpath(folder) != os.path.realpath(new.parent)
-        yield from _Comparison(files[0], files[1], places, away, relaid, budget, progress).run()
+        yield from _Comparison(files[0], files[1], places, away, relaid, budget, progress, rows).run()
     finally:
         for file in files:
             file.close()
@@ -89,11 +92,15 @@ class _Comparison:
         relaid: Collection[str],
         budget: int,
         progress: Progress | None,
+        rows: str | None,
     ) -> None:
         self._ours, self._theirs, self._places, self._away = ours, theirs, places, away
         self._nodes, self._others = survey(ours), survey(theirs)
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
         self._budget, self._progress = budget, progress
+        # Of rows: their dataset, and in each file that of their bytes, if there is one.
+        self._rows = address_of(dataset_at(ours, rows)) if rows else None
+        self._vectors = [vector_address(file, rows.encode()) if rows else None for file in (ours, theirs)]
         # Address -> address of corresponding objects, and the pairs of paths at which they were met.
         self._there: dict[int, int] = {}
         self._met: set[int] = set()
@@ -137,8 +144,14 @@ class _Comparison:
 
     def _links(self, path: bytes) -> Iterator[str]:
         ours, theirs = (
-            {link.name: link for link in nodes[h5o.get_info(file, path).addr].links}
-            for nodes, file in ((self._nodes, self._ours), (self._others, self._theirs))
+            {
+                link.name: link
+                for link in nodes[h5o.get_info(file, path).addr].links
+                if link.kind != h5l.TYPE_HARD or link.address != vector
+            }
+            for nodes, file, vector in zip(
+                (self._nodes, self._others), (self._ours, self._theirs), self._vectors, strict=True
+            )
         )
         yield from _unmatched(path, ours, theirs, "links", lambda name: f"{shown(below(path, name))}:")
         for name in ours:
@@ -203,7 +216,11 @@ class _Comparison:
     # Attributes
 
     def _attributes(self, path: bytes, ours: Any, theirs: Any) -> Iterator[str]:
-        first, second = dict(attributes_of(ours)), dict(attributes_of(theirs))
+        said = ATTRIBUTES if any(self._vectors) and address_of(ours) == self._rows else frozenset()
+        first, second = (
+            {name: encoding for name, encoding in attributes_of(one) if name not in said}
+            for one in (ours, theirs)
+        )
 
         def called(name: bytes) -> str:
             return f"{shown(path)}: attribute {shown(name)!r}"
@@ -232,6 +249,9 @@ class _Comparison:
 
     def _dataset(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
         where = shown(path)
+        if address_of(ours) == self._rows:
+            yield from row_differences(where, ours, theirs)
+            return
         found = list(self._shape_differences(where, ours, theirs))
         yield from found
         relaid = address_of(ours) in self._relaid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,16 @@ def chunks_for(dataset: h5d.DatasetID, path: str, layout: Mapping[str, Any]) -> 
         raise RewriteError(f"{path}: {error}") from None
 
 
-def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def refused_layouts(
+    file: Path,
+    path: str,
+    layouts: Mapping[str, Mapping[str, Any]],
+    check: Callable[[h5d.DatasetID, Mapping[str, Any]], object] = target.chunks_for,
+) -> dict[str, str]:
     """Return by name why a dataset cannot get a layout; nothing of those that it can get.
 
-    Raises RewriteError where there is no such dataset, OSError for another file.
+    `check` raises RewriteError, without the dataset's path, for a layout that it cannot get. Raises
+    RewriteError where there is no such dataset, OSError for another file.
     """
     opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access_for_reading())
     found = {}
@@ -94,9 +100,9 @@ def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, An
         dataset = dataset_at(opened, path)
         for name, layout in layouts.items():
             try:
-                chunks_for(dataset, path, layout)
+                check(dataset, layout)
             except RewriteError as error:
-                found[name] = str(error)
+                found[name] = f"{path}: {error}"
     finally:
         opened.close()
     return found

@@ -24,6 +24,8 @@ from hyperslab.rewriting.storage import StoredChunks, chunk_of
 CHUNK_LIMIT = 2**32
 # Compact data lie in a message of the object header, which has 16 bits for its size and a few for itself.
 COMPACT_LIMIT = 65520
+# Where a new dataset is made: its group, the name of its link, and what is said of that.
+Place = tuple[h5g.GroupID, bytes, h5p.PropLCID]
 # H5Z_FILTER_ALL.
 ALL_FILTERS = 0
 
@@ -109,7 +111,7 @@ def create(
     chunk: Sequence[int] | None,
     layout: Mapping[str, Any],
     lists: Lists,
-    place: tuple[h5g.GroupID, bytes, h5p.PropLCID],
+    place: Place,
 ) -> None:
     """Make the dataset with its new layout, all else (fill value, extents, order of attributes) as it was."""
     creation = source.get_create_plist()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.sites import roots, striping
+from hyperslab.sites.object_stores import Store
 from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.models import Count, Name, Strict, Text, Whole
 from hyperslab.validation.nearest import choices
@@ -25,6 +26,7 @@ OWN_KEYS = {
     "--account": "account", "-A": "account", "--partition": "partition", "-p": "partition",
     "--constraint": "constraint", "-C": "constraint", "--qos": "qos", "-q": "qos",
     "--exclusive": "exclusive", "--mem": "memory_mb", "--time": "minutes", "-t": "minutes",
+    "--nodes": "nodes", "-N": "nodes",
 }  # fmt: skip
 
 
@@ -32,6 +34,8 @@ VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 # Of a job, far beyond any partition's limit: ten years, and the memory of no node.
 MOST_MINUTES = 10 * 366 * 24 * 60
 MOST_MEMORY_MB = 2**40
+# Of any cluster.
+MOST_NODES = 100_000
 # Of any machine's memory.
 MOST_READ_AHEAD = 2**30
 # As many storage targets as no file system has.
@@ -69,6 +73,10 @@ class Platform(Strict):
     )
     minutes: Annotated[Count, Field(le=MOST_MINUTES)] = Field(
         default=240, description="time limit of a job, minutes"
+    )
+    nodes: Annotated[Count, Field(le=MOST_NODES)] = Field(
+        default=1,
+        description="nodes of a job of a study that has MPI ranks or Dask workers, which it is spread over",
     )
     extra: str = Field(default="", description="further options of sbatch")
 
@@ -115,6 +123,9 @@ class FileSystem(Strict):
     read_ahead_bytes: Annotated[Whole, Field(ge=0, le=MOST_READ_AHEAD, multiple_of=4096)] | None = Field(
         default=None,
         description="how far the kernel reads ahead on its device while a cell is timed, bytes; needs root",
+    )
+    store: Store | None = Field(
+        default=None, description="an object store; the root then holds what is on its way there"
     )
 
 
@@ -178,6 +189,8 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
                 f"sites.{name}.concurrency",
                 "a local platform is one node, where one cell runs at a time",
             )
+        if wrong := _shared_with_store(sites, site.file_system):
+            raise ConfigurationError(file, f"file_systems.{site.file_system}.root", wrong)
         resolved[name] = {
             "name": name,
             "platform": site.platform,
@@ -193,6 +206,17 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
             "concurrency": site.concurrency,
         }
     return resolved
+
+
+def _shared_with_store(sites: Sites, name: str) -> str | None:
+    """Return why a file system with an object store cannot have its root, None where it can."""
+    own = sites.file_systems[name]
+    others = [
+        other
+        for other, described in sites.file_systems.items()
+        if other != name and described.root == own.root and described.store != own.store
+    ]
+    return f"{own.root} is that of {others[0]}, too; a store's root is its own" if others else None
 
 
 def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
@@ -261,6 +285,7 @@ def prepare_root(
         cgroup=site["cgroup"],
         read_ahead_bytes=site["read_ahead_bytes"],
         memory_mb=min(memory) if site["executor"] == "slurm" else None,
+        store=site["store"],
         identity=identity,
     )
     try:

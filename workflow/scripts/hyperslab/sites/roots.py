@@ -7,6 +7,7 @@ import os
 import uuid
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 # Keeps a root when it is empty (Snakemake removes emptied directories), and tells which directory is one.
 MARKER = ".hyperslab-root"
@@ -26,6 +27,8 @@ class Root:
     read_ahead_bytes: int | None = None
     # Memory that a cell may take, in MB (10^6); None where no scheduler limits it.
     memory_mb: int | None = None
+    # The object store that its data go to, as config/sites.yaml describes it; None: they stay.
+    store: dict[str, Any] | None = None
     # Given at the first use; tells this root from what lies in its place when it is gone.
     identity: str = ""
 

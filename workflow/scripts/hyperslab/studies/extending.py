@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hyperslab.studies import advised
 from hyperslab.studies.schema import Study
 from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.nearest import choices
@@ -17,9 +18,12 @@ MERGED = ("dataset", "settings", "repeats")
 def extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
     """Return the content of a study's file, merged with that of the study which it `extends`.
 
-    `seen` are the studies that led to this one. Raises ConfigurationError with the file of the mistake.
+    Of one that asks for advice it is the study that advice has made of it. `seen` are the studies that led to
+    this one. Raises ConfigurationError with the file of the mistake.
     """
     content = read_yaml(file)
+    if isinstance(content, dict) and advised.KEY in content:
+        return advised.content(file)
     if isinstance(content, dict) and "keep_claims" in content and "extends" not in content:
         raise ConfigurationError(
             file, "keep_claims", "keeps claims of a study that this one extends, and there is none"

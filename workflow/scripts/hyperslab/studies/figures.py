@@ -31,7 +31,10 @@ KINDS = (
     "requests",
     "speedup",
     "parallel",
+    "clients",
     "levels",
+    "resolution",
+    "each_level",
     "score",
     "tradeoff",
     "mix",
@@ -94,7 +97,9 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
     result, wanted = [], set()
     for name, case in cases.items():
         kind = kind_of(case)
-        result += kind.figures(name, case, bool(gridded.intersection(case["layouts"])))
+        # Cases of a family have some together.
+        own = kind.figures(name, case, bool(gridded.intersection(case["layouts"])))
+        result += [figure for figure in own if figure not in result]
         wanted |= {*kind.study_figures, *(["sizes"] if kind.sized else [])}
     result += [f"published-{name}" for name in study.get("published", {}) if name in cases]
     for figure in dict.fromkeys(kind.family_figure for kind in case_kinds.KINDS.values()):

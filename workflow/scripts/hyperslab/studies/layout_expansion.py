@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import layouts
-from hyperslab.data.models import TITLES
-from hyperslab.layouts.hdf5_schema import Settings
+from hyperslab.data.models import TITLES, serves
+from hyperslab.layouts.collection import FILES, parts_of
+from hyperslab.layouts.hdf5_settings_schema import Settings
 from hyperslab.layouts.schema import LayoutModel, Schema
+from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.studies.schema import Grid, Study
 from hyperslab.validation.errors import Place, name_mistake
 from hyperslab.validation.nearest import choices, did_you_mean
@@ -56,10 +58,10 @@ def _schema(content: Mapping[str, Any], model: str, place: Place) -> Schema:
     """
     name = content.get("format", layouts.DEFAULT)
     stored = {known: layouts.load(known).data_model for known in layouts.FORMATS}
-    fitting = " or ".join(repr(known) for known, other in stored.items() if other == model)
+    fitting = " or ".join(repr(known) for known, other in stored.items() if serves(other, model))
     if not isinstance(name, str) or name not in stored:
         raise place.at("format").mistake(f"should be {fitting}, not {name!r}")
-    if stored[name] != model:
+    if not serves(stored[name], model):
         holds = f"{name} stores {TITLES[stored[name]]}, and the dataset is {TITLES[model]}"
         raise place.at("format").mistake(f"{holds}; take {fitting}")
     return layouts.schema_of(name)
@@ -70,7 +72,41 @@ def _add(found: Expanded, name: str, content: Mapping[str, Any], study: Study, p
         raise place.mistake(f"{name} is what a rewritten file's target calls the layout that is recommended")
     schema = _schema(content, study.dataset.model, place)
     found.given[name] = place.validate(schema.MODEL, content)
-    found.resolved[name] = schema.resolve(found.given[name], study.dataset, study.settings, place)
+    found.resolved[name] = _resolved(schema, found.given[name], study, place)
+
+
+def _resolved(schema: Schema, given: LayoutModel, study: Study, place: Place) -> dict[str, Any]:
+    """Return a layout with every default filled in; of several files the chunks are those of the longest."""
+    array = study.dataset
+    if given.files is None:
+        return schema.resolve(given, array, study.settings, place)
+    files = _files(given, array, place.at(FILES))
+    longest = max(part.count for part in parts_of(files, array.shape[files["axis"]]))
+    shape = [longest if axis == files["axis"] else extent for axis, extent in enumerate(array.shape)]
+    one = schema.resolve(given, array.model_copy(update={"shape": shape}), study.settings, place)
+    if layouts.layout_of(one).coarser_levels:
+        raise place.at(FILES).mistake("an array in several files has no coarser levels beside it")
+    if elsewhere := layouts.layout_of(one).other_file_systems():
+        raise place.at(FILES).mistake(f"no parts of a collection lie on another file system ({elsewhere[0]})")
+    return {**one, FILES: files}
+
+
+def _files(given: LayoutModel, array: Dataset, place: Place) -> dict[str, Any]:
+    """Return how an array is cut into files; raises ConfigurationError where it is not or cannot be."""
+    format_ = layouts.load(given.format)
+    if not format_.abilities.collections:
+        raise place.mistake(f"{format_.title} keeps an array in one file or folder")
+    if array.collection is None:
+        raise place.mistake(
+            "the dataset is no collection; its `collection: {along: AXIS}` names the axis to cut"
+        )
+    along, first = array.collection.along, array.collection.first
+    if isinstance(given.files, str) and first is None:
+        raise place.mistake(
+            f"a file a {given.files} needs the date of the first day, dataset.collection.first"
+        )
+    found = {"axis": array.axes.index(along), "along": along, "each": given.files}
+    return {**found, **({"first": first.isoformat()} if first else {})}
 
 
 def _of_grid(

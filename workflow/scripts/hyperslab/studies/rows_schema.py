@@ -12,6 +12,8 @@ from hyperslab.validation.models import Count, Strict, Whole
 
 # A row of more elements than these has no place in the memory of any node.
 LONGEST = 2**40
+# More readers, or longer waits between two looks, than anybody means.
+MOST_READERS, MOST_POLL_MS = 64, 60_000.0
 Rows = Count | Literal["all"]
 ROWS_FORMS = "a number of rows or 'all'"
 
@@ -111,3 +113,23 @@ class ReadRows(Strict):
         if self.scattered and (self.rows == "all" or self.call):
             raise ValueError("scattered rows are a number of rows, read in one call")
         return self
+
+
+class FollowRows(Strict):
+    """How rows are appended while others read them: rows a call, or {call, readers, poll_ms}.
+
+    Every call is flushed before the next.
+    """
+
+    call: Count = Field(description="rows that one call appends")
+    readers: Annotated[Whole, Field(ge=0, le=MOST_READERS)] = Field(
+        default=1, description="processes that read rows as they come; 0: the same appends alone"
+    )
+    poll_ms: Annotated[float, Field(ge=0, le=MOST_POLL_MS)] = Field(
+        default=1.0, description="how long a reader that finds nothing new waits before it looks again, ms"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"call": value}

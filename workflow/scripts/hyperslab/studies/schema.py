@@ -1,33 +1,21 @@
-"""What a study file may say: dataset, layouts, cases, sites, rounds, criteria. Strictly checked."""
+"""What a study file may say: layouts, cases, sites, rounds, criteria. Strictly checked."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hyperslab.data import models
-from hyperslab.data.rows import DONOR
-from hyperslab.layouts.hdf5_schema import Settings as Settings
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
+from hyperslab.studies.dataset_schema import Dataset, DType
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
-from hyperslab.studies.rows_schema import ReadRows, RowLengths, WriteRows
+from hyperslab.studies.rows_schema import FollowRows, ReadRows, WriteRows
 from hyperslab.studies.worker_schema import Counts, Parallel, Subvolumes
 from hyperslab.validation.errors import Forms
-from hyperslab.validation.models import Count as Count
-from hyperslab.validation.models import Name as Name
-from hyperslab.validation.models import Strict as Strict
-from hyperslab.validation.models import Text as Text
-from hyperslab.validation.models import Whole as Whole
+from hyperslab.validation.models import Count, Name, Strict, Text, Whole
 
-DType = Literal[
-    "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64"
-]
-ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in get_args(DType)}
 State = Literal["cold", "warm", "session"]
 Strategy = Literal["whole", "chunk", "spectrum", "spectra-block"]
 Extent = Count | Literal["all"]
@@ -41,9 +29,11 @@ WRITE_FORMS = (
     f"one of {', '.join(get_args(Strategy))}, or a mapping of axes to extents, 'all' or 'chunk', "
     "such as {x: 1, y: chunk, z: all}"
 )
+CLIENTS_FORMS = "kinds of requests by name, each a mapping of axes to extents, such as {map: {time: 1}}"
 REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
+VIEW_FORMS = "a mapping of axes to extents or 'all', such as {x: 256, y: 256}"
+SUMMARIES_FORMS = "a mapping of one axis to a number of planes or 'all', such as {day: all}"
 LEVEL_FORMS = "a level, such as 3, or a list of levels, such as [6, 3, 0]"
-LARGEST_BYTES = 2**62
 MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (results/columns.py).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
@@ -65,110 +55,6 @@ class Stride(Strict):
 
 
 Selection = dict[Name, Extent | Stride]
-
-
-class DonorFile(Strict):
-    """A real file whose values fill the array."""
-
-    path: Text = Field(
-        description="HDF5, NetCDF-4, imzML or .npy; may hold ~ and $VARIABLES, and be FILE::DATASET"
-    )
-    dataset: Text | None = Field(default=None, description="the array in the file")
-    window: list[Count] | None = Field(
-        default=None,
-        description="extents after which the values are repeated, elements; by default those of the donor",
-    )
-    offsets: Text | None = Field(
-        default=None, description="ragged rows: the dataset of their offsets, one more than there are rows"
-    )
-    lengths: Text | None = Field(default=None, description="ragged rows: the dataset of their lengths")
-
-
-class Dataset(Strict):
-    """Shape, type and content of the array, in array terms."""
-
-    axes: list[Name] = Field(min_length=1, description="a name for each axis, slowest first")
-    shape: list[Count] = Field(min_length=1, description="extent of each axis, elements")
-    dtype: DType = Field(default="uint16", description="type of an element")
-    fill: Literal["mixed", "constant-per-spectrum", "random-below-256", "counts"] = Field(
-        default="mixed",
-        description="synthetic values: mixed, so that no wrong element passes, or counts, which compress",
-    )
-    donor: DonorFile | None = Field(default=None, description="real values instead")
-    rows: RowLengths | None = Field(
-        default=None, description="ragged rows instead of an array, which has axes and a shape"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _axis_of_rows(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or not given.get("rows"):
-            return given
-        if given.keys() & {"shape", "axes"}:
-            raise ValueError("has `rows`, whose number and lengths say all; leave axes and shape out")
-        count = given["rows"].get("count") if isinstance(given["rows"], dict) else None
-        # What is no number is a mistake of `rows`, which says so.
-        shape = [count if type(count) is int and count > 0 else 1]
-        return {**given, "axes": ["row"], "shape": shape}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _shape_of_a_donor(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("donor") and not given.keys() & {"shape", "axes", "rows"}:
-            raise ValueError(
-                "has a donor, but neither axes nor shape; `python -m hyperslab.draft FILE::DATASET` writes a "
-                "study with those of a file"
-            )
-        return given
-
-    @model_validator(mode="after")
-    def _one_name_an_axis(self) -> Dataset:
-        if len(self.axes) != len(self.shape) or len(set(self.axes)) != len(self.axes):
-            raise ValueError(f"axes {self.axes} and shape {self.shape} need one distinct name an axis")
-        if len(self.axes) > 32:
-            raise ValueError("HDF5 knows at most 32 dimensions")
-        if self.nbytes > LARGEST_BYTES:
-            raise ValueError(f"shape {self.shape} is beyond any file system")
-        if self.fill == "random-below-256" and self.dtype == "int8":
-            raise ValueError("fill random-below-256 needs a dtype that holds 255, not int8")
-        if self.rows and (self.rows.lengths == DONOR) != bool(self.donor):
-            raise ValueError("rows whose lengths are a donor's need `donor`, and no others have one")
-        if self.donor and not self.rows and (self.donor.offsets or self.donor.lengths):
-            raise ValueError("donor.offsets and donor.lengths are for `rows`")
-        if self.donor and self.donor.window and len(self.donor.window) != len(self.shape):
-            raise ValueError(f"donor.window needs {len(self.shape)} extents, one an axis")
-        return self
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return ITEMSIZE[self.dtype]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the raw array, or of the values of all rows."""
-        return self.bytes_of(self.shape)
-
-    @property
-    def model(self) -> str:
-        """The data model: an array, or rows (data.models)."""
-        return models.model_of({"rows": self.rows})
-
-    @property
-    def longest(self) -> int:
-        """Elements of the longest of all rows."""
-        return models.longest({"shape": self.shape, "rows": self._rows()})
-
-    def values_shape(self, shape: Sequence[int]) -> list[int]:
-        """Return the extents of all values of an array, or of as many rows as `shape` says: end to end."""
-        return models.values_shape({"shape": shape, "rows": self._rows()})
-
-    def _rows(self) -> dict[str, Any] | None:
-        return self.rows.described() if self.rows else None
-
-    def bytes_of(self, shape: Sequence[int]) -> int:
-        """Return the bytes of all values of an array of this shape, or of so many rows."""
-        return math.prod(self.values_shape(shape)) * self.itemsize
 
 
 class Grid(BaseModel):
@@ -208,6 +94,9 @@ class Case(Strict):
     rewrite_rows: Count | None = Field(
         default=None, description="so many rows anywhere are replaced by rows of other lengths"
     )
+    follow_rows: FollowRows | None = Field(
+        default=None, description="rows are appended, so many a call, while other processes read them"
+    )
     objects: Name | None = Field(
         default=None, description="the axis of which each index becomes a dataset of its own"
     )
@@ -216,11 +105,36 @@ class Case(Strict):
     )
     parallel: Parallel | None = Field(default=None, description="what MPI ranks write and read at once")
     subvolumes: Subvolumes | None = Field(
-        default=None, description="sub-volumes of an IDX dataset that MPI ranks write"
+        default=None, description="sub-volumes of one dataset that MPI ranks write"
     )
-    processes: Counts | None = Field(default=None, description="numbers of worker processes, a case each")
+    resolution: Annotated[dict[Name, Extent] | None, Forms(VIEW_FORMS)] = Field(
+        default=None,
+        description="a box at random places that is read from coarse to fine, as a viewer does it",
+    )
+    summaries: Annotated[Selection | None, Forms(SUMMARIES_FORMS)] = Field(
+        default=None,
+        description="least, greatest, mean and deviation of each plane along an axis, missing values left "
+        "out, carried out by several workers",
+    )
+    open_all: bool | None = Field(default=None, description="all files of the layout are found and opened")
+    clients: Annotated[Annotated[dict[Name, Selection], Field(min_length=1)] | None, Forms(CLIENTS_FORMS)] = (
+        Field(
+            default=None,
+            description="kinds of requests, mixed evenly, that several client processes make at once",
+        )
+    )
+    requests: Annotated[Count, Field(le=MOST_REPEATS)] | None = Field(
+        default=None, description="requests of a run, which the clients share evenly"
+    )
+    processes: Counts | None = Field(
+        default=None, description="numbers of worker processes, or of clients, a case each"
+    )
     ranks: Counts | None = Field(default=None, description="numbers of MPI ranks, a case each")
+    dask: Counts | None = Field(default=None, description="numbers of workers of a Dask cluster, a case each")
     split: Name | None = Field(default=None, description="the axis along which workers share a reduction")
+    fetch: bool | None = Field(
+        default=None, description="summaries: all files are copied first, and the copy is what is read"
+    )
     pattern: Literal["checkerboard"] | None = Field(
         default=None,
         description="blocks and their shifted copies, where a selection has strides along two axes",
@@ -231,7 +145,11 @@ class Case(Strict):
     level: Annotated[Whole | Annotated[list[Whole], Field(min_length=1)] | None, Forms(LEVEL_FORMS)] = Field(
         default=None,
         description="of a selection every 2^level-th element along each axis, from multiples of that; of "
-        "several levels each is a case of its own",
+        "several levels each is a case of its own; of a `resolution` case the coarsest level, or all "
+        "that are read",
+    )
+    picture: list[Name] | None = Field(
+        default=None, description="the two axes of a view's small pictures; the last two without it"
     )
     states: list[State] = Field(
         default=["cold", "warm"], description="how the page cache stands when a selection starts"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from hyperslab.data.donor_paths import identity
+from hyperslab.layouts import layout_of
 from hyperslab.specifications import DatasetSpecification, Specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
@@ -19,6 +20,8 @@ def dataset(study: LoadedStudy) -> DatasetSpecification:
     """
     dumped: Any = study.dataset.model_dump(exclude_none=True)
     described: DatasetSpecification = dumped
+    # Which files there are a layout says, in its `files`.
+    dumped.pop("collection", None)
     if study.dataset.rows:
         # Their number is that of the case, in the shape.
         described["rows"] = study.dataset.rows.described()
@@ -38,7 +41,8 @@ def file_specification(study: LoadedStudy, layout: str, case: str) -> Specificat
     """Return what generate needs: the content, with the shape that the case asks for."""
     spec = content(study, layout)
     spec["dataset"]["shape"] = study.cases[case]["shape"]
-    return spec
+    found: Any = layout_of(spec["layout"]).for_case(case)
+    return {**spec, "layout": found}
 
 
 def cell_specification(study: LoadedStudy, layout: str, case: str, round_: str) -> Specification:

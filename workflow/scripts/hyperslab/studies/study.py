@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyperslab.data.models import TITLES
+from hyperslab.data.models import TITLES, serves
 from hyperslab.layouts import layout_of
 from hyperslab.studies import criteria
 from hyperslab.studies.case_kinds import KINDS, kind_of
@@ -43,6 +43,7 @@ class LoadedStudy:
         self.given, self.layouts = expanded.given, expanded.resolved
         self.grid_values = expanded.grid_values
         self.cases = self._expand_cases()
+        self._check_named_cases()
         self._check_size()
         for path, message in criteria.mistakes(self):
             raise self._fail(path, message)
@@ -58,6 +59,15 @@ class LoadedStudy:
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)
 
+    def _check_named_cases(self) -> None:
+        """Refuse a layout of copies for cases that read none; raises ConfigurationError."""
+        for name, layout in self.layouts.items():
+            for case in layout_of(layout).named_cases():
+                if case not in self.cases or not kind_of(self.cases[case]).reads_selections:
+                    reads = [one for one, found in self.cases.items() if kind_of(found).reads_selections]
+                    message = f"no read case {case!r} in this study; there are {choices(case, reads)}"
+                    raise self._fail(f"layouts.{name}.second.cases", message)
+
     def _check_size(self) -> None:
         """Refuse more cells than can be planned; raises ConfigurationError."""
         count = self.study.most_rounds * sum(len(case["layouts"]) for case in self.cases.values())
@@ -71,8 +81,8 @@ class LoadedStudy:
         """Return every case resolved; one of several counts of workers becomes one a count, of one family."""
         cases: dict[str, dict[str, Any]] = {}
         for given, case in self.study.cases.items():
-            if case.kind.data_model != self.dataset.model:
-                fits = [kind.name for kind in KINDS.values() if kind.data_model == self.dataset.model]
+            if not serves(case.kind.data_model, self.dataset.model):
+                fits = [kind.name for kind in KINDS.values() if serves(kind.data_model, self.dataset.model)]
                 message = (
                     f"is for {TITLES[case.kind.data_model]}, and the dataset is {TITLES[self.dataset.model]}"
                 )

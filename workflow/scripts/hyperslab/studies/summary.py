@@ -11,7 +11,7 @@ from hyperslab.layouts.layout import Layout
 from hyperslab.studies.case_kinds.workers import TEAM_KEYS
 
 if TYPE_CHECKING:
-    from hyperslab.studies.schema import DonorFile
+    from hyperslab.studies.dataset_schema import DonorFile
     from hyperslab.studies.study import LoadedStudy
 
 Meta = Mapping[str, Any]

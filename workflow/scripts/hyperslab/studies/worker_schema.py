@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from hyperslab.data.sub_volumes import parts_along
+from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Name, Strict, Text
 
 # More than any node has cores, or any study ranks.
@@ -55,27 +59,76 @@ class Parallel(Strict):
         return self
 
 
-Way = Literal["token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain"]
+Way = Literal[
+    "token",
+    "per-level",
+    "per-level-kept",
+    "per-level-fast",
+    "aggregated",
+    "plain",
+    "independent",
+    "collective",
+]
+# Into the blocks of an IDX dataset, and beside it the same bytes in no order.
+IDX_WAYS: tuple[Way, ...] = ("token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain")
+Along = Name | Annotated[list[Name], Field(min_length=1)] | Annotated[dict[Name, Count], Field(min_length=1)]
+ALONG_FORMS = "an axis, such as x, a list of them, or a mapping to numbers of parts, such as {x: 2, y: 2}"
+EACH_FORMS = "a number of elements, or a mapping of each axis to one, such as {x: 256, y: 256}"
 
 
 class Subvolumes(Strict):
-    """What every rank writes of an IDX dataset: the array is cut along an axis into as many sub-volumes."""
+    """What every rank writes of one dataset: the array is cut into as many sub-volumes as there are ranks."""
 
     ways: Annotated[list[Way], Field(min_length=1)] = Field(
-        default=list(get_args(Way)), description="the ways in which ranks write, a case each"
+        default=list(IDX_WAYS),
+        description="the ways in which ranks write, a case each; independent and collective are those of "
+        "parallel HDF5, the others of IDX",
     )
-    along: Name = Field(description="the axis along which the sub-volumes lie beside each other")
-    each: Count | None = Field(
+    along: Annotated[Along, Forms(ALONG_FORMS)] = Field(
+        description="the axes along which the array is cut; of several, parts are as near to cubes as the "
+        "number of ranks allows, unless a map says how many parts each axis has"
+    )
+    each: Annotated[Count | dict[Name, Count] | None, Forms(EACH_FORMS)] = Field(
         default=None,
-        description="elements of one sub-volume along that axis, so that the array grows with the ranks; "
+        description="elements of one sub-volume along these axes, so that the array grows with the ranks; "
         "without it they share all of the array",
     )
     aggregators: Count | None = Field(
         default=None, description="ranks that put blocks together and write them; all, if none is given"
+    )
+    files_each: Count | None = Field(
+        default=None,
+        description="binary files for which a rank puts blocks together, so that as many ranks do as that "
+        "takes; not with aggregators",
     )
 
     @model_validator(mode="after")
     def _fitting(self) -> Subvolumes:
         if len(set(self.ways)) != len(self.ways):
             raise ValueError("ways: each at most once")
+        if len(set(self.axes)) != len(self.axes):
+            raise ValueError("along: each axis at most once")
+        if isinstance(self.each, dict) and set(self.each) != set(self.axes):
+            raise ValueError(f"each: an extent for each of {', '.join(self.axes)}")
+        if self.aggregators and self.files_each:
+            raise ValueError("aggregators and files_each say the same thing; give one of them")
         return self
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes along which the array is cut."""
+        return [self.along] if isinstance(self.along, str) else list(self.along)
+
+    def parts(self, extents: Mapping[str, int], ranks: int) -> dict[str, int]:
+        """Return into how many parts each axis is cut; raises ValueError where that is not one a rank."""
+        found = self.along if isinstance(self.along, dict) else None
+        if found is None:
+            return parts_along({axis: extents[axis] for axis in self.axes}, ranks)
+        if math.prod(found.values()) != ranks:
+            words = " x ".join(map(str, found.values()))
+            raise ValueError(f"subvolumes.along: {words} parts are not one for each of {ranks} ranks")
+        return dict(found)
+
+    def elements(self, axis: str) -> int | None:
+        """Return the elements of one sub-volume along an axis, None where ranks share all of them."""
+        return self.each.get(axis) if isinstance(self.each, dict) else self.each

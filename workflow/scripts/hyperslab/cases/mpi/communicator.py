@@ -53,8 +53,9 @@ class Ranks:
         return int(self.total(1 if self.first else 0))
 
     def memory_bytes(self) -> int:
-        """Return the largest memory of each rank, summed."""
-        return int(self.total(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+        """Return the largest memory of each rank, and of the largest process that it has ended, summed."""
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        return int(self.total(machine.largest_memory_bytes() + ended))
 
 
 class Caches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def launcher(executor: str, configured: str = "") -> str:
 
 def resolved(words: list[str]) -> list[str]:
     """Return a launcher's command line, where "mpirun" is that of the MPI that the environment was built
-    with.
+    with, and "srun" has all nodes of the job: within a step, as here, it has that step's one alone.
     """
-    return [_said(LAUNCHER) or MPIRUN, *words[1:]] if words[0] == MPIRUN else words
+    if words[0] == MPIRUN:
+        return [_said(LAUNCHER) or MPIRUN, *words[1:]]
+    if words[0] != "srun" or "-n" not in words or any(word.startswith(("-N", "--nodes")) for word in words):
+        return words
+    nodes = min(int(os.environ.get("SLURM_JOB_NUM_NODES", "1")), int(words[words.index("-n") + 1]))
+    return words if nodes == 1 else [words[0], f"--nodes={nodes}", *words[1:]]

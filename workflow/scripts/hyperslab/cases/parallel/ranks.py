@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.durable import reference_first
+from hyperslab.cases.durable import in_turn
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
 from hyperslab.cases.mpi.steps import plain_write, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.cases.states import each_state
 from hyperslab.measuring import pagecache
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
@@ -85,7 +86,7 @@ class Cell:
         return plain_write(self._ranks, self._plain, self._buffers)
 
     def _written(self) -> Row:
-        """Return one timed write of a new file; each phase is a column of its own, between barriers."""
+        """Return one timed write of a new file, which is then read back in full; each phase is a column."""
         self._remove(self._api.path, self._keeper)
         before = self._counters.read()
         steps: dict[str, Callable[[], None]] = {
@@ -98,24 +99,17 @@ class Cell:
         columns = {f"{name}_s": self._timed(steps[name]) for name in PHASES}
         counted = between(before, self._counters.read())
         totals = {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
+        self._verify_file()
         return {**columns, "time_s": sum(columns.values()), **totals}
 
     def writes(self, repeats: int) -> list[Row]:
-        """Return timed writes; the first of two equal-size writes is discarded,
-        every one is read back in full.
-        """
+        """Return timed writes, each beside a plain one; the first of two equal-size writes is discarded."""
         self._reference()
-        rows = []
-        for repeat in range(repeats):
-            row: Row = {"state": "write", "repeat": repeat, **self._common()}
-            for plain in (True, False) if reference_first(repeat, repeats) else (False, True):
-                if plain:
-                    row["reference_s"] = self._reference()
-                else:
-                    row |= self._written()
-                    self._verify_file()
-            rows.append(row)
-        return rows
+        common: Row = {"state": "write", **self._common()}
+        return [
+            {**common, "repeat": repeat, **in_turn(repeat, repeats, self._reference, self._written)}
+            for repeat in range(repeats)
+        ]
 
     def _common(self) -> Row:
         return {"asked_bytes": self._pattern.total_bytes, "processes": self._ranks.size}
@@ -165,7 +159,7 @@ class Cell:
         time_s = self._timed(lambda: self._api.read(found))
         counted = between(before, self._counters.read())
         row = {
-            "state": "library-cold" if state == "cold" and memory else state,
+            "state": self._context.called(state),
             "repeat": repeat,
             "time_s": time_s,
             "open_s": open_s,
@@ -213,14 +207,13 @@ def run(ranks: Ranks, context: Context) -> dict[str, Any]:
     """Return what was measured; the same on all ranks."""
     spec = context.specification
     cell = Cell(ranks, context)
-    rows, skipped = cell.writes(spec["repeats"]["write"]), {}
-    for state in ("warm", "cold"):
-        if state not in spec["case"]["states"]:
-            continue
-        try:
-            rows += cell.reads(state, spec["repeats"][state])
-        except NotInState as reason:
-            skipped[state] = str(reason)
+    rows = cell.writes(spec["repeats"]["write"])
+    skipped = each_state(
+        spec["case"]["states"],
+        ("warm", "cold"),
+        lambda state: rows.extend(cell.reads(state, spec["repeats"][state])),
+        rows,
+    )
     described = cell.described()
     cell.remove()
     return report(ranks, context.format, {"rows": rows, "skipped": skipped, "file": described})

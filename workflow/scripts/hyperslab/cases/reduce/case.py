@@ -14,12 +14,13 @@ import numpy as np
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import launch
 from hyperslab.cases.reduce import moments
-from hyperslab.cases.reduce.division import COUNTS, Division, Processes, Team
+from hyperslab.cases.reduce.division import COUNTS, Division, OwnTeam, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
+from hyperslab.cases.states import each_state
 from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
@@ -49,7 +50,8 @@ class Repeats:
         self._division = Division.of(context.specification)
         self._path = context.path
         # What a server does for all workers none of them can count: it may end after the worker's own part.
-        self._servers = Counters(context.artifact.processes(), itself=False)
+        self._servers = Counters(itself=False)
+        self._artifact = context.artifact
         self.team = team
         self.found: list[Found] = []
         self.rows: list[Row] = []
@@ -66,10 +68,12 @@ class Repeats:
 
     def reduce(self, box: Box, state: str, repeat: int) -> Row:
         """Measure one repeat."""
+        self._servers.follow(self._artifact.processes())
         self.team.prepare(box)
         before = self._servers.read()
         time_s, merged, variance = self._timed()
-        served = between(before, self._servers.read(), itself=False)
+        after = self._servers.read()
+        served = between(before, after, itself=False)
         counted: list[Mapping[str, float]] = [*self.team.results(), served]
         self.found.append(Found(state, repeat, box, merged, variance))
         row: Row = {
@@ -80,27 +84,35 @@ class Repeats:
             "asked_bytes": math.prod(box.extent) * self._division.itemsize,
             "processes": self._division.workers,
             **{name: int(sum(counts[name] for counts in counted)) for name in COUNTS},
+            **of_servers(before, after, itself=False),
         }
+        if memory := self._artifact.memory_bytes():
+            row["server_memory_bytes"] = memory
         self.rows.append(row)
         return row
 
-    def forget(self, state: str) -> None:
-        """Drop what was measured of a state: part of a state is not a sample of it."""
-        self.rows = [row for row in self.rows if row["state"] != state]
-        self.found = [found for found in self.found if found.state != state]
+    def ask(self, box: Box) -> None:
+        """Have the workers reduce a box, without measuring it."""
+        self.team.prepare(box)
+        self.team.go()
+        self.team.results()
 
     def verify(self, values: Values) -> None:
         """Compare every result, plane by plane, with the truth; raises VerificationError."""
         axis = self._division.planes
-        truth = plane_truth(values, axis, [found.box for found in self.found])
+        truth = plane_truth(values, axis, [found.box for found in self.found], self._division.nothing)
         for found in self.found:
             right = truth.planes(found.box.origin[axis], found.box.extent[axis])
             count, _, m2 = moments.whole(right)
-            wrong = moments.differing(found.planes, right)
+            wrong = found.planes.differing(right)
             if len(wrong):
                 where = f"plane {found.box.origin[axis] + int(wrong[0])}"
             elif not np.isclose(
-                found.variance, m2 / count, rtol=VARIANCE_TOLERANCE, atol=1e-300, equal_nan=True
+                found.variance,
+                m2 / count if count else math.nan,
+                rtol=VARIANCE_TOLERANCE,
+                atol=1e-300,
+                equal_nan=True,
             ):
                 where = "the variance of the whole"
             else:
@@ -111,13 +123,16 @@ class Repeats:
             )
 
 
-def plane_truth(values: Values, axis: int, boxes: Sequence[Box]) -> Moments:
-    """Return the moments of every plane along `axis` that a box touches, from the values themselves."""
+def plane_truth(values: Values, axis: int, boxes: Sequence[Box], nothing: Moments) -> Moments:
+    """Return what is found of every plane along `axis` that a box touches, from the values themselves.
+
+    It is like `nothing`, which is found of nothing yet.
+    """
     planes = values.shape[axis]
     wanted = np.zeros(planes, bool)
     for box in boxes:
         wanted[box.origin[axis] : box.origin[axis] + box.extent[axis]] = True
-    truth = Moments.zeros(planes)
+    truth = nothing.like(planes)
     plane_bytes = math.prod(values.shape) // planes * values.dtype.itemsize
     step = max(1, TRUTH_BYTES // plane_bytes)
 
@@ -125,7 +140,7 @@ def plane_truth(values: Values, axis: int, boxes: Sequence[Box]) -> Moments:
         count = min(step, planes - first)
         origin, extent = [0] * len(values.shape), list(values.shape)
         origin[axis], extent[axis] = first, count
-        moments.add_block(truth.planes(first, count), values.block(origin, extent), axis)
+        truth.planes(first, count).exact(values.block(origin, extent), axis)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(fill, [at for at in range(0, planes, step) if wanted[at : at + step].any()]))
@@ -141,14 +156,30 @@ def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
     return share, open_s
 
 
+def _opened_fetched(context: Context, repeats: Repeats) -> tuple[float, float, float]:
+    """Evict, copy all files, open the copy everywhere: (resident share, seconds of opening, of copying)."""
+    share = cold(repeats.team.evict(), context.memory_resident)
+    started = perf_counter_ns()
+    context.artifact.fetch()
+    fetch_s = (perf_counter_ns() - started) / 1e9
+    return share, repeats.team.command("open"), fetch_s
+
+
 def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
     """Evict, open in every worker, reduce once, close."""
-    name = "library-cold" if context.memory_resident else state
+    name = context.called(state)
+    fetches = context.specification["case"].get("fetch")
     for repeat, box in enumerate(boxes):
-        share, open_s = _opened_cold(context, repeats)
+        fetched: Row = {}
+        if fetches:
+            share, open_s, fetched["fetch_s"] = _opened_fetched(context, repeats)
+        else:
+            share, open_s = _opened_cold(context, repeats)
         row = repeats.reduce(box, name, repeat)
-        row.update(open_s=open_s, close_s=repeats.team.command("close"), resident_before=share)
+        row.update(open_s=open_s, close_s=repeats.team.command("close"), resident_before=share, **fetched)
         row["resident_after"] = repeats.team.resident()
+        if fetches:
+            context.artifact.drop_fetched()
 
 
 def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
@@ -160,6 +191,9 @@ def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequen
         open_s = repeats.team.command("open")
         # Many FUSE file systems drop the cached pages whenever a file is opened.
         share = repeats.team.fill()
+        if context.artifact.remembers:
+            for box in boxes:
+                repeats.ask(box)
     else:
         share, open_s = _opened_cold(context, repeats)
     for repeat, box in enumerate(boxes):
@@ -178,18 +212,18 @@ STATES = {"warm": _on_open_files, "session": _on_open_files, "cold": _each_on_a_
 def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
     """Return the rows of every state with this team, verified, and why which states could not be had."""
     spec = context.specification
-    repeats, skipped = Repeats(context, team), {}
-    for state, run_state in STATES.items():
-        if state not in spec["case"]["states"]:
-            continue
+    repeats = Repeats(context, team)
+
+    def run_state(state: str) -> None:
         # The same runs of planes whatever the number of workers: the cases of a family are compared.
         boxes = list(islice(asked_boxes(spec, state), spec["repeats"][state]))
         try:
-            run_state(context, repeats, state, boxes)
-        except NotInState as reason:
-            repeats.forget("library-cold" if state == "cold" and context.memory_resident else state)
-            skipped[state] = str(reason)
+            STATES[state](context, repeats, state, boxes)
+        except NotInState:
             team.command("close")
+            raise
+
+    skipped = each_state(spec["case"]["states"], STATES, run_state, repeats.rows)
     repeats.verify(context.values)
     return repeats.rows, skipped
 
@@ -216,7 +250,10 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
         predicted = context.format.predict(box, spec, stored)
         row["chunks_touched"] = predicted["chunks_touched"]
         row["chunk_bytes"] = predicted["chunk_bytes"]
-        row["chunks_shared"] = division.chunks_shared(box)
+        if "files_touched" in predicted:
+            row["files_touched"] = predicted["files_touched"]
+        # A task of Dask's is cut along chunks.
+        row["chunks_shared"] = 0 if spec["case"]["by"] == "dask" else division.chunks_shared(box)
         row.setdefault("physical_cores", cores)
         if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
             # Each worker has a library, so an index and caches, of its own.
@@ -226,6 +263,18 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
             if all("requested_reads" in part for part in parts):
                 row["requested_predicted_reads"] = sum(part["requested_reads"] for part in parts)
         yield row
+
+
+def _team(context: Context) -> OwnTeam:
+    """Return the workers that a cell asks for: processes of this one, or those of a Dask cluster."""
+    spec, artifact = context.specification, context.artifact
+    read = artifact.fetched() if spec["case"].get("fetch") else artifact
+    if spec["case"]["by"] == "dask":
+        # Only the environment of such cells has the package.
+        from hyperslab.cases.reduce.dask_workers import DaskTeam
+
+        return DaskTeam(spec, artifact, read, context.memory_resident)
+    return Processes(spec, artifact, context.memory_resident, read)
 
 
 def run(context: Context) -> Outcome:
@@ -240,12 +289,14 @@ def run(context: Context) -> Outcome:
         for row in rows:
             row["physical_cores"] = machine.physical_cores() * done["nodes"]
     else:
-        versions = {}
-        team = Processes(context.specification, context.artifact, context.memory_resident)
+        team = _team(context)
         try:
             rows, skipped = measure(context, team)
             memory = team.end()
         finally:
             team.kill()
+        versions = team.versions
+        for row in rows:
+            row["physical_cores"] = machine.physical_cores() * team.nodes
     report = context.format.report(context.path, context.specification)
     return Outcome(list(with_predictions(context, rows)), report, skipped, memory, versions)

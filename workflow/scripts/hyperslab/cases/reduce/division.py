@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
 from time import perf_counter_ns
@@ -13,6 +13,8 @@ import numpy as np
 from hyperslab import formats
 from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
+from hyperslab.cases.reduce.summaries import Summaries
+from hyperslab.data.models import missing_of
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import Artifact
@@ -23,6 +25,11 @@ from hyperslab.specifications import Specification
 
 # Read from the pipe while waiting for the start: one byte by one call.
 GATE = {"requested_bytes": 1, "requested_reads": 1}
+# What is found of planes -> what it is of nothing yet, of one plane of a dataset.
+STATISTICS: dict[str, Callable[[Mapping[str, Any]], Moments]] = {
+    "moments": lambda _: Moments.zeros(1),
+    "summaries": lambda dataset: Summaries.nothing(1, missing_of(dataset)),
+}
 # What workers count, summed over them.
 COUNTS = ("requested_bytes", "requested_reads", "device_bytes")
 
@@ -55,6 +62,19 @@ class Team(Protocol):
         """Return the largest share of the file that a node holds."""
 
 
+class OwnTeam(Team, Protocol):
+    """Workers that a cell starts by itself and has to end, on so many nodes, with these libraries."""
+
+    nodes: int
+    versions: dict[str, str]
+
+    def end(self) -> int:
+        """End all; returns the largest memory of each, summed, in bytes."""
+
+    def kill(self) -> None:
+        """End all at once; harmless after `end`."""
+
+
 @dataclass(frozen=True)
 class Division:
     """How a reduction's boxes are shared: axes by position, chunk in array terms, order as on disk."""
@@ -66,6 +86,10 @@ class Division:
     chunk: list[int] | None
     order: list[int]
     itemsize: int
+    # An axis, and the indices along it with which files begin.
+    borders: tuple[int, list[int]]
+    # What is found of nothing, of one plane; what workers find is made like it.
+    nothing: Moments
 
     @classmethod
     def of(cls, spec: Specification) -> Division:
@@ -76,7 +100,18 @@ class Division:
         return cls(
             planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout.chunks,
             [axes.index(name) for name in layout.order], np.dtype(dataset["dtype"]).itemsize,
+            layout.borders(dataset["shape"]), STATISTICS[case.get("statistics", "moments")](dataset),
         )  # fmt: skip
+
+    @property
+    def cells(self) -> int:
+        """Numbers that hold what is found of all planes."""
+        return self.nothing.ROWS * self.count
+
+    def found_in(self, buffer: Any) -> Moments:
+        """Return what is found of all planes as it lives in a buffer of `cells` doubles."""
+        table: Floats = np.frombuffer(buffer, np.float64).reshape(-1, self.count)
+        return self.nothing.of(list(table))
 
     def part(self, box: Box, index: int) -> Box:
         """Return what worker `index` reduces."""
@@ -84,21 +119,20 @@ class Division:
 
     def pieces(self, box: Box, index: int) -> list[Box]:
         """Return the same in the pieces in which it is read."""
-        return reductions.pieces(self.part(box, index), self.chunk, self.order, self.itemsize)
+        return self.cut(self.part(box, index))
+
+    def cut(self, box: Box) -> list[Box]:
+        """Return all of a box in such pieces, whoever reads them: of whole chunks, none of two files."""
+        pieces = reductions.pieces(box, self.chunk, self.order, self.itemsize)
+        return [part for piece in pieces for part in reductions.cut_at(piece, *self.borders)]
 
     def chunks_shared(self, box: Box) -> int:
         """Return the chunks that more than one worker reads."""
         return reductions.chunks_shared(box, self.chunk, self.split, self.workers)
 
 
-def moments_in(shared: Any, planes: int) -> Moments:
-    """Return the moments that live in `shared`, a buffer of 3 x planes doubles."""
-    table: Floats = np.frombuffer(shared, np.float64).reshape(3, planes)
-    return Moments(table[0], table[1], table[2])
-
-
 class Share:
-    """One worker's side: its part of each box, read in pieces into `shared` (see `moments_in`)."""
+    """One worker's side: its part of each box, read in pieces into `shared` (`Division.found_in`)."""
 
     def __init__(
         self,
@@ -110,11 +144,11 @@ class Share:
         gate: dict[str, int] = GATE,
     ) -> None:
         self._division, self._index, self._gate = Division.of(spec), index, gate
-        format_ = formats.load(spec["layout"]["format"])
+        format_ = formats.format_of(spec["layout"])
         format_.prepare(spec)
         self._open = open_array or (lambda: format_.open(path, spec))
         self._opened: Any = None
-        self._moments = moments_in(shared, self._division.count)
+        self._moments = self._division.found_in(shared)
         self._counters = Counters()
         self._before = self._counters.read()
 
@@ -133,8 +167,7 @@ class Share:
         division, moments = self._division, self._moments
         cut = division.pieces(task, self._index)
         first = task.origin[division.planes]
-        for values in (moments.count, moments.mean, moments.m2):
-            values[:] = 0
+        moments.clear()
         self._before = self._counters.read()
         return lambda: reductions.reduce_pieces(self._opened, cut, division.planes, first, moments)
 
@@ -147,12 +180,18 @@ class Share:
 class Processes(Workers):
     """A team of processes; each finds its moments in memory that it shares with this one."""
 
-    def __init__(self, spec: Specification, artifact: Artifact, memory_resident: bool) -> None:
+    nodes = 1
+    versions: dict[str, str] = {}  # noqa: RUF012
+
+    def __init__(
+        self, spec: Specification, artifact: Artifact, memory_resident: bool, read: Artifact | None = None
+    ) -> None:
         self._cache = NodeCache(artifact, memory_resident)
         division = Division.of(spec)
-        memory = [RawArray("d", 3 * division.count) for _ in range(division.workers)]
-        self._moments = [moments_in(part, division.count) for part in memory]
-        path = str(artifact.data)
+        memory = [RawArray("d", division.cells) for _ in range(division.workers)]
+        self._moments = [division.found_in(part) for part in memory]
+        # What workers read may be a copy, which is made later.
+        path = str((read or artifact).data)
         super().__init__(Share, [(spec, path, index, part) for index, part in enumerate(memory)])
 
     def parts(self) -> list[Moments]:

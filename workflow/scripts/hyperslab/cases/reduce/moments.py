@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,20 +38,59 @@ class Moments:
     mean: Floats
     m2: Floats
 
+    # How many arrays over planes there are.
+    ROWS: ClassVar[int] = 3
+
     @classmethod
     def zeros(cls, planes: int) -> Moments:
         """Return the moments of nothing yet."""
         return cls(np.zeros(planes), np.zeros(planes), np.zeros(planes))
 
-    def planes(self, first: int, count: int) -> Moments:
+    def of(self, table: Sequence[Floats]) -> Self:
+        """Return what lives in a table of `ROWS` arrays over planes, otherwise like these."""
+        return replace(self, count=table[0], mean=table[1], m2=table[2])
+
+    def like(self, planes: int) -> Self:
+        """Return what is found of nothing yet, of so many planes, otherwise like these."""
+        found = self.of([np.zeros(planes) for _ in self.table])
+        found.clear()
+        return found
+
+    @property
+    def table(self) -> list[Floats]:
+        """The arrays, in the order of a table."""
+        return [self.count, self.mean, self.m2]
+
+    def clear(self) -> None:
+        """Make these the moments of nothing."""
+        for values in self.table:
+            values[:] = 0
+
+    def planes(self, first: int, count: int) -> Self:
         """Return the views of `count` planes from `first` on."""
-        part = slice(first, first + count)
-        return Moments(self.count[part], self.mean[part], self.m2[part])
+        return self.of([values[first : first + count] for values in self.table])
+
+    def add(self, block: npt.NDArray[Any], axis: int) -> None:
+        """Add the values of a block whose planes lie along `axis`."""
+        add_block(self, block, axis)
+
+    def merge(self, other: Moments) -> None:
+        """Add `other`, in place."""
+        merge_into(self, other)
+
+    def exact(self, block: npt.NDArray[Any], axis: int) -> None:
+        """Make these the truth of a block whose planes lie along `axis`."""
+        add_block(self, block, axis)
+
+    def differing(self, truth: Self) -> npt.NDArray[np.intp]:
+        """Return the planes that are not the truth."""
+        return differing(self, truth)
 
     @property
     def variance(self) -> Floats:
         """Mean squared deviation (numpy.var) of each plane."""
-        return self.m2 / self.count
+        with np.errstate(invalid="ignore"):
+            return self.m2 / self.count
 
 
 def merge_into(into: Moments, other: Moments) -> None:
@@ -79,18 +119,21 @@ def add_block(into: Moments, block: npt.NDArray[Any], axis: int) -> None:
 def whole(planes: Moments) -> tuple[float, float, float]:
     """Return (number, mean, M2) of all planes together."""
     count = float(planes.count.sum())
-    mean = float((planes.count * planes.mean).sum() / count)
+    mean = float((planes.count * planes.mean).sum() / count) if count else math.nan
     m2 = float(planes.m2.sum() + (planes.count * (planes.mean - mean) ** 2).sum())
     return count, mean, m2
 
 
 def merged(parts: Iterable[Moments], planes: int) -> tuple[Moments, float]:
     """Return what the workers found, merged plane by plane, and the variance of the whole selection."""
-    total = Moments.zeros(planes)
+    total: Moments | None = None
     for part in parts:
-        merge_into(total, part)
+        if total is None:
+            total = part.like(planes)
+        total.merge(part)
+    assert total is not None
     count, _, m2 = whole(total)
-    return total, m2 / count
+    return total, m2 / count if count else math.nan
 
 
 def split(extent: int, parts: int) -> list[tuple[int, int]]:
@@ -138,11 +181,23 @@ def pieces(
     return found
 
 
+def cut_at(box: Box, axis: int, borders: Sequence[int]) -> list[Box]:
+    """Return a box in parts, cut before each of the `borders` along an axis that lie inside."""
+    start, end = box.origin[axis], box.origin[axis] + box.extent[axis]
+    inner = borders[bisect_right(borders, start) : bisect_left(borders, end)]
+    found = []
+    for first, stop in itertools.pairwise([start, *inner, end]):
+        origin, extent = list(box.origin), list(box.extent)
+        origin[axis], extent[axis] = first, stop - first
+        found.append(Box(tuple(origin), tuple(extent)))
+    return found
+
+
 def reduce_pieces(opened: Readable, parts: Sequence[Box], axis: int, first: int, into: Moments) -> None:
     """Read the pieces one after another and add each to its planes; plane `first` is the first of `into`."""
     for piece in parts:
         block = opened.read(piece)
-        add_block(into.planes(piece.origin[axis] - first, piece.extent[axis]), block, axis)
+        into.planes(piece.origin[axis] - first, piece.extent[axis]).add(block, axis)
 
 
 def chunks_shared(box: Box, chunk: Sequence[int] | None, axis: int, parts: int) -> int:

@@ -11,7 +11,7 @@ from hyperslab import formats
 from hyperslab.cases.context import Context
 from hyperslab.cases.mpi.communicator import Caches, Ranks, info_of, report
 from hyperslab.cases.reduce import case
-from hyperslab.cases.reduce.division import Division, Share, moments_in
+from hyperslab.cases.reduce.division import Division, Share
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.data.selections import Box
 from hyperslab.measuring.workers import Counts
@@ -22,11 +22,10 @@ class RankTeam:
     """The ranks as a team. Rank 0 calls its methods; `follow` does the other ranks' part of each."""
 
     def __init__(self, ranks: Ranks, spec: Specification, path: str, memory_resident: bool) -> None:
-        planes = Division.of(spec).count
+        self._division = Division.of(spec)
         self._ranks = ranks
-        self._own: Floats = np.zeros(3 * planes)
-        self._all: Floats | None = np.zeros((ranks.size, 3 * planes)) if ranks.rank == 0 else None
-        self._planes = planes
+        self._own: Floats = np.zeros(self._division.cells)
+        self._all: Floats | None = np.zeros((ranks.size, self._division.cells)) if ranks.rank == 0 else None
         self._caches = Caches(ranks, path, memory_resident, ranks.first)
         parallel = formats.load(spec["layout"]["format"]).parallel
         assert parallel is not None
@@ -83,7 +82,7 @@ class RankTeam:
     def parts(self) -> list[Moments]:
         """Return what each rank found, plane by plane."""
         assert self._all is not None
-        return [moments_in(row, self._planes) for row in self._all]
+        return [self._division.found_in(row) for row in self._all]
 
     def results(self) -> list[Counts]:
         """Return what each rank counted; what moves between ranks of a node does not pass the kernel's

@@ -1,4 +1,4 @@
-"""Which rows lie in which dataset, where calls write several in turn; and what a row has to be."""
+"""Which rows lie in which dataset, where calls write several in turn; what a row has to be."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from hyperslab.cases.context import Context
-from hyperslab.data.rows import Lengths, RowBlock, Rows
-from hyperslab.formats import RowsFormat
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.data.rows import BLOCK_BYTES, Lengths, RowBlock, Rows
+from hyperslab.formats.row_seam import RowsFormat
 
 # What is counted of a write, with all that belongs to it.
 KEPT = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
@@ -74,3 +74,48 @@ class Dealt:
     def parts(self) -> list[Lengths]:
         """Return the lengths of the rows of each dataset."""
         return [self.rows.lengths[self.numbers(part)] for part in range(self._datasets)]
+
+
+def slabs(dealt: Dealt) -> Iterator[list[tuple[Call, RowBlock]]]:
+    """Yield calls with what they write, as many at a time as BLOCK_BYTES hold, or one."""
+    rows, held = dealt.rows, 0
+    calls: list[Call] = []
+    for call in dealt.calls():
+        size = int(rows.offsets[call.stop] - rows.offsets[call.first]) * rows.dtype.itemsize
+        if calls and held + size > BLOCK_BYTES:
+            yield _with_values(rows, calls)
+            calls, held = [], 0
+        calls.append(call)
+        held += size
+    yield _with_values(rows, calls)
+
+
+def _with_values(rows: Rows, calls: list[Call]) -> list[tuple[Call, RowBlock]]:
+    """Return consecutive calls with what each writes; the values of all are made at once."""
+    first = calls[0].first
+    values, start = rows.run(first, calls[-1].stop).values, int(rows.offsets[first])
+    bounds = [(int(rows.offsets[call.first]), int(rows.offsets[call.stop])) for call in calls]
+    return [
+        (call, RowBlock(rows.lengths[call.first : call.stop], values[low - start : high - start]))
+        for call, (low, high) in zip(calls, bounds, strict=True)
+    ]
+
+
+def verify(context: Context, dealt: Dealt) -> None:
+    """Read every row of every dataset back and compare it; raises VerificationError."""
+    opened = format_of(context).open(context.path, context.specification)
+    try:
+        for part in range(len(dealt.parts())):
+            numbers = dealt.numbers(part)
+            for first, stop in dealt.rows.alone(numbers).blocks():
+                found = opened.block(opened.reader(part, range(first, stop))())
+                truth = dealt.rows.picked(numbers[first:stop])
+                same = np.array_equal(found.lengths, truth.lengths)
+                if not (same and found.values.dtype == truth.values.dtype):
+                    raise VerificationError(
+                        f"{context.path}: rows from {first} on have other lengths or types"
+                    )
+                if not np.array_equal(found.values, truth.values):
+                    raise VerificationError(f"{context.path}: rows from {first} on cannot be read back")
+    finally:
+        opened.close()

@@ -10,11 +10,11 @@ import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of
+from hyperslab.cases.states import each_state
 from hyperslab.data.rows import BLOCK_BYTES, Rows
 from hyperslab.data.selections import generator, random_boxes
-from hyperslab.formats import Numbers, OpenRows
+from hyperslab.formats.row_seam import Numbers, OpenRows
 from hyperslab.measuring.counters import Counters, between
-from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
 
@@ -75,7 +75,7 @@ class RowReads:
 
     def cold(self, cache: NodeCache, found: Sequence[Sequence[Numbers]]) -> None:
         """Evict, open, read one selection and close, for each selection; raises NotInState."""
-        state = "library-cold" if self._context.memory_resident else "cold"
+        state = self._context.called("cold")
         for repeat, calls in enumerate(found):
             share = cache.evicted()
             opened, open_s = self._open()
@@ -124,36 +124,28 @@ def _timed_close(opened: OpenRows) -> float:
     return (perf_counter_ns() - started) / 1e9
 
 
-def read_states(
-    context: Context, reads: RowReads, rows: Rows, asked: dict[str, Any], skipped: dict[str, str]
-) -> None:
-    """Read in every state that a case asks for; adds why a state could not be had to `skipped`."""
+def read_states(context: Context, reads: RowReads, rows: Rows, asked: dict[str, Any]) -> dict[str, str]:
+    """Read in every state that a case asks for; returns why which could not be had."""
     spec = context.specification
     # The newly written file, still in the page cache, need not be read again to be warm.
     states = {"warm": reads.warm, "cold": reads.cold}
     cache = NodeCache(context.artifact, context.memory_resident)
+
+    def measure(state: str) -> None:
+        rng = generator(spec.get("study"), spec["seed"], spec["case"]["name"], spec["round"], state)
+        states[state](cache, selections(rows, asked, spec["repeats"][state], rng))
+
     try:
-        for state, measure in states.items():
-            if state not in spec["case"]["states"]:
-                continue
-            rng = generator(spec.get("study"), spec["seed"], spec["case"]["name"], spec["round"], state)
-            found = selections(rows, asked, spec["repeats"][state], rng)
-            before = len(reads.rows)
-            try:
-                measure(cache, found)
-            except NotInState as reason:
-                # Part of a state is not a sample of it.
-                del reads.rows[before:]
-                skipped[state] = str(reason)
+        return each_state(spec["case"]["states"], states, measure, reads.rows)
     finally:
         cache.close()
 
 
 def run(context: Context) -> Outcome:
     """Measure every state of a case that reads rows; raises VerificationError where a row differs."""
-    rows, skipped = rows_of(context), dict[str, str]()
+    rows = rows_of(context)
     reads = RowReads(context, Dealt(rows, len(rows), 1))
-    read_states(context, reads, rows, context.specification["case"]["rows"], skipped)
+    skipped = read_states(context, reads, rows, context.specification["case"]["rows"])
     reads.verify()
     report = format_of(context).report(context.path, context.specification)
     return Outcome(reads.rows, report, skipped)

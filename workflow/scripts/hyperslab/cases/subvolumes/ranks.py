@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 from mpi4py import MPI
 
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.durable import reference_first
+from hyperslab.cases.durable import in_turn
 from hyperslab.cases.mpi.communicator import Ranks, report
 from hyperslab.cases.mpi.steps import plain_write, removed, timed
+from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats import SubVolumes
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, between
@@ -33,7 +33,7 @@ class Cell:
         offered = context.format.sub_volumes
         assert offered is not None
         self._sub_volumes: SubVolumes = offered
-        self._box = offered.part(spec, ranks.rank, ranks.size)
+        self._box = boxes_of(spec)[ranks.rank]
         self._values = context.values.block(self._box.origin, self._box.extent)
         self._counters = Counters()
         self._artifact = Artifact(context.path)
@@ -42,31 +42,36 @@ class Cell:
         if self._ranks.first:
             self._artifact.fsync()
 
-    def _written(self) -> Row:
+    def written(self) -> Row:
         """Return one timed write of a new dataset; each phase is a column of its own, between barriers."""
         removed(self._ranks, self._artifact)
         spec = self._context.specification
         way = self._sub_volumes.writer(self._context.path, spec, MPI, self._values)
-        before = self._counters.read()
+        counters = Counters(way.processes) if way.processes else self._counters
+        before = counters.read()
         steps: dict[str, Callable[[], None]] = {
             "create": way.create, "write": way.write, "close": way.close, "fsync": self._fsync
         }  # fmt: skip
         columns = {f"{name}_s": timed(self._ranks, steps[name]) for name in PHASES}
-        counted = between(before, self._counters.read())
-        if not np.array_equal(way.stored(), self._values):
+        counted = between(before, counters.read())
+        # Plane by plane: beside the values and what was read back nothing large is held.
+        if not all(map(np.array_equal, way.stored(), self._values)):
             raise VerificationError(
                 f"{self._context.path}: the sub-volume at {self._box.origin} differs from what was written"
             )
-        self._dataset = way.dataset
+        way.end()
+        self._way = way
         row: Row = {**columns, "time_s": sum(columns.values()), "flush_s": 0.0}
         row |= {f"{name}_s": self._ranks.greatest(spent / 1e9) for name, spent in way.spent.items()}
         row |= {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
-        row["opens"] = int(self._ranks.total(way.opens))
+        if way.opens is not None:
+            row["opens"] = int(self._ranks.total(way.opens))
         if last := int(self._ranks.greatest(max(way.levels, default=0))):
             # The slowest rank of each level: they wait for each other's turn at the files, not by barriers.
             levels = [way.levels.get(level, 0) for level in range(last + 1)]
             slowest = np.max(self._ranks.comm.allgather(levels), axis=0) / 1e9
-            row["each_level_s"] = slowest.tolist()
+            row["time_by_level"] = " ".join(f"{one:.6g}" for one in slowest)
+            row["levels_s"] = float(slowest.sum())
             row["coarse_levels_s"] = float(slowest[COARSE_LEVELS.start : COARSE_LEVELS.stop].sum())
         return row
 
@@ -76,27 +81,19 @@ class Cell:
         buffers = [np.ascontiguousarray(self._values)]
         plain_write(self._ranks, plain, buffers)
         total = int(self._ranks.total(self._values.nbytes))
-        rows = []
-        for repeat in range(repeats):
-            row: Row = {
-                "state": "write", "repeat": repeat, "asked_bytes": total,
-                "processes": self._ranks.size,
-            }  # fmt: skip
-            for first in (True, False) if reference_first(repeat, repeats) else (False, True):
-                if first:
-                    row["reference_s"] = plain_write(self._ranks, plain, buffers)
-                else:
-                    row |= self._written()
-            rows.append(row)
-        return rows
+        common: Row = {"state": "write", "asked_bytes": total, "processes": self._ranks.size}
+
+        def reference() -> float:
+            return plain_write(self._ranks, plain, buffers)
+
+        return [
+            {**common, "repeat": repeat, **in_turn(repeat, repeats, reference, self.written)}
+            for repeat in range(repeats)
+        ]
 
     def described(self) -> dict[str, Any]:
-        """Return the report of the dataset, or of the plain file."""
-        if self._dataset:
-            return self._context.format.report(self._context.path, self._context.specification)
-        size = os.stat(self._context.path).st_size
-        settings = {"dataset_layout": "one contiguous piece a rank"}
-        return {"file_bytes": size, "data_bytes": size, "remainder_bytes": 0, "settings": settings}
+        """Return the report of what was written last."""
+        return self._way.described()
 
     def remove(self) -> None:
         """Remove what was written."""

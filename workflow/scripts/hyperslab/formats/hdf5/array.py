@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5p
+from h5py import h5d, h5f, h5p
 
-from hyperslab.data.selections import Box, Pattern
+from hyperslab.data.selections import Box, Pattern, of_stored_level
 from hyperslab.data.tiles import in_array_order, tiles
 from hyperslab.data.values import Values
-from hyperslab.formats.hdf5 import filter_setters, inspection, parallel_compression, prediction, settings
-from hyperslab.formats.hdf5.description import create_file, describe_dataset, disk_order, open_file
+from hyperslab.formats import OpenArray
+from hyperslab.formats.hdf5 import (
+    filter_setters,
+    inspection,
+    parallel_compression,
+    prediction,
+    second_copy,
+    settings,
+)
+from hyperslab.formats.hdf5.description import (
+    add_dimensions,
+    create_file,
+    describe_dataset,
+    disk_order,
+    open_file,
+)
 from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
 from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.formats.hdf5.parallel_files import Parallel
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
 from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.hdf5.sub_volumes import SubVolumes
+from hyperslab.formats.pyramid import PyramidArray
+from hyperslab.layouts.pyramids import level_specification, stored_levels
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
 
 DATASET = b"data"
+
+
+def level_name(level: int) -> bytes:
+    """Return the name of the dataset of a level; 0 is the array."""
+    return b"level%d" % level if level else DATASET
 
 
 def _lists(spec: Specification, path: str, chunk_cache_bytes: int | None = None) -> Lists:
@@ -51,9 +75,10 @@ class Hdf5Array:
         order: list[int],
         transfer: h5p.PropDXID | None = None,
         memory: np.dtype[Any] | None = None,
+        name: bytes = DATASET,
     ) -> None:
         self._file = file
-        self._dataset = file[DATASET]
+        self._dataset = file[name]
         self._order = order
         self._inverse = [order.index(axis) for axis in range(len(order))]
         self._natural = order == sorted(order)
@@ -109,14 +134,35 @@ def _create(path: str, spec: Specification, lists: Lists, allocate_early: bool) 
         lists.creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         lists.creation.set_fill_time(h5d.FILL_TIME_NEVER)
     h5d.create(file_id, DATASET, datatype, space, lists.creation).close()
-    return h5py.File(file_id)
+    file = h5py.File(file_id)
+    if spec["layout"].get("netcdf"):
+        add_dimensions(file, file[DATASET], spec)
+    return file
 
 
-def _array(file: h5py.File, spec: Specification, lists: Lists) -> Hdf5Array:
-    """Return the dataset of an open file, with the layout's transfer settings and the case's memory type."""
+def _array(file: h5py.File, spec: Specification, lists: Lists, name: bytes = DATASET) -> Hdf5Array:
+    """Return a dataset of an open file, with the layout's transfer settings and the case's memory type."""
     memory = spec.get("case", {}).get("memory_dtype")
     transfer = lists.transfer if "conversion_buffer_bytes" in spec["layout"]["settings"] else None
-    return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None)
+    return Hdf5Array(file, disk_order(spec), transfer, np.dtype(memory) if memory else None, name)
+
+
+def _with_levels(file: h5py.File, path: str, spec: Specification, lists: Lists, writing: bool) -> OpenArray:
+    """Return the array of an open file; of a pyramid with the levels that are there, or that writing adds."""
+    array = _array(file, spec, lists)
+    if not (levels := stored_levels(spec["layout"])):
+        return array
+
+    def add(level: int) -> OpenArray:
+        own = level_specification(spec, level)
+        creation = _lists(own, path).creation
+        h5d.create(file.id, level_name(level), *describe_dataset(creation, own), creation).close()
+        return _array(file, own, lists, level_name(level))
+
+    if writing:
+        return PyramidArray([array], spec, add)
+    coarser = (_array(file, spec, lists, level_name(level)) for level in range(1, levels + 1))
+    return PyramidArray([array, *coarser], spec)
 
 
 def _open_by(path: str, spec: Specification, put_driver: Callable[[h5p.PropFAID], None]) -> Hdf5Array:
@@ -126,13 +172,17 @@ def _open_by(path: str, spec: Specification, put_driver: Callable[[h5p.PropFAID]
     return _array(open_file(path, lists), spec, lists)
 
 
+def _keep_size(sizes: array[int], chunk: h5d.StoreInfo) -> None:
+    sizes.append(chunk.size)
+
+
 class Hdf5:
     """The HDF5 side of the format seam."""
 
     artifact = Artifact
-    many_arrays = ManyArrays()
-    parallel = Parallel(_open_by)
-    sub_volumes = None
+    many_arrays: ManyArrays | None = ManyArrays()
+    parallel: Parallel | None = Parallel(_open_by)
+    sub_volumes = SubVolumes()
     _workers_memory_bytes = 0
 
     def versions(self) -> dict[str, str]:
@@ -140,20 +190,24 @@ class Hdf5:
         library = ".".join(map(str, h5py.h5.get_libversion()))
         return {**versions_of(("h5py", "hdf5plugin")), "hdf5": library}
 
-    def create(self, path: str, spec: Specification) -> Hdf5Array:
+    def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty dataset; chunks are allocated as they are written (HDF5's default)."""
         lists = _lists(spec, path)
-        return _array(_create(path, spec, lists, False), spec, lists)
+        return _with_levels(_create(path, spec, lists, False), path, spec, lists, writing=True)
 
     def prepare(self, spec: Specification) -> None:
         """Load what the layout's filters need."""
         filter_setters.prepare(spec["layout"]["filters"])
 
-    def open(self, path: str, spec: Specification) -> Hdf5Array:
+    def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
         self.prepare(spec)
         lists = _lists(spec, path)
-        return _array(open_file(path, lists), spec, lists)
+        return _with_levels(self.opened(path, spec, lists), path, spec, lists, writing=False)
+
+    def opened(self, path: str, spec: Specification, lists: Lists) -> h5py.File:
+        """Return the file, opened where it is read with the settings of `lists`."""
+        return open_file(path, lists)
 
     def create_plain(self, path: str, spec: Specification) -> Hdf5Array:
         """Do as `create` does, without a chunk cache:
@@ -170,8 +224,28 @@ class Hdf5:
         Allocated: HDF5 allocates all chunks in row-major order while it creates the dataset, the values go
         into the allocated places through the kernel. Offsets, index and values equal those of the plain
         writer for unfiltered data with version-1 B-trees and for contiguous data (tested per family of
-        layouts). Compressed: see `formats.hdf5.parallel_compression`.
+        layouts). Compressed: see `formats.hdf5.parallel_compression`. Levels of a pyramid are made
+        afterwards, each of the one before it.
         """
+        way = self._generate(path, level_specification(spec, 0), values)
+        if stored_levels(spec["layout"]):
+            self.add_levels(path, spec)
+        if beside := spec["layout"].get("beside"):
+            other: Any = {**spec, "layout": {**spec["layout"], **beside}}
+            second_copy.write(path, other, values, _lists(spec, path, chunk_cache_bytes=0))
+        return way
+
+    def add_levels(self, path: str, spec: Specification) -> None:
+        """Make the levels of a pyramid in a file that holds the array, chunk by chunk in row-major order."""
+        lists = _lists(spec, path, chunk_cache_bytes=0)
+        file = h5py.File(h5f.open(os.fsencode(path), h5f.ACC_RDWR, fapl=lists.file_access))
+        try:
+            _with_levels(file, path, spec, lists, writing=True).flush()
+        finally:
+            file.close()
+
+    def _generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill a new file with the copy of the array that is read; see `generate`."""
         layout = spec["layout"]
         order = disk_order(spec)
         chosen = settings.resolved(layout["settings"])
@@ -179,7 +253,8 @@ class Hdf5:
         if not plain and parallel_compression.suits(spec):
             self._write_compressed(path, spec, values)
             return "compressed"
-        if plain or layout["filters"] or chosen["libver"] not in ("earliest", "v108"):
+        # Dimensions would lie behind chunks that are allocated with the dataset.
+        if plain or layout.get("netcdf") or layout["filters"] or chosen["libver"] not in ("earliest", "v108"):
             self.write_plain(path, spec, values)
             return "plain"
         file = _create(path, spec, _lists(spec, path), True)
@@ -235,29 +310,37 @@ class Hdf5:
         lists = _lists(spec, path)
         file = open_file(path, lists)
         try:
-            return inspection.report(file[DATASET], path, spec, lists)
+            reports = [
+                inspection.report(file[level_name(level)], path, level_specification(spec, level), lists)
+                for level in range(stored_levels(spec["layout"]) + 1)
+            ]
+            return inspection.with_levels(spec, *reports)
         finally:
             file.close()
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
-        """Return what `predict` needs from the file: where filtered,
-        stored bytes of each chunk, row-major.
+        """Return what `predict` needs from the file: where filtered, for each level the stored bytes of its
+        chunks, row-major.
         """
         if not spec["layout"]["filters"]:
             return {}
-        sizes = array("q")
+        found = [array("q") for _ in range(stored_levels(spec["layout"]) + 1)]
         file = open_file(path, _lists(spec, path))
         try:
-            inspection.visit_chunks(file[DATASET].id, lambda chunk: sizes.append(chunk.size))
+            for level, sizes in enumerate(found):
+                dataset = file[level_name(level)].id
+                inspection.visit_chunks(dataset, partial(_keep_size, sizes))
         finally:
             file.close()
-        return {"chunk_sizes": sizes}
+        return {"chunk_sizes": found}
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return the chunks touched, their stored bytes, and the bytes that HDF5 will ask for,
         NaN if unknown.
         """
-        return prediction.predict(box, disk_order(spec), spec, stored)
+        level, own = of_stored_level(box, stored_levels(spec["layout"]))
+        sizes = stored["chunk_sizes"][level] if "chunk_sizes" in stored else None
+        return prediction.predict(own, disk_order(spec), level_specification(spec, level), sizes)
 
 
 FORMAT = Hdf5()

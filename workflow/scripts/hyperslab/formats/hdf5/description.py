@@ -11,6 +11,9 @@ from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.specifications import Specification
 
+# What the library writes; readers look for the beginning.
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
+
 
 def disk_order(spec: Specification) -> list[int]:
     """Return the array axes in the order in which they lie on disk."""
@@ -48,3 +51,15 @@ def describe_dataset(creation: h5p.PropDCID, spec: Specification) -> tuple[h5t.T
         creation.set_layout(h5d.COMPACT if layout.get("storage") == "compact" else h5d.CONTIGUOUS)
     space = h5s.create_simple(tuple(dataset["shape"][axis] for axis in order))
     return filter_setters.datatype(dataset["dtype"], layout["filters"]), space
+
+
+def add_dimensions(file: h5py.File, dataset: h5py.Dataset, spec: Specification) -> None:
+    """Give a dataset its axes as netCDF-4 keeps dimensions that have no variable: scales without values.
+
+    Appendix C of the netCDF User's Guide, "File Format Specifications": a dataset of the dimension's name and
+    length, whose NAME says that it is none of a variable.
+    """
+    for position, (axis, extent) in enumerate(zip(spec["layout"]["order"], dataset.shape, strict=True)):
+        scale = file.create_dataset(axis, (extent,), ">f4", track_times=False)
+        scale.make_scale(f"{NO_VARIABLE}{extent:10d}")
+        dataset.dims[position].attach_scale(scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import h5py
@@ -14,6 +14,7 @@ from hyperslab.formats.hdf5 import filter_setters, library, settings
 from hyperslab.formats.hdf5.settings import LIBVER, Lists
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index, layout_of
+from hyperslab.layouts.pyramids import array_of
 from hyperslab.specifications import Specification
 
 LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked"}
@@ -57,6 +58,28 @@ def report(dataset: h5py.Dataset, path: str, spec: Specification, lists: Lists) 
             "maximum_shape": list(dataset.maxshape),
             "dtype": str(dataset.dtype),
         },
+    }
+
+
+def with_levels(spec: Specification, found: dict[str, Any], *coarser: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the report of an array with those of the coarser levels in the same file, as `spec` has them.
+
+    Chunks and indexes of all of them are added up; the array and its padding stay apart from what the levels
+    take, which without filters is their elements and padding.
+    """
+    if not coarser:
+        return found
+    for name in ("index_bytes", "index_predicted_bytes", "chunks", "chunks_predicted"):
+        parts = [one[name] for one in (found, *coarser)]
+        found[name] = None if None in parts else sum(parts)
+    levels = sum(one["stored_bytes"] for one in coarser)
+    predicted = layout_of(spec["layout"]).coarser_bytes(array_of(spec))
+    return {
+        **found,
+        "pyramid_bytes": levels,
+        "pyramid_predicted_bytes": None if spec["layout"]["filters"] else predicted,
+        "remainder_bytes": found["file_bytes"] - found["stored_bytes"] - levels - found["index_bytes"],
+        "settings": {**found["settings"], "levels": [one["settings"]["chunks"] for one in coarser]},
     }
 
 

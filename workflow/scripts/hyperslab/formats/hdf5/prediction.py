@@ -55,12 +55,15 @@ def _chunks(box: Box, shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
     return numbers
 
 
-def predict(box: Box, order: Sequence[int], spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
+def predict(
+    box: Box, order: Sequence[int], spec: Specification, sizes: Sequence[int] | None
+) -> dict[str, float]:
     """Return the chunks touched, their stored bytes, and the bytes that HDF5 will ask for, NaN if unknown.
 
     `requested` holds for one selection on a freshly opened file: chunks that fit the chunk cache (and all
     filtered ones) are read whole, and so is every index node on the way to them. A type conversion, or a
-    setting that bears on requests, leaves it unknown.
+    setting that bears on requests, leaves it unknown. `sizes` are the stored bytes of filtered chunks,
+    row-major.
     """
     disk, layout = box.permuted(order), spec["layout"]
     shape = [spec["dataset"]["shape"][axis] for axis in order]
@@ -79,7 +82,6 @@ def predict(box: Box, order: Sequence[int], spec: Specification, stored: dict[st
     chunk = [layout["chunks"][axis] for axis in order]
     linear = _chunks(disk, shape, chunk)
     one = math.prod(chunk) * itemsize
-    sizes = stored.get("chunk_sizes")
     volume = sum(sizes[position] for position in linear) if sizes else len(linear) * one
     bypassed = one > chosen["chunk_cache_bytes"] and not layout["filters"]
     if known and not bypassed and chosen["libver"] in OLD_INDEX:

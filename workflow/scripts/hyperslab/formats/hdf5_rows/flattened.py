@@ -11,15 +11,24 @@ import numpy.typing as npt
 from h5py import h5t
 
 from hyperslab.data.rows import Lengths, RowBlock
-from hyperslab.formats import Numbers
 from hyperslab.formats.hdf5.settings import Lists
-from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, make_dataset, run_writer, stored
+from hyperslab.formats.hdf5_rows.parts import (
+    Places,
+    TwofoldPart,
+    chunks_of,
+    make_dataset,
+    run_writer,
+    stored,
+    stored_places,
+    written,
+)
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
 LENGTH = np.dtype("<i8")
 
 
-class FlattenedPart(Part):
+class FlattenedPart(TwofoldPart):
     """Values and lengths, or values and offsets, of which there is one more than rows."""
 
     def __init__(self, values: h5py.Dataset, rows: h5py.Dataset, offsets: bool) -> None:
@@ -27,12 +36,17 @@ class FlattenedPart(Part):
         self._dtype = values.dtype
         self._grows = values.maxshape[0] is None
         self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, rows.dtype)}
-        # Of what was written so far; of what is read, once the lengths are in memory.
-        self._end = 0
+        # Of what was written so far; of what is read, once the lengths are in memory: from row _base on.
+        self._end = self._base = 0
         self._offsets: npt.NDArray[np.int64] | None = None
 
-    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
-        """Return a write of values and of lengths, a call each; rows are written in their order."""
+    @property
+    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
+        """The values, and lengths or offsets."""
+        return self._values, self._rows
+
+    def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return the writes of values and of lengths or offsets; rows are written in their order."""
         beside = block.lengths
         if self._with_offsets:
             beside = self._end + np.cumsum(block.lengths)
@@ -42,12 +56,7 @@ class FlattenedPart(Part):
         values = self._run(self._values, self._end, block.values)
         rows = self._run(self._rows, place, np.ascontiguousarray(beside, LENGTH))
         self._end += len(block.values)
-
-        def write() -> None:
-            values()
-            rows()
-
-        return write
+        return values, rows
 
     def _run(self, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> Callable[[], None]:
         return run_writer(dataset, first, values, self._memory[dataset.dtype], self._grows)
@@ -69,7 +78,7 @@ class FlattenedPart(Part):
             return found
         if self._offsets is None:
             self._offsets = np.concatenate([[0], np.cumsum(self._rows[:])])
-        return self._offsets[first : stop + 1]
+        return self._offsets[first - self._base : stop + 1 - self._base]
 
     def _read_run(self, first: int, stop: int) -> RowBlock:
         bounds = self._bounds(first, stop)
@@ -81,9 +90,26 @@ class FlattenedPart(Part):
         lengths = np.array([end - start for start, end in bounds], np.int64)
         return RowBlock(lengths, np.concatenate(values) if values else np.empty(0, self._dtype))
 
+    def look(self, known: int) -> int:
+        """Look at lengths or offsets first, whose values were there before them."""
+        self._rows.refresh()
+        self._values.refresh()
+        if self._with_offsets:
+            return known + written(self._rows[known + 1 :])
+        lengths = self._rows[known:]
+        lengths = lengths[: written(lengths)]
+        end = 0 if self._offsets is None else self._offsets[-1]
+        # Only what is new is kept: every look costs what it finds.
+        self._base, self._offsets = known, end + np.concatenate([[0], np.cumsum(lengths)])
+        return known + len(lengths)
+
     def block(self, found: RowBlock) -> RowBlock:
         """Return what a read gave."""
         return found
+
+    def places(self) -> Places | None:
+        """Return where the vector lies."""
+        return stored_places(self._values)
 
     def sizes(self) -> dict[str, Any]:
         """Return bytes of values and of what leads to rows."""

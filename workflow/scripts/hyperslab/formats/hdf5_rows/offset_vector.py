@@ -12,10 +12,10 @@ from h5py import h5p
 
 from hyperslab import ragged
 from hyperslab.data.rows import Lengths, RowBlock
-from hyperslab.formats import Numbers
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import Lists
-from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, stored
+from hyperslab.formats.hdf5_rows.parts import Part, Places, chunks_of, stored, stored_places
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
 
@@ -39,6 +39,20 @@ class OffsetVectorPart(Part):
             return lambda: rows.read(slice(numbers.start, numbers.stop))
         return lambda: rows.read_many(numbers)
 
+    def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return an append that is flushed: bytes, and then what leads to them."""
+        rows, append = self._rows, self.writer(first, block)
+
+        def publish() -> None:
+            append()
+            rows.flush()
+
+        return publish
+
+    def look(self, known: int) -> int:
+        """Look at what leads to rows."""
+        return self._rows.refresh()
+
     def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
         """Return a replacement of one row."""
         rows = self._rows
@@ -59,6 +73,10 @@ class OffsetVectorPart(Part):
     def close(self) -> None:
         """Write them, and let others append."""
         self._rows.close()
+
+    def places(self) -> Places | None:
+        """Return where the vector lies."""
+        return stored_places(self._rows.vector)
 
     def sizes(self) -> dict[str, Any]:
         """Return bytes of the vector, and of offsets and lengths."""

@@ -11,14 +11,23 @@ import numpy.typing as npt
 from h5py import h5t
 
 from hyperslab.data.rows import Lengths, RowBlock
-from hyperslab.formats import Numbers
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.formats.hdf5_rows.flattened import LENGTH
-from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, make_dataset, run_writer, stored
+from hyperslab.formats.hdf5_rows.parts import (
+    Places,
+    TwofoldPart,
+    chunks_of,
+    make_dataset,
+    run_writer,
+    stored,
+    stored_places,
+    written,
+)
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
 
-class PaddedPart(Part):
+class PaddedPart(TwofoldPart):
     """An array of rows as long as the longest, and their lengths."""
 
     def __init__(self, values: h5py.Dataset, lengths: h5py.Dataset) -> None:
@@ -26,25 +35,30 @@ class PaddedPart(Part):
         self._grows = values.maxshape[0] is None
         self._memory = {dtype: h5t.py_create(dtype) for dtype in (values.dtype, lengths.dtype)}
 
-    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
-        """Return a write of rows, filled up, and of their lengths, a call each."""
+    @property
+    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
+        """The padded rows, and their lengths."""
+        return self._values, self._lengths
+
+    def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return the writes of rows, filled up, and of their lengths."""
         padded = np.zeros((len(block.lengths), self._values.shape[1]), self._values.dtype)
         padded[_inside(block.lengths, padded.shape[1])] = block.values
         values = run_writer(self._values, first, padded, self._memory[padded.dtype], self._grows)
         sizes = np.ascontiguousarray(block.lengths, LENGTH)
-        lengths = run_writer(self._lengths, first, sizes, self._memory[LENGTH], self._grows)
-
-        def write() -> None:
-            values()
-            lengths()
-
-        return write
+        return values, run_writer(self._lengths, first, sizes, self._memory[LENGTH], self._grows)
 
     def reader(self, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows with what fills them up, and of their lengths."""
         values, lengths = self._values, self._lengths
         index = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else list(numbers)
         return lambda: (lengths[index], values[index])
+
+    def look(self, known: int) -> int:
+        """Look at lengths first, whose rows were there before them."""
+        self._lengths.refresh()
+        self._values.refresh()
+        return known + written(self._lengths[known:])
 
     def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
         """Return a replacement of one row and of its length; what was beyond a shorter one becomes zeros."""
@@ -62,6 +76,10 @@ class PaddedPart(Part):
         """Return what a read gave, without what fills rows up."""
         lengths, padded = found
         return RowBlock(lengths, padded[_inside(lengths, padded.shape[1])])
+
+    def places(self) -> Places | None:
+        """Return where the array lies."""
+        return stored_places(self._values)
 
     def sizes(self) -> dict[str, Any]:
         """Return bytes of the array and of lengths."""

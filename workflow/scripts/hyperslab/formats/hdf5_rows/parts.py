@@ -12,12 +12,19 @@ import numpy.typing as npt
 from h5py import h5d, h5p, h5s, h5t
 
 from hyperslab.data.rows import Lengths, RowBlock
-from hyperslab.formats import Numbers
 from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.inspection import visit_chunks
 from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
 Filters = Sequence[dict[str, Any]]
+# Start and end of each, in bytes of the file.
+Places = npt.NDArray[np.int64]
+# Headers of the heap lie between rows, and a page is read as a whole anyway.
+NEAR = 4096
+# What a length or offset is before it was written, in a file that others read meanwhile.
+UNWRITTEN = -1
 
 
 class Part(ABC):
@@ -39,8 +46,23 @@ class Part(ABC):
     def sizes(self) -> dict[str, Any]:
         """Return what the datasets say of themselves: bytes and counts."""
 
+    @abstractmethod
+    def places(self) -> Places | None:
+        """Return where rows begin and end in the file, in their order; None where that is not known."""
+
     def replacer(self, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
         """Return a replacement of one row; asked for only where it can be had."""
+        raise NotImplementedError
+
+    def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of rows that others find when it returns; asked for only where it can be had."""
+        raise NotImplementedError
+
+    def look(self, known: int) -> int:
+        """Look at the file anew while another process writes, and return how many rows are whole.
+
+        `known` of them were found before; those that follow can be read then.
+        """
         raise NotImplementedError
 
     def flush(self) -> None:  # noqa: B027
@@ -48,6 +70,33 @@ class Part(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Let go of what is held beside the library; most hold nothing."""
+
+
+class TwofoldPart(Part):
+    """Rows in two datasets: their values, and what tells where each row begins or ends."""
+
+    @property
+    @abstractmethod
+    def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
+        """The values, and what stands beside them."""
+
+    @abstractmethod
+    def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return the writes of both that lack nothing but the call."""
+
+    def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of both, a call each."""
+        values, beside = self.writes(first, block)
+
+        def write() -> None:
+            values()
+            beside()
+
+        return write
+
+    def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
+        """Return a write of values, and then of that by which others find them."""
+        return in_order(*zip(self.writes(first, block), self.datasets, strict=True))
 
 
 class PartKind(Protocol):
@@ -106,6 +155,45 @@ def run_writer(
     return write
 
 
+def in_order(*writes: tuple[Callable[[], None], h5py.Dataset]) -> Callable[[], None]:
+    """Return all writes as one, each flushed before the next begins: others find nothing half written."""
+
+    def write() -> None:
+        for one, dataset in writes:
+            one()
+            dataset.flush()
+
+    return write
+
+
+def written(counts: npt.NDArray[Any]) -> int:
+    """Return how many of these lengths or offsets somebody has written: those before the first UNWRITTEN."""
+    missing = counts < 0
+    return int(missing.argmax()) if missing.any() else len(counts)
+
+
+def stored_places(dataset: h5py.Dataset) -> Places | None:
+    """Return where a dataset's chunks, in the order of their elements, or all of it, begin and end."""
+    if not dataset.chunks:
+        start = dataset.id.get_offset()
+        return None if start is None else np.array([(start, start + dataset.id.get_storage_size())])
+    found: list[tuple[tuple[int, ...], int, int]] = []
+
+    def visit(chunk: Any) -> None:
+        found.append((chunk.chunk_offset, chunk.byte_offset, chunk.size))
+
+    visit_chunks(dataset.id, visit)
+    return np.array([(start, start + size) for _, start, size in sorted(found)]).reshape(-1, 2)
+
+
+def pieces(places: Places) -> int:
+    """Return in how many pieces of the file these places lie; what is up to NEAR apart is one."""
+    if not len(places):
+        return 0
+    apart = places[1:, 0] - places[:-1, 1]
+    return 1 + int(((apart < 0) | (apart > NEAR)).sum())
+
+
 def stored(dataset: h5py.Dataset) -> tuple[int, int]:
     """Return the bytes stored of a dataset, and those of the index of its chunks."""
     from hyperslab.formats.hdf5 import library
@@ -116,11 +204,6 @@ def stored(dataset: h5py.Dataset) -> tuple[int, int]:
 def chunks_of(dataset: h5py.Dataset) -> int:
     """Return how many chunks of a dataset are stored."""
     return int(dataset.id.get_num_chunks()) if dataset.chunks else 0
-
-
-def in_memory_type(dtype: np.dtype[Any]) -> h5t.TypeID:
-    """Return the type of elements in memory, as h5py sees it."""
-    return h5t.py_create(dtype)
 
 
 def creation_of(dataset: h5py.Dataset) -> h5p.PropDCID:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from mmap import PROT_READ, mmap
 from typing import Any
 
 import h5py
@@ -13,10 +14,18 @@ import numpy.typing as npt
 from h5py import h5t
 
 from hyperslab.data.rows import Lengths, RowBlock, joined
-from hyperslab.formats import Numbers
 from hyperslab.formats.hdf5.inspection import visit_chunks
 from hyperslab.formats.hdf5.settings import Lists
-from hyperslab.formats.hdf5_rows.parts import Part, chunks_of, creation_of, make_dataset, run_writer, stored
+from hyperslab.formats.hdf5_rows.parts import (
+    Part,
+    Places,
+    chunks_of,
+    creation_of,
+    make_dataset,
+    run_writer,
+    stored,
+)
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
 # A reference in the file: elements, address of a collection, object in it (H5T__vlen_disk_write).
@@ -25,7 +34,9 @@ REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("object", "<u4")])
 COLLECTION = struct.Struct("<4sB3xQ")
 SIGNATURE = b"GCOL"
 # Of an object in a collection: index, references, four reserved bytes, size.
-HEADER = 16
+OBJECT, HEADER = struct.Struct("<H6xQ"), 16
+# Of more rows nobody asks where each lies.
+MOST_PLACED = 2**20
 
 
 class VlenPart(Part):
@@ -62,6 +73,22 @@ class VlenPart(Part):
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
         return joined(list(found), self._dtype)
+
+    def places(self) -> Places | None:
+        """Return where rows lie in the heap, each with its header there; None where a filter hides that."""
+        found = _references(self._dataset)
+        if found is None or len(found) > MOST_PLACED:
+            return None
+        found = found[found["length"] > 0]
+        collections: dict[int, dict[int, tuple[int, int]]] = {}
+        with (
+            open(self._dataset.file.filename, "rb") as file,
+            mmap(file.fileno(), 0, prot=PROT_READ) as content,
+        ):
+            for address in np.unique(found["address"]).tolist():
+                collections[address] = _objects(content, address)
+        pairs = zip(found["address"].tolist(), found["object"].tolist(), strict=True)
+        return np.array([collections[address][number] for address, number in pairs]).reshape(-1, 2)
 
     def sizes(self) -> dict[str, Any]:
         """Return bytes of references and of the heap, and how many collections that has."""
@@ -108,6 +135,20 @@ def _collection_bytes(dataset: h5py.Dataset, references: npt.NDArray[Any]) -> di
                 return None
             sizes[address] = size
     return sizes
+
+
+def _objects(content: mmap, address: int) -> dict[int, tuple[int, int]]:
+    """Return object -> where it begins and ends, its header included, in the collection at an address."""
+    found, place = {}, address + COLLECTION.size
+    end = address + COLLECTION.unpack_from(content, address)[2]
+    while place + HEADER <= end:
+        number, size = OBJECT.unpack_from(content, place)
+        # Object 0 is the free space at the end.
+        if number == 0:
+            break
+        found[number] = (place, place + HEADER + -(-size // 8) * 8)
+        place = found[number][1]
+    return found
 
 
 def _used_bytes(references: npt.NDArray[Any], dtype: np.dtype[Any]) -> int:

@@ -174,6 +174,11 @@ class OpenFiles:
         self._files: dict[tuple[int, int], BinaryFile] = {}
         self._open: dict[tuple[int, int], None] = {}
 
+    @property
+    def full(self) -> bool:
+        """Whether a further file may have the oldest one closed."""
+        return len(self._open) >= OPEN_FILES
+
     def of(self, time: int, first: int) -> BinaryFile:
         """Return an open file with its headers; raises OSError where it is cut short."""
         key = (time, first)

@@ -1,6 +1,6 @@
 """Samples of blocks in the order in which they are stored, taken out of arrays and put into them.
 
-No loop runs over samples: of a block that lies in the array, one gather takes all of them.
+No loop runs over samples: of a block that lies in the array, few copies and one gather take all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab.formats.idx.gathering import Gathering, in_rows
 from hyperslab.layouts.idx_order import Bitmask, Blocks, Integers, hz_addresses
 
 Block = npt.NDArray[Any]
@@ -35,7 +36,7 @@ class Ordering:
 
     def __init__(self, blocks: Blocks, row_major: bool) -> None:
         self.blocks, self.row_major = blocks, row_major
-        self._offsets: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.intp]] = {}
+        self._gatherings: dict[tuple[int, int], Gathering] = {}
 
     def covered(self, level: int, origin: Shape, extent: Shape) -> Covered:
         """Return the blocks of a level that a box touches."""
@@ -55,31 +56,20 @@ class Ordering:
     def cut(self, found: Covered, chosen: Sequence[int], origin: Shape, values: Block, out: Block) -> None:
         """Fill the rows of `out` with the samples of chosen whole blocks, as they are stored.
 
-        `values` is the box at `origin`, whose last axis runs fastest in memory.
+        `values` is the box at `origin`.
         """
-        steps = self.blocks.whole_level(found.level).step
         starts = found.firsts[chosen] - np.asarray(origin)
-        if self.row_major:
-            counts = self.blocks.counts(found.level)
-            for row, start in zip(out, starts.tolist(), strict=True):
-                row.reshape(counts)[...] = values[_slices(start, counts, steps)]
-            return
-        strides = tuple(stride // values.itemsize for stride in values.strides)
-        offsets = self._offsets_of(found.level, strides)
-        span = 1 + sum((size - 1) * by for size, by in zip(values.shape, strides, strict=True))
-        flat = np.lib.stride_tricks.as_strided(values, (span,), (values.itemsize,), writeable=False)
-        for row, base in zip(out, (starts @ np.asarray(strides)).tolist(), strict=True):
-            # Clipping takes no copy of what it writes to; no offset is beyond the end.
-            flat[base:].take(offsets, out=row, mode="clip")
+        steps = self.blocks.whole_level(found.level).step
+        gathering = self._gathering(found.level, values.itemsize)
+        for beside in in_rows(starts, gathering.counts[-1] * steps[-1]) if len(starts) else []:
+            for first in range(0, len(beside), gathering.most):
+                part = beside[first : first + gathering.most].tolist()
+                gathering.take(starts[part[0]].tolist(), values, [out[number] for number in part])
 
-    def _offsets_of(self, level: int, strides: tuple[int, ...]) -> npt.NDArray[np.intp]:
-        """Return where the samples of a block lie, from the first one, in elements of an array."""
-        if (level, strides) not in self._offsets:
-            counts, steps = self.blocks.counts(level), self.blocks.whole_level(level).step
-            places = np.unravel_index(self.blocks.order(level), counts)
-            apart = (place * (by * stride) for place, by, stride in zip(places, steps, strides, strict=True))
-            self._offsets[level, strides] = np.asarray(sum(apart), np.intp)
-        return self._offsets[level, strides]
+    def _gathering(self, level: int, itemsize: int) -> Gathering:
+        if (level, itemsize) not in self._gatherings:
+            self._gatherings[level, itemsize] = Gathering(self.blocks, level, itemsize, self.row_major)
+        return self._gatherings[level, itemsize]
 
     def stored(self, level: int, grid: Block) -> Block:
         """Return the samples of a block, given row-major, as they are stored."""

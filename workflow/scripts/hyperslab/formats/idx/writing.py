@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from hyperslab.formats.idx import codecs, description
 from hyperslab.formats.idx import files as binary
+from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import Covered, Ordering
 from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, IdxFiles, Place, name_of
 
@@ -21,6 +23,8 @@ Block = npt.NDArray[Any]
 Shape = Sequence[int]
 # Blocks of which boxes have covered a part wait in memory for the rest, up to so many bytes.
 WAITING_BYTES = 64 * 2**20
+# One call writes at most so many bytes of neighbouring blocks, while the next ones are put in order.
+WRITTEN_BYTES = 8 * 2**20
 
 
 @dataclass
@@ -68,12 +72,20 @@ class Writer:
         slots = files.blocks_per_file * files.fields
         self._open = binary.OpenFiles(partial(file_of, path, files), slots, os.O_RDWR)
         self._flags = binary.flags(files.codec, files.row_major)
+        most = min(max(1, WRITTEN_BYTES // files.block_bytes), files.block_count())
+        self._buffers = [np.empty((most, files.blocks.samples), dtype) for _ in range(2)]
+        self._joining = Joining(self._write_box)
+        self._thread = ThreadPoolExecutor(1)
+        self._written_by_thread: Future[None] | None = None
         self._waiting: dict[tuple[Place, int], Waiting] = {}
         # Blocks that have been written: what a further box leaves of them is read again.
         self._written: set[tuple[Place, int]] = set()
 
     def write(self, place: Place, origin: Shape, values: Block) -> None:
-        """Store a box of a field of a time step."""
+        """Store a box of a field of a time step, or keep it until boxes that continue it have come."""
+        self._joining.add(place, origin, values)
+
+    def _write_box(self, place: Place, origin: Shape, values: Block) -> None:
         if values.strides[-1] != values.itemsize or values.dtype != self._dtype:
             values = np.ascontiguousarray(values, self._dtype)
         for level in self._files.levels():
@@ -85,20 +97,39 @@ class Writer:
     def _write_whole(self, place: Place, found: Covered, origin: Shape, values: Block) -> None:
         """Write the blocks of a level of which the box has all samples, neighbours in one call."""
         for first, chosen in self._neighbours(found):
-            out = np.empty((len(chosen), self._files.blocks.samples), self._dtype)
+            # The other one may still be written.
+            self._buffers.reverse()
+            out = self._buffers[0][: len(chosen)]
             self._order.cut(found, chosen, origin, values, out)
-            file = self._open.of(place.time, first)
+            file = self._file(place.time, first)
             numbers = found.numbers[chosen].tolist()
             if self._files.codec == "raw":
                 slot = self._files.slot(numbers[0], place.field)
                 at = binary.stored_of(file.headers, slot, file.path).offset
-                file.write(at, out.data.cast("B"))
+                self._put(file, at, out.data.cast("B"))
             else:
                 for number, row in zip(numbers, out, strict=True):
                     self._encode(file, place, number, row)
             for number in numbers:
                 self._waiting.pop((place, number), None)
                 self._written.add((place, number))
+
+    def _file(self, time: int, first: int) -> binary.BinaryFile:
+        """Return an open file; for it another may have to be closed, which must not be in use."""
+        if self._open.full:
+            self._settle()
+        return self._open.of(time, first)
+
+    def _put(self, file: binary.BinaryFile, at: int, content: memoryview) -> None:
+        """Write bytes by a thread, when it has written those before; nothing else changes them."""
+        self._settle()
+        self._written_by_thread = self._thread.submit(file.write, at, content)
+
+    def _settle(self) -> None:
+        """Wait until everything is written that was put."""
+        if self._written_by_thread is not None:
+            pending, self._written_by_thread = self._written_by_thread, None
+            pending.result()
 
     def _neighbours(self, found: Covered) -> Iterator[tuple[int, list[int]]]:
         """Yield the first block of a file, and which whole blocks lie beside each other in it."""
@@ -109,7 +140,7 @@ class Writer:
         positions = np.searchsorted(self._files.present, numbers)
         firsts = numbers - numbers % self._files.blocks_per_file
         cuts = np.flatnonzero((np.diff(positions) != 1) | (np.diff(firsts) != 0)) + 1
-        most = max(1, binary.RUN_BYTES // self._files.block_bytes)
+        most = len(self._buffers[0])
         for run in np.split(chosen, cuts):
             first = self._files.first_of_file(int(found.numbers[run[0]]))
             for start in range(0, len(run), most):
@@ -141,7 +172,8 @@ class Writer:
         left = int(np.prod([part.stop - part.start for part in there]))
         if self._alone and key not in self._written:
             return Waiting(np.zeros(self._files.blocks.counts(level), self._dtype), left)
-        file = self._open.of(place.time, self._files.first_of_file(block))
+        file = self._file(place.time, self._files.first_of_file(block))
+        self._settle()
         stored = binary.stored_of(file.headers, self._files.slot(block, place.field), file.path)
         content = file.read(stored.offset, stored.size)
         content = codecs.decoded(stored.codec, content, self._files.block_bytes, file.path)
@@ -151,7 +183,7 @@ class Writer:
     def _write_waiting(self, key: tuple[Place, int]) -> None:
         place, block = key
         grid = self._waiting.pop(key).grid
-        file = self._open.of(place.time, self._files.first_of_file(block))
+        file = self._file(place.time, self._files.first_of_file(block))
         self._encode(file, place, block, self._order.stored(self._files.blocks.level_of(block), grid))
         self._written.add(key)
 
@@ -168,11 +200,14 @@ class Writer:
             self._write_waiting(key)
 
     def flush(self) -> None:
-        """Write all blocks that wait, and the headers."""
+        """Write all boxes and blocks that wait, and the headers."""
+        self._joining.flush()
         self._write_all_waiting()
+        self._settle()
         self._open.flush()
 
     def close(self) -> None:
         """Write what waits, and close all files."""
         self.flush()
+        self._thread.shutdown()
         self._open.close()

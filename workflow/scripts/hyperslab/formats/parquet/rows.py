@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hyperslab.data.rows import Lengths, RowBlock, Rows
+from hyperslab.data.rows import Lengths, RowBlock
 from hyperslab.data.values import Values
-from hyperslab.formats import Numbers
+from hyperslab.formats.row_files import generate_plainly
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
@@ -144,6 +145,7 @@ class ParquetFormat:
     """The Parquet side of the seam of formats for ragged rows."""
 
     artifact = Artifact
+    following = None
 
     def versions(self) -> dict[str, str]:
         """Return the version of pyarrow."""
@@ -169,14 +171,7 @@ class ParquetFormat:
 
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file block by block in the order of rows; returns "plain"."""
-        assert isinstance(values, Rows)
-        opened = self.create(path, spec, [values.lengths], False)
-        try:
-            for first, stop in values.blocks():
-                opened.writer(0, first, values.run(first, stop))()
-        finally:
-            opened.close()
-        return "plain"
+        return generate_plainly(self, path, spec, values)
 
     def workers_memory_bytes(self) -> int:
         """Return 0: `generate` starts no processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from zarr.codecs import BloscCodec, BloscShuffle, BytesCodec, Crc32cCodec, GzipC
 from zarr.storage import LocalStore
 
 from hyperslab.layouts.chunks import chunks_per_axis
+from hyperslab.layouts.pyramids import AVERAGING, stored_levels
 from hyperslab.layouts.zarr_codecs import options_in_force
 from hyperslab.layouts.zarr_store import chunk_extents, file_extents
 from hyperslab.specifications import Specification
@@ -109,6 +111,40 @@ def create_array(
         dimension_names=spec["layout"]["order"],
         config={"write_empty_chunks": spec["layout"]["settings"]["write_empty_chunks"]},
     )
+
+
+def level_path(path: str, spec: Specification, level: int = 0) -> str:
+    """Return where the array of a level lies: under its number in a pyramid's group, else `path`."""
+    return os.path.join(path, str(level)) if stored_levels(spec["layout"]) else path
+
+
+def create_group(path: str, spec: Specification) -> None:
+    """Create the group of a pyramid, described as OME-Zarr 0.5 has it where all axes can be those of space.
+
+    Positions are those of the array's elements. One of a level stands for several: it lies at the first of
+    them, or in their middle.
+    """
+    pyramid, axes = spec["layout"]["pyramid"], spec["layout"]["order"]
+    averaged = pyramid["by"] == AVERAGING
+    datasets = []
+    for level in range(pyramid["levels"] + 1):
+        scale: dict[str, Any] = {"type": "scale", "scale": [float(1 << level)] * len(axes)}
+        shift: dict[str, Any] = {"type": "translation", "translation": [((1 << level) - 1) / 2] * len(axes)}
+        steps = [scale, shift] if averaged and level else [scale]
+        datasets.append({"path": str(level), "coordinateTransformations": steps})
+    # Beside two or three axes of space there may be time and channels, which no study names.
+    described = {
+        "version": "0.5",
+        "multiscales": [
+            {
+                "axes": [{"name": name, "type": "space"} for name in axes],
+                "datasets": datasets,
+                "type": pyramid["by"],
+            }
+        ],
+    }
+    attributes: dict[str, Any] = {"ome": described} if len(axes) in (2, 3) else {}
+    zarr.create_group(LocalStore(path), attributes=attributes, zarr_format=3)
 
 
 def open_array(path: str) -> Any:

@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.zarr import settings
-from hyperslab.formats.zarr.description import OnDisk, open_array
+from hyperslab.formats.zarr.description import OnDisk, level_path, open_array
 from hyperslab.formats.zarr.prediction import Stored
-from hyperslab.layouts import zarr_store
+from hyperslab.layouts import layout_of, zarr_store
 from hyperslab.layouts.chunks import chunk_count, chunks_per_axis, padding_bytes
+from hyperslab.layouts.pyramids import array_of, level_specification, stored_levels
 from hyperslab.specifications import Specification
 
 METADATA = "zarr.json"
+# What is added up over the levels of a pyramid.
+ADDED = ("file_bytes", "index_bytes", "index_predicted_bytes", "metadata_bytes", "remainder_bytes", "chunks",
+         "chunks_predicted")  # fmt: skip
 # What the index of a shard has for a chunk that is not stored.
 NOTHING = np.uint64(2**64 - 1)
 
@@ -71,7 +75,41 @@ def _buffer_bytes(path: str) -> int:
 
 
 def report(path: str, spec: Specification) -> dict[str, Any]:
-    """Return sizes in bytes, counts of chunks and files, and the settings in force, from another opening."""
+    """Return sizes in bytes, counts of chunks and files, and the settings in force, from another opening.
+
+    Of a pyramid chunks, indexes and files of all levels are added up; the array and its padding stay apart
+    from what the coarser levels take.
+    """
+    if not (levels := stored_levels(spec["layout"])):
+        return _report(path, spec)
+    found, *coarser = (
+        _report(level_path(path, spec, level), level_specification(spec, level))
+        for level in range(levels + 1)
+    )
+    for name in ADDED:
+        found[name] += sum(one[name] for one in coarser)
+    group = os.stat(os.path.join(path, METADATA)).st_size
+    held = sum(one["stored_bytes"] for one in coarser)
+    array, layout = array_of(spec), layout_of(spec["layout"])
+    files, folders = _counted(path)
+    # What codecs leave is not known, and chunks that hold nothing are not stored.
+    known = not spec["layout"]["codecs"] and found["chunks"] == found["chunks_predicted"]
+    return {
+        **found,
+        "file_bytes": found["file_bytes"] + group,
+        "metadata_bytes": found["metadata_bytes"] + group,
+        "remainder_bytes": found["remainder_bytes"] + group,
+        "pyramid_bytes": held,
+        "pyramid_predicted_bytes": layout.coarser_bytes(array) if known else None,
+        "files": files,
+        "folders": folders,
+        "files_predicted": layout.largest_files(array),
+        "settings": {**found["settings"], "levels": [one["settings"]["chunks"] for one in coarser]},
+    }
+
+
+def _report(path: str, spec: Specification) -> dict[str, Any]:
+    """Return the report of one array."""
     disk, layout = OnDisk.of(spec), spec["layout"]
     held = stored(path, spec)
     shape, itemsize = spec["dataset"]["shape"], disk.dtype.itemsize

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, steps_of
 from hyperslab.formats.zarr.description import OnDisk
-from hyperslab.layouts.chunks import chunks_per_axis, touched_per_axis
+from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.layouts.zarr_store import shard_index_bytes
 from hyperslab.specifications import Specification
 
@@ -44,12 +44,13 @@ class Touched:
 
 
 def touched(box: Box, disk: OnDisk) -> Touched:
-    """Return the chunks that a box, in disk order, touches."""
-    axes = [np.arange(r.start, r.stop) for r in touched_per_axis(box.origin, box.extent, disk.chunk)]
-    overlaps = []
-    for along, first, width, size in zip(axes, box.origin, box.extent, disk.chunk, strict=True):
-        begins, ends = np.maximum(along * size, first), np.minimum((along + 1) * size, first + width)
-        overlaps.append(ends - begins)
+    """Return the chunks that a box or a level, in disk order, touches; runs are those of a box."""
+    axes: list[Integers] = []
+    overlaps: list[Integers] = []
+    for first, width, by, size in zip(box.origin, box.extent, steps_of(box), disk.chunk, strict=True):
+        along, taken = np.unique(np.arange(first, first + width, by) // size, return_counts=True)
+        axes.append(along)
+        overlaps.append(taken)
     grid = np.meshgrid(*axes, indexing="ij")
     parts = [part.reshape(-1) for part in np.meshgrid(*overlaps, indexing="ij")]
     runs = np.ones_like(parts[0])
@@ -74,8 +75,11 @@ def predict(box: Box, spec: Specification, stored: Stored) -> dict[str, float]:
     belongs to opening, and neither keeps chunks or indexes of shards from one selection to the next.
     """
     disk, layout = OnDisk.of(spec), spec["layout"]
-    found = touched(box.permuted(disk.order), disk)
-    counted = _zarrs if layout["settings"]["pipeline"] == "zarrs" else _default
+    zarrs = layout["settings"]["pipeline"] == "zarrs"
+    # zarrs is asked for all of the box, whatever is kept of it.
+    asked = Box(box.origin, box.extent) if zarrs else box
+    found = touched(asked.permuted(disk.order), disk)
+    counted = _zarrs if zarrs else _default
     requested, reads = counted(found, disk, layout, stored)
     return {
         "chunks_touched": len(found.chunks),

@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 
 from hyperslab.data.rows import Lengths, RowBlock, Rows
 from hyperslab.data.values import Values
-from hyperslab.formats import Numbers
+from hyperslab.formats.row_seam import Numbers
 from hyperslab.formats.zarr import array as arrays
 from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.description import codecs
@@ -100,6 +100,7 @@ class ZarrRowsFormat:
     """The Zarr side of the seam of formats for ragged rows."""
 
     artifact = Artifact
+    following = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""

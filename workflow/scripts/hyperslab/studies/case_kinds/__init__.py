@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from hyperslab.studies.case_kinds.clients import Clients
+from hyperslab.studies.case_kinds.follow_rows import FollowRows
 from hyperslab.studies.case_kinds.kind import Kind, Resolved
 from hyperslab.studies.case_kinds.objects import Objects
+from hyperslab.studies.case_kinds.open_all import OpenAll
 from hyperslab.studies.case_kinds.parallel import ParallelAccess
 from hyperslab.studies.case_kinds.read import Read
 from hyperslab.studies.case_kinds.read_rows import ReadRows
 from hyperslab.studies.case_kinds.reduce import Reduce
+from hyperslab.studies.case_kinds.resolution import Resolution
 from hyperslab.studies.case_kinds.rewrite_rows import RewriteRows
 from hyperslab.studies.case_kinds.subvolumes import SubvolumeWrites
+from hyperslab.studies.case_kinds.summaries import Summaries
 from hyperslab.studies.case_kinds.write import Write
 from hyperslab.studies.case_kinds.write_rows import WriteRows
 
@@ -35,7 +40,12 @@ KINDS: dict[str, Kind] = {
         ReadRows(),
         WriteRows(),
         RewriteRows(),
+        FollowRows(),
         SubvolumeWrites(),
+        Resolution(),
+        Summaries(),
+        OpenAll(),
+        Clients(),
     )
 }
 

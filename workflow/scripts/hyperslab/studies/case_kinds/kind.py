@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
 # Extent of every axis, by its name.
 Shape = Mapping[str, int]
@@ -46,6 +47,8 @@ class Kind(ABC):
 
     # The data model (data.models) of the datasets that it is of.
     data_model: ClassVar[str] = "array"
+    # Data in an object store can be read or written so.
+    of_objects: ClassVar[bool] = False
     # Selections are read: layouts are recommended by such cases, and confirmed in fresh rounds of them.
     reads_selections: ClassVar[bool] = False
     # The whole array is written by a strategy, durably, in an order of the case's own.
@@ -84,8 +87,12 @@ class Kind(ABC):
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where a resolved case cannot be had of a layout."""
+        if not layout.abilities.pages and not self.of_objects:
+            raise CaseMistake("layouts", f"{layout.title} is asked for selections and whole writes only")
         if not self.measures_error and layout.lossy():
             raise CaseMistake("layouts", "only read and write cases can measure the error of a lossy filter")
+        if layout.named_cases() and not self.reads_selections:
+            raise CaseMistake("layouts", "of two copies in a file only reads can be timed")
         if reason := layout.refusal(self.array_shape(resolved), dataset.itemsize):
             raise CaseMistake("layouts", reason)
 
@@ -104,6 +111,10 @@ class Kind(ABC):
     def specified(self, resolved: Resolved) -> dict[str, Any]:
         """Return what of a resolved case belongs to the specifications of its cells."""
         return {key: resolved[key] for key in ("kind", "states", *self.keys) if key in resolved}
+
+    def selections(self, resolved: Resolved) -> int:
+        """Return how many selections one repeat of a case makes."""
+        return 1
 
     def figures(self, name: str, case: Resolved, gridded: bool) -> list[str]:
         """Return the names of the figures of one case; `gridded`: a grid of layouts is among its own."""

@@ -9,7 +9,8 @@ from hyperslab.validation.nearest import choices
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
 
 class Objects(Kind):

@@ -6,35 +6,29 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
-from hyperslab.studies.case_kinds.workers import API_NAMES, RANKS, Team
+from hyperslab.studies.case_kinds.workers import API_NAMES, RANKS, RankWrites
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
     from hyperslab.studies.worker_schema import Parallel
 
 
-class ParallelAccess(Team):
+class ParallelAccess(RankWrites):
     """Durable writes and reads by ranks; each interface with each count of ranks is a case of its own."""
 
     name = "parallel"
     given = "what ranks write and read"
-    options = (RANKS,)
     keys = ("parallel", "by", "workers", "family")
     protocol = 2
-    makes_its_file = True
-    # Most of its files have no layout at all.
-    sized = False
-    reads_all = True
-    family_figure = "parallel"
 
     def mistake(self, case: Case) -> str | None:
         """Return what is wrong with workers or states, or None."""
-        if not case.ranks or case.processes or case.split:
-            return "a `parallel` case needs `ranks`, such as [1, 2, 4], and has no others"
-        if "session" in case.states:
+        wrong = super().mistake(case)
+        if not wrong and "session" in case.states:
             return "a `parallel` case is read cold and warm, and has no session"
-        return super().mistake(case)
+        return wrong
 
     def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield a case an interface, on the part of the array that so many ranks hold."""
@@ -61,10 +55,9 @@ class ParallelAccess(Team):
             raise CaseMistake("layouts", message)
         super().check(case, resolved, dataset, layout)
 
-    def apart(self, case: Resolved, title: str) -> tuple[str, str]:
-        """Return the title of as many ranks, and the interface."""
-        interface = API_NAMES[case["parallel"]["api"]]
-        return title.replace(f"{interface}, ", ""), interface
+    def way(self, case: Resolved) -> str:
+        """Return the interface in words."""
+        return API_NAMES[case["parallel"]["api"]]
 
 
 def _written(asked: Parallel, ranks: int, dataset: Dataset) -> dict[str, int]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
-from hyperslab.studies.case_kinds.selection import check_box, extent_of, is_stride
+from hyperslab.studies.case_kinds.selection import check_box, check_level, extent_of, is_stride
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
 
 class Read(Kind):
@@ -27,6 +28,7 @@ class Read(Kind):
     }
     draws_boxes = True
     most_repeats: ClassVar[Mapping[str, int]] = {"cold": 45}
+    of_objects = True
     reads_selections = True
     measures_error = True
     study_figures = ("counts",)
@@ -70,6 +72,11 @@ class Read(Kind):
         if case.memory_dtype and not _holds(case.memory_dtype, stored):
             message = f"{case.memory_dtype} does not hold every {stored}; take a wider type"
             raise CaseMistake("memory_dtype", message)
+        if "warm" in resolved["states"] and not able.pages:
+            message = (
+                f"{layout.title} is never warm: this node keeps no pages of it; cold and session are there"
+            )
+            raise CaseMistake("states", message)
         if case.memory_dtype and not layout.abilities.memory_types:
             raise CaseMistake("memory_dtype", f"{layout.title} is read in the type that is stored")
         super().check(case, resolved, dataset, layout)
@@ -86,10 +93,7 @@ def _level(case: Case, shape: Shape) -> int | None:
     if case.level is None:
         return None
     level = case.level[0] if isinstance(case.level, list) else case.level
-    most = max((size - 1).bit_length() for size in shape.values())
-    if not 0 <= level <= most:
-        message = f"{level} does not exist; there are 0, which is all, to {most}, which is one element"
-        raise CaseMistake("level", message)
+    check_level(level, shape)
     assert case.read is not None
     if any(map(is_stride, case.read.values())):
         raise CaseMistake("level", "a selection has a level or strides, not both")

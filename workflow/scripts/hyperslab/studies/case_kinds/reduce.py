@@ -7,10 +7,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.selection import check_box, extent_of
-from hyperslab.studies.case_kinds.workers import PROCESSES, RANKS, Team
+from hyperslab.studies.case_kinds.workers import PROCESSES, RANKS, WORKERS, Team
 
 if TYPE_CHECKING:
     from hyperslab.studies.schema import Case
+
+
+def shared(case: Case, asked: Mapping[str, Any], planes: str, split: str, shape: Shape) -> dict[str, Any]:
+    """Return extent and states of planes that workers share along `split`, and who the workers are.
+
+    Raises CaseMistake where there are more workers than there is to share.
+    """
+    by = next((field for field in WORKERS if getattr(case, field)), PROCESSES)
+    workers = (getattr(case, by) or [1])[0]
+    extent = extent_of(asked, shape)
+    there = extent[list(shape).index(split)]
+    if workers > there:
+        raise CaseMistake(by, f"{workers} cannot share axis {split}, which has {there}")
+    resolved = {"planes": planes, "split": split, "by": by, "workers": workers}
+    return {"extent": extent, "states": list(case.states), **resolved}
 
 
 class Reduce(Team):
@@ -18,8 +33,8 @@ class Reduce(Team):
 
     name = "reduce"
     given = "a number of planes"
-    options = (PROCESSES, RANKS, "split")
-    keys = ("extent", "planes", "split", "by", "workers", "family")
+    options: ClassVar[tuple[str, ...]] = (PROCESSES, RANKS, "split")
+    keys: ClassVar[tuple[str, ...]] = ("extent", "planes", "split", "by", "workers", "family")
     protocol = 3
     older_protocols: ClassVar[Mapping[int, str]] = {
         2: "runs of planes lie anywhere, at the same places in all studies"
@@ -45,12 +60,7 @@ class Reduce(Team):
         split = case.split or next(iter(others), None)
         if split not in others:
             raise CaseMistake("split", f"should be another axis than {planes[0]}: {' or '.join(others)}")
-        by = RANKS if case.ranks else PROCESSES
-        workers = (case.ranks or case.processes or [1])[0]
-        if workers > shape[split]:
-            raise CaseMistake(by, f"{workers} cannot share axis {split}, which has {shape[split]}")
-        resolved = {"planes": planes[0], "split": split, "by": by, "workers": workers}
-        return {"extent": extent_of(case.reduce, shape), "states": list(case.states), **resolved}
+        return shared(case, case.reduce, planes[0], split, shape)
 
     def apart(self, case: Resolved, title: str) -> tuple[str, str]:
         """Return the family's title, and the number of workers."""

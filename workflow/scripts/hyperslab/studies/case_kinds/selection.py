@@ -25,6 +25,14 @@ def check_box(box: Mapping[str, Any], shape: Shape, path: str) -> None:
             raise CaseMistake(f"{path}.{axis}", message)
 
 
+def check_level(level: Any, shape: Shape) -> None:
+    """Raise CaseMistake for a level that an array of this shape does not have."""
+    most = max((size - 1).bit_length() for size in shape.values())
+    if not 0 <= level <= most:
+        message = f"{level} does not exist; there are 0, which is all, to {most}, which is one element"
+        raise CaseMistake("level", message)
+
+
 def extent_of(selection: Mapping[str, Any], shape: Shape) -> list[int]:
     """Return the elements per axis of a selection, whole where nothing is named; of a stride, its box."""
     asked = {axis: selection.get(axis, "all") for axis in shape}

@@ -5,6 +5,7 @@ So tables, summary and comparisons need no further key.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,16 @@ from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
-PROCESSES, RANKS = "processes", "ranks"
+PROCESSES, RANKS, DASK = "processes", "ranks", "dask"
 # field of a case that counts workers -> what ends the name of a case, and their names
-WORKERS = {PROCESSES: ("p", "process", "processes"), RANKS: ("r", "MPI rank", "MPI ranks")}
+WORKERS = {
+    PROCESSES: ("p", "process", "processes"),
+    RANKS: ("r", "MPI rank", "MPI ranks"),
+    DASK: ("d", "Dask worker", "Dask workers"),
+}
 API_NAMES = {
     "hdf5": "parallel HDF5",
     "mpiio": "MPI-IO",
@@ -30,6 +36,8 @@ WAY_NAMES = {
     "per-level-fast": "fast order",
     "aggregated": "aggregated",
     "plain": "plain MPI-IO",
+    "independent": "independent calls",
+    "collective": "collective calls",
 }
 # What figures and tables need of a resolved case of several workers.
 TEAM_KEYS = ("family", "by", "workers", "parallel", "subvolumes")
@@ -50,6 +58,11 @@ def way_of(case: Resolved) -> str | None:
 def by_ranks(resolved: Resolved) -> bool:
     """Return whether MPI ranks carry a resolved case out."""
     return resolved.get("by") == RANKS
+
+
+def on_all_nodes(resolved: Resolved) -> bool:
+    """Return whether workers of a resolved case are spread over all nodes of a job."""
+    return resolved.get("by") in (RANKS, DASK)
 
 
 class Team(Kind):
@@ -83,3 +96,29 @@ class Team(Kind):
     def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield (part of the name, part of the title, changed fields) of each case of a count of workers."""
         yield "", "", {}
+
+
+class RankWrites(Team):
+    """Durable writes by MPI ranks in several ways; each way with each count of ranks is a case of its own."""
+
+    options = (RANKS,)
+    makes_its_file = True
+    # What is written plainly has no layout.
+    sized = False
+    reads_all = True
+    family_figure = "parallel"
+
+    @abstractmethod
+    def way(self, case: Resolved) -> str:
+        """Return in words the way in which the ranks of a resolved case write."""
+
+    def mistake(self, case: Case) -> str | None:
+        """Return what is wrong with workers, or None."""
+        if not case.ranks or case.processes or case.split:
+            return f"a `{self.name}` case needs `ranks`, such as [1, 2, 4], and has no others"
+        return super().mistake(case)
+
+    def apart(self, case: Resolved, title: str) -> tuple[str, str]:
+        """Return the title of as many ranks, and the way."""
+        way = self.way(case)
+        return title.replace(f"{way}, ", ""), way

@@ -10,7 +10,8 @@ from hyperslab.studies.case_kinds.selection import check_box
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
 
 class Write(Kind):
@@ -20,6 +21,7 @@ class Write(Kind):
     given = "a strategy"
     keys = ("strategy", "block")
     protocol = 2
+    of_objects = True
     writes_array = True
     makes_its_file = True
     measures_error = True
@@ -34,6 +36,8 @@ class Write(Kind):
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where a write call would cover a part of what a layout stores as one piece."""
+        if not layout.abilities.writes:
+            raise CaseMistake("layouts", f"{layout.title} is read only")
         chunks, shape = layout.chunks, resolved["shape"]
         extent = block_extent(resolved, dataset.axes, shape, chunks)
         whole = all(

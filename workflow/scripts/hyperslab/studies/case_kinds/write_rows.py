@@ -10,7 +10,8 @@ from hyperslab.studies.case_kinds.read_rows import STATES
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
-    from hyperslab.studies.schema import Case, Dataset
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
 
 
 class WriteRows(Kind):

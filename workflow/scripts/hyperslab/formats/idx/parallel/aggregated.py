@@ -1,14 +1,17 @@
-"""Two-phase writing: samples go to the rank that writes their file, which writes each file once, whole.
+"""Two-phase writing: samples go to the rank that writes their file, which writes each file once, in order.
 
-Everybody knows all sub-volumes beforehand, and with them, by arithmetic alone, who sends what to whom.
+Everybody knows all sub-volumes beforehand, and with them, by arithmetic alone, who sends what to whom. While
+one piece of a file is written the samples of the next are put in order and exchanged.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +20,32 @@ from hyperslab.formats.idx.ordering import Covered
 from hyperslab.formats.idx.parallel.division import writers_of_files
 from hyperslab.formats.idx.parallel.ways import Block, Job, Way
 from hyperslab.formats.idx.writing import file_of
+from hyperslab.layouts.idx_files import IdxFiles
+from hyperslab.layouts.idx_order import Integers
 
-# An aggregator holds at most so many bytes that are written while the next ones are put together.
-WAITING_FILES = 1
+# An aggregator has at most so many pieces waiting to be written while the next ones are put together.
+WAITING_PIECES = 1
+# Blocks of so many bytes are exchanged and written at once, which bounds what a rank holds beside its values.
+PIECE_BYTES = 8 * 2**20
+
+
+class Piece(NamedTuple):
+    """Blocks that lie behind each other in a file: its first block, and which of those it holds."""
+
+    first: int
+    start: int
+    stop: int
+
+    def blocks(self, files: IdxFiles) -> Integers:
+        """Return the numbers of the blocks."""
+        return files.in_file(self.first)[self.start : self.stop]
+
+
+def pieces_of(files: IdxFiles, first: int) -> Iterator[Piece]:
+    """Yield the pieces of a file, in order."""
+    held, most = len(files.in_file(first)), max(1, PIECE_BYTES // files.block_bytes)
+    for start in range(0, held, most):
+        yield Piece(first, start, min(held, start + most))
 
 
 class Aggregated(Way):
@@ -28,34 +54,44 @@ class Aggregated(Way):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         size: int = self.comm.Get_size()
-        wanted = min(job.aggregators or size, size)
+        wanted = job.aggregators or size
+        if job.files_each:
+            wanted = -(-len(job.files.files) // job.files_each)
+        wanted = min(wanted, size)
         chosen = [number * size // wanted for number in range(wanted)]
-        owned = writers_of_files(job.files, job.boxes, chosen)
-        # In each round every aggregator writes one file.
-        per_rank = {rank: [first for first, owner in owned if owner == rank] for rank in chosen}
-        most = max(map(len, per_rank.values()))
+        per_rank: dict[int, list[Piece]] = {rank: [] for rank in chosen}
+        for first, owner in writers_of_files(job.files, job.boxes, chosen):
+            per_rank[owner] += pieces_of(job.files, first)
+        # In each round every aggregator writes one piece.
         self._rounds = [
-            {rank: firsts[number] for rank, firsts in per_rank.items() if number < len(firsts)}
-            for number in range(most)
+            {rank: pieces[number] for rank, pieces in per_rank.items() if number < len(pieces)}
+            for number in range(max(map(len, per_rank.values())))
         ]
+        self._writing: tuple[int, int] | None = None
 
     def write(self) -> None:
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as pool:
-            for field, values in enumerate(self.job.values):
-                for targets in self._rounds:
+            for targets in self._rounds:
+                for field, values in enumerate(self.job.values):
                     whole = self._round(targets, field, values)
                     if whole is not None:
                         waiting.append(pool.submit(self._store, targets[self.rank], field, whole))
-                    while len(waiting) > WAITING_FILES:
+                    while len(waiting) > WAITING_PIECES:
                         waiting.popleft().result()
             while waiting:
                 waiting.popleft().result()
 
-    def _pieces(self, first: int, box: Box) -> list[Covered]:
-        """Return which blocks of a file a box touches, level by level."""
+    def close(self) -> None:
+        """Close the last file."""
+        if self._writing:
+            os.close(self._writing[1])
+            self._writing = None
+
+    def _pieces(self, piece: Piece, box: Box) -> list[Covered]:
+        """Return which blocks of a piece a box touches, level by level."""
         files, found = self.job.files, []
-        held = files.in_file(first)
+        held = piece.blocks(files)
         levels = np.asarray([files.blocks.level_of(block) for block in held.tolist()])
         for level in np.unique(levels).tolist():
             touched = files.blocks.of_level(level, box.origin, box.extent)
@@ -65,7 +101,7 @@ class Aggregated(Way):
         return found
 
     def _sizes(self, found: list[Covered], box: Box) -> int:
-        """Return how many samples of a file a box has, as they are sent."""
+        """Return how many samples of a piece a box has, as they are sent."""
         total = 0
         for covered in found:
             total += int(covered.whole.sum()) * self.job.files.blocks.samples
@@ -76,7 +112,7 @@ class Aggregated(Way):
         return total
 
     def _packed(self, found: list[Covered], values: Block) -> Block:
-        """Return what is sent of a file: whole blocks in order, of others what there is, row-major."""
+        """Return what is sent of a piece: whole blocks in order, of others what there is, row-major."""
         parts: list[Block] = []
         for covered in found:
             whole = np.flatnonzero(covered.whole).tolist()
@@ -89,14 +125,16 @@ class Aggregated(Way):
                 assert inside is not None
                 here = lattice.indices(inside, self.box.origin, (1,) * values.ndim)
                 parts.append(values[here].reshape(-1))
+        if len(parts) == 1:
+            return parts[0]
         return np.concatenate(parts) if parts else np.empty(0, values.dtype)
 
-    def _round(self, targets: dict[int, int], field: int, values: Block) -> Block | None:
-        """Return the blocks of this rank's own file, in order, after samples of one file an aggregator have
+    def _round(self, targets: dict[int, Piece], field: int, values: Block) -> Block | None:
+        """Return the blocks of this rank's own piece, in order, after samples of one piece an aggregator have
         been exchanged.
         """
         size = self.comm.Get_size()
-        found = {rank: self._pieces(first, self.box) for rank, first in targets.items()}
+        found = {rank: self._pieces(piece, self.box) for rank, piece in targets.items()}
         packed = self.timed(
             "order",
             lambda: {rank: self._packed(pieces, values) for rank, pieces in found.items()},
@@ -130,11 +168,11 @@ class Aggregated(Way):
         )
 
     def _assembled(
-        self, first: int, senders: dict[int, list[Covered]], pieces: dict[int, Block | None]
+        self, piece: Piece, senders: dict[int, list[Covered]], pieces: dict[int, Block | None]
     ) -> Block:
-        """Return the blocks of a file, in order, from what all ranks have of them."""
+        """Return the blocks of a piece, in order, from what all ranks have of them."""
         files = self.job.files
-        held = files.in_file(first)
+        held = piece.blocks(files)
         if len(pieces) == 1 and all(covered.whole.all() for found in senders.values() for covered in found):
             # One rank had all of it.
             (only,) = pieces.values()
@@ -142,13 +180,13 @@ class Aggregated(Way):
             return only.reshape(-1, files.blocks.samples)
         found = np.empty((len(held), files.blocks.samples), self.job.dtype)
         grids: dict[int, Block] = {}
-        for rank, piece in pieces.items():
-            assert piece is not None
+        for rank, samples in pieces.items():
+            assert samples is not None
             box, at = self.job.boxes[rank], 0
             for covered in senders[rank]:
                 numbers = covered.numbers[covered.whole]
                 count = len(numbers) * files.blocks.samples
-                found[np.searchsorted(held, numbers)] = piece[at : at + count].reshape(
+                found[np.searchsorted(held, numbers)] = samples[at : at + count].reshape(
                     -1, files.blocks.samples
                 )
                 at += count
@@ -158,23 +196,23 @@ class Aggregated(Way):
                     assert inside is not None
                     grid = grids.setdefault(number, np.zeros(lattice.counts, self.job.dtype))
                     size = grid[inside].size
-                    grid[inside] = piece[at : at + size].reshape(grid[inside].shape)
+                    grid[inside] = samples[at : at + size].reshape(grid[inside].shape)
                     at += size
         for number, grid in grids.items():
             place = int(np.searchsorted(held, number))
             found[place] = self.order.stored(files.blocks.level_of(number), grid)
         return found
 
-    def _store(self, first: int, field: int, whole: Block) -> None:
-        """Write all blocks of a field of a file in one piece."""
+    def _store(self, piece: Piece, field: int, whole: Block) -> None:
+        """Write the blocks of a field of a piece at once; a file is open from its first piece to its last."""
         files = self.job.files
-        offset = int(files.offsets(first, field)[0])
-        descriptor = os.open(file_of(self.job.path, files, 0, first), os.O_WRONLY)
-        self.opens += 1
-        try:
-            view = whole.reshape(-1).data.cast("B")
-            while view:
-                count = os.pwrite(descriptor, view, offset)
-                view, offset = view[count:], offset + count
-        finally:
-            os.close(descriptor)
+        if self._writing is None or self._writing[0] != piece.first:
+            self.close()
+            path = file_of(self.job.path, files, 0, piece.first)
+            self._writing = piece.first, os.open(path, os.O_WRONLY)
+            self.count_open()
+        offset = int(files.offsets(piece.first, field)[piece.start])
+        view = whole.reshape(-1).data.cast("B")
+        while view:
+            count = os.pwrite(self._writing[1], view, offset)
+            view, offset = view[count:], offset + count

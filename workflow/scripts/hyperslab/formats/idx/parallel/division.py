@@ -1,4 +1,4 @@
-"""Which sub-volume of an array each rank holds, and who writes which file of it; arithmetic without MPI."""
+"""Which rank writes which file of a dataset; arithmetic without MPI."""
 
 from __future__ import annotations
 
@@ -8,38 +8,6 @@ import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.layouts.idx_files import IdxFiles
-
-
-def sub_volumes(shape: Sequence[int], axis: int, ranks: int) -> list[Box]:
-    """Return the box of each rank: the array cut into as many equal parts along an axis."""
-    found = []
-    for rank in range(ranks):
-        first, last = rank * shape[axis] // ranks, (rank + 1) * shape[axis] // ranks
-        origin = tuple(first if a == axis else 0 for a in range(len(shape)))
-        extent = tuple(last - first if a == axis else size for a, size in enumerate(shape))
-        found.append(Box(origin, extent))
-    return found
-
-
-def mistake(boxes: Sequence[Box], shape: Sequence[int]) -> str | None:
-    """Return which sub-volumes overlap, are empty or leave holes, or None: then they make up the array."""
-    for number, box in enumerate(boxes):
-        ends = [start + width for start, width in zip(box.origin, box.extent, strict=True)]
-        if min(box.extent) < 1 or min(box.origin) < 0 or any(e > s for e, s in zip(ends, shape, strict=True)):
-            return f"rank {number} holds {box.extent} at {box.origin}, outside of the array {tuple(shape)}"
-        for other, before in enumerate(boxes[:number]):
-            apart = any(
-                start >= first + width or first >= end
-                for start, end, first, width in zip(
-                    box.origin, ends, before.origin, before.extent, strict=True
-                )
-            )
-            if not apart:
-                return f"ranks {other} and {number} both hold samples at {box.origin}"
-    held = sum(int(np.prod(box.extent)) for box in boxes)
-    if held < int(np.prod(shape)):
-        return f"the ranks hold {held:,} samples of {int(np.prod(shape)):,}: their sub-volumes leave holes"
-    return None
 
 
 def writers_of_files(

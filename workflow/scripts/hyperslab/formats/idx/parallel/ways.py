@@ -4,6 +4,7 @@ aggregated into whole files. `create`, `write` and `close` are collective.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box
+from hyperslab.formats.idx import inspection
 from hyperslab.formats.idx.ordering import Ordering
 from hyperslab.formats.idx.parallel import runs
 from hyperslab.formats.idx.reading import Reader
 from hyperslab.formats.idx.writing import Writer, create_file, describe, file_of
 from hyperslab.layouts.idx_files import IdxFiles, Place
+from hyperslab.specifications import Specification
 
 Block = npt.NDArray[Any]
 
@@ -31,12 +34,15 @@ class Job:
     path: str
     # mpi4py's MPI, which only ranks have.
     mpi: Any
+    spec: Specification
     files: IdxFiles
     # The array's axes as they lie on disk.
     order: list[int]
     boxes: list[Box]
     values: list[Block]
-    aggregators: int
+    # Ranks that put blocks together, or binary files for which one does; None: all ranks.
+    aggregators: int | None
+    files_each: int | None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -45,10 +51,9 @@ class Job:
 
 
 class Way(ABC):
-    """One rank's side. `spent` has nanoseconds by phase, `levels` by level; `opens` counts files opened."""
-
-    # Whether what is written is an IDX dataset.
-    dataset = True
+    """One rank's side. `spent` has nanoseconds by phase, `levels` by level; `opens` counts files opened,
+    and `processes` are others that work for this rank.
+    """
 
     def __init__(self, job: Job) -> None:
         self.mpi, self.comm, self.job = job.mpi, job.mpi.COMM_WORLD, job
@@ -57,7 +62,9 @@ class Way(ABC):
         self.order = Ordering(job.files.blocks, job.files.row_major)
         self.spent = {"order": 0, "exchange": 0}
         self.levels: dict[int, int] = {}
-        self.opens = 0
+        # None where it is not known.
+        self.opens: int | None = 0
+        self.processes: list[int] = []
 
     def create(self) -> None:
         """Make the description on rank 0, then the binary files, shared out among the ranks."""
@@ -91,8 +98,15 @@ class Way(ABC):
         whole = np.stack(fields) if self.job.files.has_fields else fields[0]
         return whole.transpose([self.job.order.index(axis) for axis in range(whole.ndim)])
 
+    def described(self) -> dict[str, Any]:
+        """Return the report of the dataset."""
+        return inspection.report(self.job.path, self.job.files)
+
     def close(self) -> None:  # noqa: B027
         """Close what is open."""
+
+    def end(self) -> None:  # noqa: B027
+        """End processes that work for this rank."""
 
     def timed(self, phase: str, action: Callable[[], Any]) -> Any:
         """Return what an action does, whose time counts for a phase."""
@@ -101,9 +115,13 @@ class Way(ABC):
         self.spent[phase] += perf_counter_ns() - started
         return found
 
+    def count_open(self) -> None:
+        """Add one to the files that were opened."""
+        self.opens = (self.opens or 0) + 1
+
     def opened(self, first: int) -> Any:
         """Return a binary file that this rank opens for itself through MPI-IO."""
-        self.opens += 1
+        self.count_open()
         path = file_of(self.job.path, self.job.files, 0, first)
         return self.mpi.File.Open(self.mpi.COMM_SELF, path, self.mpi.MODE_WRONLY)
 
@@ -114,12 +132,16 @@ class Token(Way):
     def write(self) -> None:
         if self.rank:
             self.comm.recv(source=self.rank - 1)
+        self.write_alone()
+        if self.rank + 1 < self.comm.Get_size():
+            self.comm.send(None, dest=self.rank + 1)
+
+    def write_alone(self) -> None:
+        """Write this rank's sub-volume, while no other rank writes."""
         writer = Writer(self.job.path, self.job.files, self.job.dtype, alone=False)
         for field, values in enumerate(self.job.values):
             writer.write(Place(0, field), self.box.origin, values)
         writer.close()
-        if self.rank + 1 < self.comm.Get_size():
-            self.comm.send(None, dest=self.rank + 1)
 
 
 class PerLevel(Way):
@@ -178,12 +200,10 @@ class PerLevelFast(PerLevelKept):
 class Plain(Way):
     """The same bytes without any order: each rank in one contiguous piece of one file, through MPI-IO."""
 
-    dataset = False
-
     def create(self) -> None:
         """Open the file together."""
         mode = self.mpi.MODE_CREATE | self.mpi.MODE_WRONLY
-        self.opens += 1
+        self.count_open()
         self._file = self.mpi.File.Open(self.comm, self.job.path, mode)
 
     def write(self) -> None:
@@ -196,6 +216,12 @@ class Plain(Way):
     def close(self) -> None:
         """Close it."""
         self._file.Close()
+
+    def described(self) -> dict[str, Any]:
+        """Return the size of the file."""
+        size = os.stat(self.job.path).st_size
+        settings = {"dataset_layout": "one contiguous piece a rank"}
+        return {"file_bytes": size, "data_bytes": size, "remainder_bytes": 0, "settings": settings}
 
     def read_back(self) -> list[Block]:
         """Return this rank's piece of every field, read back."""

@@ -1,0 +1,164 @@
+"""What tests run in the environment of a format behind a server: server_program.py WHAT FORMAT DIRECTORY
+
+One line of JSON says what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from samples import values_of
+from server_cells import SHAPE, behind
+
+from hyperslab import formats
+from hyperslab.data.selections import Box
+from hyperslab.measuring import machine, servers
+from hyperslab.measuring.servers import connection_of
+from hyperslab.measuring.workers import Workers
+
+WHOLE = Box((0, 0, 0), SHAPE)
+PART = Box((1, 15, 3), (4, 30, 50))
+# Of the others there are cells.
+FILTERS = ["lz4hc", "blosclz"]
+
+
+@contextmanager
+def served(spec: Any, directory: Path) -> Iterator[tuple[Any, str, Any]]:
+    """Start the server of a cell: its format, the path of its data, and the artifact."""
+    format_ = formats.load(spec["layout"]["format"])
+    artifact = format_.artifact.in_directory(directory, ".data")
+    directory.mkdir(parents=True, exist_ok=True)
+    format_.prepare(spec)
+    artifact.start(spec["layout"])
+    try:
+        yield format_, str(artifact.data), artifact
+    finally:
+        artifact.stop()
+
+
+def right(format_: Any, path: str, spec: Any) -> bool:
+    """Whether whole and part are read as they were written."""
+    opened, values = format_.open(path, spec), values_of(spec)
+    boxes = (WHOLE, PART, Box((6, 49, 59), (1, 1, 1)))
+    found = [(opened.read(box), values.block(box.origin, box.extent)) for box in boxes]
+    opened.close()
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in found)
+
+
+def codecs(format_name: str, directory: Path) -> Any:
+    """Write one dataset after the other, with filters, as JSON, and read from a server that starts anew."""
+    found = {}
+    chosen: dict[str, Any] = {name: {"filters": [{"name": name}]} for name in FILTERS}
+    chosen |= {"json": {"transfer": "json", "dtype": "float64"}, "anew": {"nodes": 2}}
+    with served(behind(format_name, nodes=2), directory) as (format_, path, artifact):
+        for name, more in chosen.items():
+            spec = behind(format_name, **more)
+            if name == "json":
+                opened = format_.create(path, spec)
+                opened.write(WHOLE, values_of(spec).block(WHOLE.origin, WHOLE.extent))
+                opened.flush()
+                opened.close()
+            else:
+                format_.generate(path, spec, values_of(spec))
+            opened = format_.open(path, spec)
+            compression = opened.dataset.compression
+            opened.close()
+            if name == "anew":
+                before = artifact.processes()
+                artifact.restart()
+                assert len(before) == 4 and not set(before) & set(artifact.processes())
+            found[name] = [right(format_, path, spec), compression]
+    return found
+
+
+def wait_until(met: Any) -> bool:
+    """Whether something comes true within a minute."""
+    end = time.monotonic() + 60
+    while not met() and time.monotonic() < end:
+        time.sleep(0.02)
+    return bool(met())
+
+
+def said(call: Any) -> str:
+    """What an error says, in its lines."""
+    try:
+        call()
+    except OSError as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+class Reader:
+    """A worker that reads for as long as it is let."""
+
+    def __init__(self, spec: Any, path: str) -> None:
+        self._opened = formats.load(spec["layout"]["format"]).open(path, spec)
+
+    def command(self, name: str) -> float:
+        """There is nothing to do."""
+        return 0.0
+
+    def prepare(self, task: Any) -> Any:
+        """Read again and again."""
+
+        def go() -> None:
+            os.write(1, b"busy\n")
+            while True:
+                self._opened.read(PART)
+
+        return go
+
+    def result(self) -> dict[str, Any]:
+        """There is none."""
+        return {}
+
+
+def faults(format_name: str, directory: Path) -> Any:
+    """Ask with a wrong password, then of a server of which a process is killed while it is asked."""
+    spec = behind(format_name)
+    found: dict[str, Any] = {}
+    with served(spec, directory) as (format_, path, artifact):
+        format_.generate(path, spec, values_of(spec))
+        connection = connection_of(path)
+        place = Path(connection.directory, servers.CONNECTION)
+        kept = place.read_text(encoding="utf-8")
+        place.write_text(kept.replace(connection.password, "0" * 32), encoding="utf-8")
+        found["password"] = said(lambda: format_.open(path, spec))
+        place.write_text(kept, encoding="utf-8")
+        found["right"] = right(format_, path, spec)
+        workers = Workers(Reader, [(spec, path)] * 2)
+        try:
+            workers.prepare(None)
+            victim = max(artifact.processes())
+            assert wait_until(lambda: machine.largest_memory_bytes(victim) > 0)
+            # It takes part in answers, and is there long enough to be missed.
+            signal.setitimer(signal.ITIMER_REAL, 2.5)
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(victim, signal.SIGKILL))
+            found["killed"] = said(workers.go)
+        finally:
+            workers.kill()
+        found["words"] = connection.password in json.dumps(found)
+        assert wait_until(lambda: not artifact.processes())
+        found["gone"] = said(lambda: format_.open(path, spec))
+    found["stopped"] = said(lambda: format_.open(path, spec))
+    return found
+
+
+def main() -> None:
+    """Run the command."""
+    what, format_, directory = sys.argv[1:]
+    found = {"codecs": codecs, "faults": faults}[what](format_, Path(directory))
+    print(json.dumps(found, default=str))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""Several clients: the same requests whatever their number, every answer checked, numbers and a figure."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_samples import texts
+from report_samples import meta, plain_layout
+from samples import file_specification, prepared, values_of
+from studies import load, mistake, with_case
+
+from hyperslab import figures, formats
+from hyperslab.cases.clients import case as clients_case
+from hyperslab.cases.clients.requests import Client, asked, dealt
+from hyperslab.cases.context import Context, VerificationError
+from hyperslab.data.selections import Box
+from hyperslab.figures import FigureData
+from hyperslab.figures.clients import served
+from hyperslab.figures.view import look
+from hyperslab.report.clients import clients_table
+from hyperslab.report.data import Inputs, gather
+from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import tidy
+from hyperslab.specifications import Specification
+from hyperslab.studies import figures as figure_kinds
+
+SHAPE, REQUESTS = (6, 12, 40), 9
+KINDS = {"map": [1, 12, 40], "series": [6, 1, 1]}
+ASKED: dict[str, Any] = {
+    "clients": {"map": {"x": 1}, "series": {"y": 1, "z": 1}}, "requests": 10, "processes": [1, 2],
+}  # fmt: skip
+
+
+def cell(clients: int, **repeats: int) -> Specification:
+    """What measure is told of clients that share a file of HDF5."""
+    case: Any = {
+        "name": f"mix-{clients}p", "family": "mix", "kind": "clients", "clients": KINDS, "by": "processes",
+        "requests": REQUESTS, "workers": clients, "states": list(repeats),
+    }  # fmt: skip
+    spec = file_specification(SHAPE, (2, 4, 10))
+    return {**spec, "case": case, "repeats": repeats, "study": "s", "seed": 1, "round": "r0", "protocol": 1}
+
+
+# ---- requests
+
+
+def test_all_numbers_of_clients_make_the_same_requests() -> None:
+    one, three = asked(cell(1, warm=1), "warm", 0), asked(cell(3, warm=1), "warm", 0)
+    assert one == three and len(one) == REQUESTS
+    assert {box.extent for box in one} == {(1, 12, 40), (6, 1, 1)}
+    assert one != asked(cell(1, warm=1), "warm", 1) != asked(cell(1, warm=1), "cold", 1)
+    shares = [dealt(one, client, 4) for client in range(4)]
+    assert sorted(itertools.chain(*shares)) == list(range(REQUESTS))
+    assert {len(share) for share in shares} == {2, 3}
+
+
+def test_every_answer_is_compared_and_counted(disk: Path) -> None:
+    with prepared(disk) as root:
+        spec = cell(2, cold=2, warm=1)
+        format_ = formats.load("hdf5")
+        context = Context(spec, format_, str(root / "data.h5"), values_of(spec), False)
+        format_.generate(context.path, spec, context.values)
+        outcome = clients_case.run(context)
+        assert outcome.skipped == {}
+        assert [row["state"] for row in outcome.repeats] == ["warm", "cold", "cold"]
+        for row in outcome.repeats:
+            assert (row["requests"], row["processes"], row["errors"]) == (REQUESTS, 2, 0)
+            assert 0 < row["answer_median_s"] <= row["answer_p95_s"] <= row["answer_max_s"] < row["time_s"]
+            assert row["fairness"] >= 1
+            boxes = asked(spec, row["state"], row["repeat"])
+            assert row["asked_bytes"] == sum(
+                2 * box.extent[0] * box.extent[1] * box.extent[2] for box in boxes
+            )
+        cold = [row for row in outcome.repeats if row["state"] == "cold"]
+        assert all(row["resident_before"] < 0.01 and row["requested_bytes"] > 0 for row in cold)
+        other = file_specification(SHAPE, (2, 4, 10), dtype="int16")
+        with pytest.raises(VerificationError, match=r"request \d of run 0, state warm, differs"):
+            clients_case.run(Context(spec, format_, context.path, values_of(other), False))
+
+
+class Failing:
+    """A format whose connections fail so many times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.opened = failures, 0
+
+    def prepare(self, spec: Specification) -> None:
+        """There is nothing to load."""
+
+    def open(self, path: str, spec: Specification) -> Failing:
+        """A connection."""
+        self.opened += 1
+        return self
+
+    def read(self, box: Box) -> Any:
+        """The truth, or an error."""
+        if self.failures:
+            self.failures -= 1
+            raise OSError("cut")
+        return values_of(file_specification(SHAPE)).block(box.origin, box.extent)
+
+
+def test_a_request_that_fails_is_made_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.cases.clients.requests.PAUSE_S", 0)
+    for failures, opened in ((2, 3), (3, None)):
+        format_ = Failing(failures)
+        monkeypatch.setattr(formats, "load", lambda _, found=format_: found)
+        client = Client(cell(1, warm=1), "nowhere", 0)
+        client.command("open")
+        go = client.prepare(asked(cell(1, warm=1), "warm", 0))
+        if opened is None:
+            with pytest.raises(OSError, match="cut"):
+                go()
+            continue
+        go()
+        assert (client.result()["errors"], format_.opened) == (failures, opened)
+
+
+# ---- what a study may say
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no processes": ({"processes": None}, "a `clients` case needs `processes`"),
+    "no requests": ({"requests": None}, "a `clients` case needs `requests`"),
+    "few requests": ({"requests": 1}, "requests: 1 are fewer than the 2 clients"),
+    "a session": ({"states": ["session"]}, "states: of a `clients` case they are cold and warm"),
+    "no axis": ({"clients": {"map": {"w": 1}}}, "no such axis"),
+    "strides": (
+        {"clients": {"map": {"x": {"extent": 4, "step": 2, "block": 1}}}}, "a request has extents, no strides"
+    ),
+    "ranks": ({"ranks": [2]}, "ranks: only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
+    given, said = MISTAKES[name]
+    assert said in mistake(tmp_path, with_case(**{**ASKED, **given}))
+
+
+def test_each_number_of_clients_is_a_case(tmp_path: Path) -> None:
+    study = load(tmp_path, with_case(**ASKED))
+    assert {"team-1p", "team-2p"} <= set(study.cases)
+    assert study.cases["team-1p"]["title"] == "team, 1 client"
+    assert study.cases["team-2p"]["title"] == "team, 2 clients"
+    assert study.cases["team-2p"]["clients"] == {"map": [1, 30, 400], "series": [20, 1, 1]}
+    assert "clients-team" in figure_kinds.names(figure_kinds.describe(study))
+
+
+# ---- numbers
+
+CLIENTS = {1: 4.0, 2: 2.5, 8: 2.0}
+STUDY: dict[str, Any] = {
+    "shape": [8, 8, 64], "layouts": ["a", "b"], "grids": [], "score": False, "tradeoff": [],
+    "cases": {
+        f"mix-{count}p": {
+            "kind": "clients", "states": ["cold", "warm"], "shape": [8, 8, 64], "layouts": ["a", "b"],
+            "family": "mix", "by": "processes", "workers": count, "title": f"mixed, {count} clients",
+        }
+        for count in CLIENTS
+    },
+}  # fmt: skip
+
+
+def rows() -> pd.DataFrame:
+    """Runs of 100 requests in the seconds of CLIENTS; layout b takes twice as long, cold three times."""
+    found = []
+    for (count, seconds), layout, state, round_ in itertools.product(
+        CLIENTS.items(), "ab", ("cold", "warm"), range(3)
+    ):
+        time_s = seconds * (2 if layout == "b" else 1) * (3 if state == "cold" else 1)
+        found.append({
+            "study": "s", "site": "disk", "layout": layout, "case": f"mix-{count}p", "kind": "clients",
+            "phase": "main", "round": round_, "repeat": 0, "state": state, "processes": count,
+            "physical_cores": 2, "time_s": time_s * (1 + 0.01 * round_), "requests": 100, "errors": round_,
+            "answer_median_s": time_s * count / 100, "answer_p95_s": time_s * count / 50,
+            "answer_max_s": time_s, "fairness": 1.25, "server_memory_bytes": 3e8 if layout == "b" else None,
+            "asked_bytes": 1e6, "noisy": False, "overlap": False, "stale": False,
+        })  # fmt: skip
+    return tidy(found)
+
+
+def test_rates_and_latencies_are_those_of_the_runs() -> None:
+    table = rows()
+    data = FigureData(table, summarise(table), {}, {}, STUDY)
+    counts = {count: f"mix-{count}p" for count in CLIENTS}
+    found = served(look("disk", data), counts, "a", "warm")
+    assert list(found.index) == [1, 2, 8]
+    assert found["rate"].round(0).tolist() == [25, 40, 50]
+    assert (found["low"] < found["rate"]).all() and (found["rate"] < found["high"]).all()
+    assert found["p95"].tolist() == pytest.approx([0.08, 0.10, 0.32])
+    figure = figures.draw("clients-mix", "disk", data)
+    written = texts(figure)
+    assert all(words in written for words in ("requests a second", "clients", "100 requests a run"))
+
+
+def test_the_table_says_what_was_served() -> None:
+    table = rows()
+    described = meta(
+        layouts={name: plain_layout([4, 4, 16]) for name in "ab"},
+        cases={name: {**case, "raw_bytes": 1} for name, case in STUDY["cases"].items()},
+    )
+    page = gather(
+        Inputs(
+            study=described, measurements=table, summary=summarise(table), context=[], score={},
+            recommendation={}, confirmation=None, figures={"disk": []}, expected=[],
+        )
+    )  # fmt: skip
+    found = clients_table(page, "disk", None)
+    assert found is not None and len(found.rows) == 12
+    first = [str(getattr(one, "text", one)) for one in found.rows[0]]
+    assert first[1:5] == ["a", "cold", "1", "100"]
+    # Rounds 0, 1 and 2 had as many errors.
+    assert first[-2] == "3"

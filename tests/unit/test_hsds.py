@@ -1,0 +1,238 @@
+"""HSDS: what a layout may say, and a real server: bytes, codecs, faults, and nothing left or told."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from own_environments import ROOT, interpreter, said_by, variables
+from samples import prepared, read_cell
+from server_cells import CHUNKS, SHAPE, behind, commands
+from studies import changed, load, mistake
+from test_workers import alive, wait_until
+
+from hyperslab.data.selections import Box
+from hyperslab.formats.hsds import server, transfer
+from hyperslab.layouts import environments, layout_of
+from hyperslab.layouts.chunks import chunk_count
+from hyperslab.layouts.hsds import ENVIRONMENT
+from hyperslab.measuring import machine, servers
+from hyperslab.measuring.supervise import below
+from hyperslab.planning.site_checks import largest_bytes, largest_files
+from hyperslab.records import read_record
+from hyperslab.results.tables import rows_of, tidy
+
+PROGRAM = "server_program.py"
+SECONDS = 300
+STATES = {"cold": 1, "warm": 2}
+FIRST_REQUEST = 2**16
+FILTERS = [{"name": "gzip", "level": 4}, {"name": "fletcher32"}]
+
+
+@pytest.fixture(scope="module")
+def python(require: Callable[[str | None], None]) -> str:
+    """The interpreter that has HSDS, made from its lock where it is not there."""
+    return interpreter(ENVIRONMENT, require)
+
+
+@pytest.fixture
+def disk_root(disk: Path) -> Iterator[Path]:
+    with prepared(disk) as root:
+        yield root
+
+
+# ---- what a study may say
+
+ALLOWED = "should be gzip, lz4, lz4hc, blosclz or fletcher32"
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no effect": ({"filters": ["shuffle"]}, f"stores chunks as if it were not there; {ALLOWED}"),
+    "REST alone": ({"filters": [{"zstd": 3}]}, f"HSDS has it in its REST interface alone; {ALLOWED}"),
+    "refused": ({"filters": ["szip"]}, f"HSDS 1.0.2 refuses it; {ALLOWED}"),
+    "unknown": ({"filters": ["gzp"]}, "should be 'gzip', 'lz4', 'lz4hc', 'blosclz' or 'fletcher32'"),
+    "level": ({"filters": [{"gzip": 10}]}, "gzip's level should be 0 to 9, not 10"),
+    "two": ({"filters": ["gzip", "lz4"]}, "at most one compressor"),
+    "nodes": ({"settings": {"nodes": 65}}, "settings.nodes: should be less than or equal to 64"),
+    "cache": ({"settings": {"chunk_cache_bytes": 8388608}}, "should be greater than or equal to 33554432"),
+    "chunk": ({"chunks": [21, 30, 400]}, "is larger than the array"),
+    "order": ({"order": ["z", "y", "x"]}, "layouts.4x4x64.order"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
+    given, said = MISTAKES[name]
+    content = changed("layouts.4x4x64", {"format": "hsds", "chunks": [4, 4, 64], **given})
+    assert said in mistake(tmp_path, content)
+
+
+def test_a_chunk_has_to_fit_into_the_cache(tmp_path: Path) -> None:
+    content = changed("layouts.4x4x64", {"format": "hsds", "chunks": ["all", "all", "all"]})
+    content["dataset"]["shape"] = [200, 300, 400]
+    content["layouts"]["4x4x64"]["settings"] = {"chunk_cache_bytes": 2**25}
+    assert "48,000,000 bytes does not fit 4 times into chunk_cache_bytes" in mistake(tmp_path, content)
+
+
+def test_a_study_of_it_is_planned(tmp_path: Path) -> None:
+    layout = {"format": "hsds", "chunks": [4, 4, 64], "filters": [{"gzip": 6}, "fletcher32"]}
+    study = load(tmp_path, changed("layouts", {"mine": {**layout, "settings": {"nodes": 2}}}) | {"grids": []})
+    described = layout_of(study.layouts["mine"])
+    assert described.environment() == environments.made(ENVIRONMENT)
+    assert study.report_meta["layouts"]["mine"]["words"] == (
+        "chunks of 4x4x64 (x, y, z; 2 KiB), an object each, filters gzip 6, fletcher32, "
+        "HSDS with 2 data nodes"
+    )
+    pieces = chunk_count([20, 30, 400], [4, 4, 64])
+    assert pieces < largest_files(study) < pieces + 100
+    assert largest_bytes(study) > pieces * 4 * 4 * 64 * 2
+
+
+# ---- what needs no server
+
+
+def test_requests_as_json_make_up_a_box() -> None:
+    box = Box((3, 1, 2), (4, 5, 7))
+    seen = np.zeros((10, 10, 10), int)
+    for piece in transfer.pieces(box, 50):
+        assert math.prod(piece.extent) <= 50
+        seen[piece.slices()] += 1
+    assert seen[box.slices()].all() and seen.sum() == math.prod(box.extent)
+    assert transfer.select(box) == "[3:7,1:6,2:9]"
+
+
+SAID: dict[Any, str] = {
+    401: "HSDS refuses the password of user u (status 401)",
+    404: "HSDS has no /home/hyperslab/data.h5 (status 404)",
+    503: "HSDS was too busy for a request 6 times (status 503); its log ends with: the last … line",
+    500: "HSDS answers with status 500; its log ends with: the last … line",
+    None: "HSDS does not answer (OSError: Connection … Error); its log ends with: the last … line",
+}
+
+
+@pytest.mark.parametrize("status", SAID)
+def test_what_a_failed_request_says(
+    tmp_path: Path, status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / servers.LOG).write_text("first\nthe last\tsecret line\n\n", encoding="utf-8")
+    connection = servers.Connection("data", str(tmp_path), "socket", "u", "secret")
+    monkeypatch.setattr(server, "PAUSE_S", 0)
+    asked = []
+
+    def ask() -> None:
+        asked.append(status)
+        raise OSError(status, "words") if status else OSError("Connection\nsecret Error")
+
+    with pytest.raises(servers.ServerError) as error:
+        server.answered(connection, ask)
+    assert str(error.value) == SAID[status]
+    assert len(asked) == (server.TRIES if status == server.BUSY else 1)
+
+
+def test_a_server_that_is_busy_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PAUSE_S", 0)
+    answers = iter([OSError(503, "busy"), None])
+
+    def ask() -> str:
+        if error := next(answers):
+            raise error
+        return "values"
+
+    assert server.answered(servers.Connection("data", str(tmp_path), "s", "u", "p"), ask) == "values"
+
+
+# ---- a real server
+
+
+def test_selections_come_from_the_server_which_is_counted(
+    disk_root: Path, tmp_path: Path, python: str
+) -> None:
+    spec = read_cell(behind("hsds", FILTERS), (3, 10, 60), STATES)
+    record = tmp_path / "cells" / "mine" / "box.r0.json"
+    for words in commands(spec, disk_root / "study" / "layout" / "box.r0", record):
+        done = subprocess.run(
+            words, cwd=ROOT, env=variables(), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    found: Any = read_record(record)
+    assert found["skipped"] == {} and found["versions"]["hsds"] == "1.0.2"
+    assert found["file"]["chunks"] == found["file"]["chunks_predicted"] == chunk_count(SHAPE, CHUNKS)
+    assert found["file"]["settings"]["node_count"] == 1
+    assert found["file"]["file_bytes"] <= layout_of(spec["layout"]).largest_bytes(_Array())
+    assert found["file"]["files"] + found["file"]["folders"] <= layout_of(spec["layout"]).largest_files(
+        _Array()
+    )
+    table = tidy(rows_of(record, "mine", None, {}))
+    assert table["state"].value_counts().to_dict() == STATES
+    cold = table[table["state"] == "cold"]
+    # The server has read the objects of the chunks, and what Python loads at the first request of all.
+    more = cold["server_requested_bytes"] - cold["chunk_bytes"]
+    assert ((more >= 0) & (more < FIRST_REQUEST)).all()
+    assert (cold["server_device_bytes"] >= cold["chunk_bytes"]).all()
+    assert (cold["resident_before"] < 0.01).all()
+    warm = table[table["state"] == "warm"]
+    # It has had them before.
+    assert (warm["server_requested_bytes"] < warm["chunk_bytes"]).all() and (warm["device_bytes"] == 0).all()
+    assert (table["server_memory_bytes"] > 2**26).all()
+    assert list(disk_root.rglob("*_*")) == []
+
+
+class _Array:
+    axes, shape, dtype, itemsize = list("xyz"), list(SHAPE), "float32", 4
+    nbytes = 7 * 50 * 60 * 4
+
+
+def test_filters_and_json_come_back_equal_from_another_server_too(disk_root: Path, python: str) -> None:
+    found = said_by(python, PROGRAM, "codecs", "hsds", str(disk_root / "cell"))
+    assert all(right for right, _ in found.values()), found
+    asked = {"lz4hc": "lz4hc", "blosclz": "blosclz", "json": None, "anew": None}
+    assert {name: compression for name, (_, compression) in found.items()} == asked
+
+
+def test_a_fault_is_one_line_and_nothing_wrong_is_read(disk_root: Path, python: str) -> None:
+    found = said_by(python, PROGRAM, "faults", "hsds", str(disk_root / "cell"))
+    assert found["right"] and not found["words"]
+    assert all(len(str(line).splitlines()) == 1 for line in found.values())
+    assert found["password"] == "ServerError: HSDS refuses the password of user hyperslab (status 401)"
+    assert "of 2: ServerError: HSDS " in found["killed"]
+    assert "ServerError: HSDS has ended while it was asked" in found["gone"]
+    assert "ServerError: no server of" in found["stopped"]
+
+
+def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(
+    disk_root: Path, tmp_path: Path, python: str
+) -> None:
+    spec = read_cell(behind("hsds", [{"name": "lz4"}]), (3, 10, 60), {"session": 10**6})
+    artifact, record = disk_root / "study" / "layout" / "box.r0", tmp_path / "box.r0.json"
+    write, measure = commands(spec, artifact, record)
+    subprocess.run(write, cwd=ROOT, env=variables(), check=True, timeout=SECONDS)
+    with (tmp_path / "log").open("wb") as log:
+        cell = subprocess.Popen(measure, cwd=ROOT, env=variables(), stdout=log, stderr=log)
+    try:
+        # Service node, data node, what starts them, and what watches over these.
+        assert wait_until(lambda: len(below(cell.pid)) >= 4 and _asked(cell.pid))
+        processes = below(cell.pid)
+        connection = servers.connection_of(str(artifact / "data.hsds"))
+        for process in [cell.pid, *processes]:
+            for name in ("cmdline", "environ"):
+                assert connection.password.encode() not in Path(f"/proc/{process}/{name}").read_bytes()
+        cell.send_signal(signal.SIGKILL)
+        cell.wait(SECONDS)
+        assert wait_until(lambda: not any(map(alive, processes)))
+        assert wait_until(lambda: not Path(connection.directory).exists())
+    finally:
+        cell.kill()
+        cell.wait()
+    left = [file for place in (disk_root, tmp_path) for file in place.rglob("*") if file.is_file()]
+    assert left
+    assert not [file for file in left if connection.password.encode() in file.read_bytes()]
+
+
+def _asked(cell: int) -> bool:
+    """Whether a cell's server has been asked: its data node has some of the chunks in memory."""
+    return sum(map(machine.largest_memory_bytes, below(cell))) > 2**27 and os.path.exists(f"/proc/{cell}/io")

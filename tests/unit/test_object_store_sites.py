@@ -1,0 +1,131 @@
+"""Sites with an object store: what may be said of one, what is refused, and what a gateway lets pass."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from studies import load, with_case
+
+from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
+from hyperslab.planning.store_checks import check_kept
+from hyperslab.sites.configuration import load_sites
+from hyperslab.validation.errors import ConfigurationError
+
+MOTO = {"start": "moto"}
+
+
+def sites(tmp_path: Path, store: Any, **more: Any) -> Any:
+    """Sites with one object store."""
+    content = {
+        "file_systems": {"disk": {"root": "disk"}, "bucket": {"root": "bucket", "store": store}, **more},
+        "sites": {"disk": {"file_system": "disk"}, "bucket": {"file_system": "bucket"}},
+    }
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump(content))
+    return load_sites(file)
+
+
+def test_a_store_is_started_or_named(tmp_path: Path) -> None:
+    found = sites(tmp_path, {**MOTO, "latency_ms": 50, "bandwidth": 10**7})["bucket"]["store"]
+    assert found == {
+        "start": "moto", "endpoint": None, "region": "us-east-1", "bucket": "hyperslab",
+        "prefix": "hyperslab/", "latency_ms": 50.0, "bandwidth": 10**7,
+    }  # fmt: skip
+    assert sites(tmp_path, {"endpoint": "https://s3.example.org:9000"})["bucket"]["store"]["start"] is None
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "neither": ({}, "needs either endpoint"),
+    "both": ({**MOTO, "endpoint": "https://s3.example.org"}, "needs either endpoint"),
+    "password in the address": (
+        {"endpoint": "https://me:secret-1@s3.example.org"},
+        "come from the environment",
+    ),
+    "no address": ({"endpoint": "s3.example.org"}, "should be an address such as"),
+    "bucket": ({**MOTO, "bucket": "Mine/secret-1"}, "3 to 63 lower-case"),
+    "prefix": ({**MOTO, "prefix": ""}, "end with one"),
+    "password": ({**MOTO, "secret_key": "secret-1"}, "unknown key"),
+    "latency": ({**MOTO, "latency_ms": -1}, "latency_ms"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_is_wrong_with_a_store_is_one_line(tmp_path: Path, name: str) -> None:
+    store, said = MISTAKES[name]
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        sites(tmp_path, store)
+    assert "file_systems.bucket.store" in str(caught.value) and "secret-1@s3" not in str(caught.value)
+
+
+def test_a_store_has_a_root_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="a store's root is its own"):
+        sites(tmp_path, MOTO, other={"root": "bucket"})
+
+
+def study_of(tmp_path: Path, format_: str, **case: Any) -> Any:
+    content = with_case(**case, layouts=["mine"])
+    content["layouts"] = {"mine": {"format": format_, "chunks": "auto"}}
+    content["cases"] = {"team": content["cases"]["team"]}
+    for key in ("grids", "score", "recommendation"):
+        del content[key]
+    return load(tmp_path, content)
+
+
+@pytest.mark.parametrize(("format_", "site"), [("hdf5", "bucket"), ("hdf5-s3", "disk"), ("zarr-s3", "disk")])
+def test_layouts_lie_where_they_can(tmp_path: Path, format_: str, site: str) -> None:
+    study = study_of(tmp_path, format_, read={"z": 1}, states=["cold"])
+    described = sites(tmp_path, MOTO)
+    with pytest.raises(ConfigurationError, match=f"cannot lie at site '{site}'"):
+        check_kept(study, [site], described)
+    check_kept(study, ["disk" if site == "bucket" else "bucket"], described)
+
+
+def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is never warm"):
+        study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold", "warm"])
+    with pytest.raises(ConfigurationError, match="selections and whole writes only"):
+        study_of(tmp_path, "hdf5-s3", reduce={"z": 25}, processes=[1])
+
+
+OWN = ("mine", "runs/s/")
+
+
+def test_a_gateway_lets_pass_what_is_the_cells_own() -> None:
+    assert foreign("PUT", "mine", "runs/s/data.h5", {}, OWN) is None
+    assert foreign("GET", "mine", "", {"list-type": "2", "prefix": "runs/s/"}, OWN) is None
+    for method, bucket, key, query in (
+        ("GET", "other", "runs/s/data.h5", {}),
+        ("PUT", "mine", "runs/other/data.h5", {}),
+        ("DELETE", "mine", "data.h5", {}),
+        ("GET", "mine", "runs/s/../other/data.h5", {}),
+        ("PUT", "mine", "", {}),
+        ("POST", "mine", "", {"delete": ""}),
+        ("GET", "mine", "", {"prefix": "runs/"}),
+    ):
+        assert foreign(method, bucket, key, query, OWN), (method, bucket, key)
+
+
+def test_requests_are_counted_by_kind() -> None:
+    counts = Counts()
+    for method, key in (("GET", "k"), ("GET", "k"), ("GET", ""), ("HEAD", "k")):
+        counts.began(kind_of(method, key))
+    counts.sent += 7
+    assert counts.to_dict() == {
+        "requests": 4, "sent": 7, "received": 0, "failed": 0, "get_requests": 2, "list_requests": 1,
+        "head_requests": 1,
+    }  # fmt: skip
+
+
+def test_a_line_is_no_faster_than_it_is_said_to_be() -> None:
+    async def carried() -> float:
+        line, loop = Line(0, 1_000_000), asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.gather(*(line.carry(10_000) for _ in range(20)))
+        return loop.time() - began
+
+    # 200,000 bytes, of which a burst may be ahead.
+    assert asyncio.run(carried()) >= 0.19

@@ -1,0 +1,137 @@
+"""A user's file whose variable-length rows become rows with a vector, and back: all else stays as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich_files import write_rich_file
+
+from hyperslab import ragged, rewrite
+from hyperslab.ragged.vlen import fill_vlen, vlen_blocks
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.differences import differences
+from hyperslab.rewriting.progress import Progress
+from hyperslab.validation.errors import ConfigurationError
+
+ROWS = "/events/hits"
+VECTOR = "{format: hdf5-rows, storage: offset-vector, chunk_bytes: 4096, filters: [gzip]}"
+VLEN = "{format: hdf5-rows, storage: vlen, row_chunk: 64}"
+DTYPE = np.dtype(">i2")
+VALUES = [np.arange(number % 7, dtype=DTYPE) * number for number in range(500)]
+
+
+def add_rows(path: Path) -> None:
+    """Add rows, with what a user may have said of them, to a file."""
+    with h5py.File(path, "r+") as file:
+        hits = file.create_dataset(
+            ROWS, (len(VALUES),), h5py.vlen_dtype(DTYPE), chunks=(100,), maxshape=(None,)
+        )
+        fill_vlen(hits, [(np.array([len(row) for row in VALUES]), np.concatenate(VALUES))])
+        hits.attrs["unit"] = "counts"
+        hits.attrs["group"] = file["events"].ref
+        file["events"].attrs["rows"] = hits.ref
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.h5"
+    write_rich_file(path)
+    add_rows(path)
+    return path
+
+
+def rewritten(path: Path, name: str, layout: str, dataset: str = ROWS) -> Path:
+    new = path.with_name(name)
+    rewrite.rewrite(path, new, dataset, rewrite.read_layout(layout), 2**28, Progress())
+    return new
+
+
+def found(path: Path, dataset: str = ROWS) -> list[Any]:
+    with h5py.File(path) as file:
+        if "convention" in file[dataset].attrs:
+            return [row.tolist() for row in ragged.open(file[dataset])]
+        return [row.tolist() for lengths, values in vlen_blocks(file[dataset], DTYPE)
+                for row in ragged.split(lengths, values)]  # fmt: skip
+
+
+def test_there_and_back(original: Path) -> None:
+    before = hashlib.sha256(original.read_bytes()).hexdigest()
+    there = rewritten(original, "there.h5", VECTOR)
+    back = rewritten(there, "back.h5", VLEN)
+    assert found(there) == found(back) == found(original) == [row.tolist() for row in VALUES]
+    with h5py.File(there) as file:
+        rows = ragged.open(file[ROWS])
+        assert rows.dtype == DTYPE and rows.vector.compression == "gzip" and rows.vector.chunks == (4096,)
+        assert file[ROWS].attrs["unit"] == "counts" and file[file["events"].attrs["rows"]] == file[ROWS]
+    with h5py.File(back) as file:
+        assert h5py.check_vlen_dtype(file[ROWS].dtype) == DTYPE and file[ROWS].chunks == (64,)
+        assert sorted(file[ROWS].attrs) == ["group", "unit"] and list(file["events"]) == ["hits"]
+    # What is compared with which is no matter of how rows are kept.
+    for other in (there, back):
+        assert list(differences(original, other, rows=ROWS)) == []
+    assert hashlib.sha256(original.read_bytes()).hexdigest() == before
+
+
+def test_a_difference_is_found(original: Path) -> None:
+    there = rewritten(original, "there.h5", VECTOR)
+    with h5py.File(there, "r+") as file:
+        with ragged.open(file[ROWS]) as rows:
+            rows[76] = np.zeros(len(VALUES[76]), DTYPE)
+        file[ROWS].attrs["unit"] = "none"
+    lines = list(differences(original, there, rows=ROWS))
+    assert lines == [f"{ROWS}: attribute 'unit': the value differs", f"{ROWS}: row 76 differs"]
+    with h5py.File(there, "r+") as file, ragged.open(file[ROWS]) as rows:
+        rows.append([np.zeros(1, DTYPE)])
+    assert f"{ROWS}: has 500 rows, and its copy 501" in list(differences(original, there, rows=ROWS))
+
+
+@given(lengths=st.lists(st.integers(0, 300), max_size=200), dtype=st.sampled_from(["u1", "<f4", ">f8", "c8"]))
+@settings(max_examples=12, deadline=None)
+def test_any_rows(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], dtype: str) -> None:
+    path = tmp_path_factory.mktemp("rows") / "mine.h5"
+    values = np.arange(sum(lengths)).astype(dtype)
+    with h5py.File(path, "w") as file:
+        rows = file.create_dataset("rows", (len(lengths),), h5py.vlen_dtype(np.dtype(dtype)))
+        fill_vlen(rows, [(np.array(lengths, np.int64), values)])
+    with h5py.File(rewritten(path, "new.h5", VECTOR, "/rows")) as file:
+        block = ragged.open(file["rows"]).read(slice(0, len(lengths)))
+    assert block[0].tolist() == lengths and block[1].tobytes() == values.tobytes()
+
+
+def refusal(original: Path, layout: str, dataset: str = ROWS, *, added: dict[str, Any] | None = None) -> str:
+    """Return why a copy of the file, with some datasets or attributes added, is not rewritten."""
+    path = original.with_name(f"copy{len(list(original.parent.iterdir()))}.h5")
+    shutil.copy(original, path)
+    with h5py.File(path, "r+") as file:
+        for name, value in (added or {}).items():
+            if name == "attribute":
+                file[ROWS].attrs[value] = "mine"
+            else:
+                file[name] = file[ROWS] if value is ROWS else value
+    with pytest.raises((RewriteError, ConfigurationError)) as raised:
+        rewritten(path, f"of-{path.name}", layout, dataset)
+    said = str(raised.value)
+    assert "\n" not in said and not path.with_name(f"of-{path.name}").exists()
+    return said
+
+
+def test_what_cannot_be_had_is_one_line(original: Path) -> None:
+    known = "flattened; rows of a user's file are rewritten to vlen and offset-vector"
+    assert refusal(original, "{format: hdf5-rows, storage: flattened}").endswith(known)
+    assert refusal(original, "{chunks: [10]}").endswith("lie outside of its chunks")
+    none = "not rows of numbers of variable length"
+    assert refusal(original, VECTOR, "/flat", added={"flat": np.arange(5)}).endswith(f"holds int64, {none}")
+    assert refusal(original, VECTOR, "/words", added={"words": np.array(["a", "b"], object)}).endswith(none)
+    taken: dict[str, Any] = {"events/hits.vector": 5}
+    assert refusal(original, VECTOR, added=taken).endswith("'hits.vector', which is something else already")
+    said = "has an attribute 'vector', which the convention of rows has"
+    assert refusal(original, VECTOR, added={"attribute": "vector"}).endswith(said)
+    assert "has several names (hard links)" in refusal(original, VECTOR, added={"second": ROWS})

@@ -1,0 +1,155 @@
+"""Two copies of an array in one file: both hold every value, and each case reads the one that is for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from samples import file_specification, values_of
+from studies import changed, load, mistake
+
+from hyperslab.advising.candidates import Candidate, Filter
+from hyperslab.advising.copies import TwoCopies, best_pair
+from hyperslab.advising.model import Predicted
+from hyperslab.advising.reads import Read
+from hyperslab.data.selections import Box
+from hyperslab.formats.hdf5.array import Hdf5
+from hyperslab.layouts import layout_of
+from hyperslab.layouts.hdf5_schema import Hdf5Model
+from hyperslab.rewrite import rewrite
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.choice import asked
+from hyperslab.rewriting.progress import Progress
+from hyperslab.studies.specification import cell_specification
+
+GZIP = [{"name": "shuffle"}, {"name": "gzip", "level": 4}]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (((4, 4, 250), []), (None, [])),
+        ((None, []), ((3, 5, 77), GZIP)),
+        (((10, 11, 10), GZIP), ((1, 1, 1000), [])),
+    ],
+)
+def test_both_copies_hold_every_value(tmp_path: Path, first: Any, second: Any) -> None:
+    shape = (10, 11, 1000)
+    spec: Any = file_specification(shape, first[0], filters=first[1])
+    beside = {"chunks": list(second[0]) if second[0] else None, "filters": second[1], "cases": ["image"]}
+    whole = layout_of({**spec["layout"], "second": beside})
+    values, path = values_of(spec), str(tmp_path / "both.h5")
+    box = Box((0, 0, 7), (10, 11, 1))
+    for case, (chunks, filters) in {"spectrum": first, "image": second}.items():
+        found: Any = {**spec, "layout": whole.for_case(case)}
+        assert found["layout"]["chunks"] == (list(chunks) if chunks else None)
+        format_ = Hdf5()
+        format_.prepare(found)
+        format_.generate(path, found, values)
+        opened = format_.open(path, found)
+        assert np.array_equal(opened.read(box), values.block(box.origin, box.extent))
+        opened.close()
+        with h5py.File(path) as file:
+            stored = [file[name] for name in ("data", "second")]
+            assert stored[0].chunks == chunks and bool(stored[0].compression) == bool(filters)
+            for one in stored:
+                assert np.array_equal(one[...], values.block((0, 0, 0), shape))
+            assert {one.chunks for one in stored} == {first[0], second[0]}
+
+
+PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "filters": [{"gzip": 4}], "cases": ["slices"]}}
+
+
+def with_pair(**changes: Any) -> dict[str, Any]:
+    """The base study with a layout of two copies, which no write case has."""
+    content: dict[str, Any] = changed("layouts.pair", {**PAIR, **changes})
+    content["cases"]["write"]["layouts"] = ["auto"]
+    return content
+
+
+def test_a_study_has_layouts_of_two_copies_which_are_never_recommended(tmp_path: Path) -> None:
+    study = load(tmp_path, with_pair())
+    assert study.cases["slices"]["kind"] == "read"
+    there: Any = cell_specification(study, "pair", "slices", "r0")["layout"]
+    assert there["chunks"] == [8, 8, 1] and there["filters"] == [{"name": "gzip", "level": 4}]
+    assert there["beside"] == {"chunks": [4, 4, 64], "filters": []} and "second" not in there
+    assert "twice" in study.recommendation_settings()["excluded"]["pair"]
+    layout = layout_of(study.layouts["pair"])
+    single = layout_of({key: value for key, value in study.layouts["pair"].items() if key != "second"})
+    assert layout.largest_bytes(study.dataset) > 1.9 * single.largest_bytes(study.dataset)
+    assert "beside it for slices chunks of 8x8x1" in layout.words(study.dataset.axes, 2)
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"chunks": [8, 8, 1], "cases": ["nothing"]}, "layouts.pair.second.cases: no read case 'nothing'"),
+        ({"filters": ["gzip"], "cases": ["slices"]}, "filters need chunks"),
+        ({"chunks": [8, 8, 1]}, "layouts.pair.second.cases: this key is required"),
+    ],
+)
+def test_a_second_copy_that_cannot_be_is_refused(tmp_path: Path, second: Any, words: str) -> None:
+    assert words in mistake(tmp_path, with_pair(second=second))
+
+
+def test_of_two_copies_only_reads_are_timed(tmp_path: Path) -> None:
+    assert "only reads can be timed" in mistake(tmp_path, changed("layouts.pair", PAIR))
+
+
+def test_a_rewritten_file_gets_both_copies_which_say_what_they_are_for(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).poisson(2.0, (20, 30, 100)).astype(">i2")
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file.create_dataset("run/counts", data=values, chunks=(1, 1, 100), fillvalue=7)
+        file["other"] = np.arange(5)
+    second = {"chunks": [20, 30, 1], "filters": GZIP, "cases": ["image"], "others": ["spectrum"]}
+    layout = {"chunks": [4, 5, 50], "filters": [], "compact": False, "settings": {}, "second": second}
+    rewrite(tmp_path / "mine.h5", tmp_path / "new.h5", "/run/counts", layout, 2**24, Progress())
+    with h5py.File(tmp_path / "new.h5") as file:
+        first, copy = file["run/counts"], file["run/counts-second"]
+        assert first.chunks == (4, 5, 50) and copy.chunks == (20, 30, 1) and copy.compression == "gzip"
+        assert np.array_equal(first[...], values) and np.array_equal(copy[...], values)
+        assert copy.dtype == first.dtype == values.dtype and copy.fillvalue == 7
+        assert (first.attrs["for_reads"], copy.attrs["for_reads"]) == ("spectrum", "image")
+        assert np.array_equal(file["other"][...], np.arange(5))
+    with pytest.raises(RewriteError, match="has /run/counts-second already"):
+        rewrite(tmp_path / "new.h5", tmp_path / "again.h5", "/run/counts", layout, 2**24, Progress())
+
+
+def test_what_is_asked_of_a_rewrite_names_both_copies(tmp_path: Path) -> None:
+    model = Hdf5Model.model_validate(PAIR)
+    found = asked(model, {})
+    assert found["chunks"] == [4, 4, 64]
+    assert found["second"] == {
+        "chunks": [8, 8, 1], "filters": [{"name": "gzip", "level": 4}], "cases": ["slices"]
+    }  # fmt: skip
+
+
+def predicted(chunks: tuple[int, ...], image: float, spectrum: float, size: float) -> Predicted:
+    return Predicted(Candidate(chunks), {"image": image, "spectrum": spectrum}, size)
+
+
+def test_two_copies_are_taken_where_they_pay_within_the_size() -> None:
+    reads = [Read("image", (8, 8, 1)), Read("spectrum", (1, 1, 64))]
+    middle, flat, deep = (
+        predicted((4, 4, 4), 0.1, 0.1, 100),
+        predicted((8, 8, 1), 0.02, 1.0, 100),
+        predicted((1, 1, 64), 1.0, 0.02, 100),
+    )
+    pair = best_pair([middle, flat, deep], reads, 250, 0.01)
+    assert pair is not None
+    layout, foretold = pair
+    assert {layout.first.chunks, layout.second.chunks} == {(8, 8, 1), (1, 1, 64)}
+    assert foretold.times == {"image": 0.02, "spectrum": 0.02} and foretold.file_bytes == 200
+    assert layout.reads == (("spectrum",) if layout.second.chunks == (1, 1, 64) else ("image",))
+    assert best_pair([middle, flat, deep], reads, 150, 0.01) is None
+    # Where nobody would notice, a second copy is a waste.
+    assert best_pair([middle, flat, deep], reads, 250, 0.09) is None
+
+
+def test_a_layout_of_two_copies_is_said_as_a_study_says_it() -> None:
+    found = TwoCopies(Candidate(None), Candidate((4, 4, 4), (Filter("lzf"),)), ("image",))
+    assert found.name == "contiguous-and-4x4x4-lzf"
+    assert found.layout("xyz") == {"second": {"chunks": [4, 4, 4], "filters": ["lzf"], "cases": ["image"]}}

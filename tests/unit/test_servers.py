@@ -1,0 +1,179 @@
+"""Servers of cells: private, proven up, started anew, and gone with their cell however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from little_server import artifact
+from test_workers import alive, wait_until
+
+import hyperslab
+from hyperslab.measuring import servers
+from hyperslab.measuring.artifact import end_servers
+from hyperslab.measuring.counters import Counters, between, of_servers
+from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.servers import ServerError, connection_of, private_directory
+from hyperslab.measuring.supervise import below
+
+SECONDS = 60
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Any]:
+    """A running server of data that lie in a directory of their own."""
+    one = artifact()(tmp_path / "cell" / "data.little")
+    one.directory.mkdir()
+    one.start({})
+    yield one
+    one.stop()
+
+
+def test_a_server_has_a_place_that_nobody_else_can_enter(started: Any) -> None:
+    connection = connection_of(str(started.data))
+    directory = Path(connection.directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE((directory / servers.CONNECTION).stat().st_mode) == 0o600
+    assert len(connection.password) == 32 and connection.password not in repr(connection)
+    assert len(started.processes()) == 2 and all(map(alive, started.processes()))
+    for process in (os.getpid(), *below(os.getpid())):
+        for name in ("cmdline", "environ"):
+            assert connection.password.encode() not in Path(f"/proc/{process}/{name}").read_bytes()
+    # Beside the data lies where it is, not what it is.
+    assert started.files() == []
+    assert connection.password not in (started.directory / servers.PLACE).read_text()
+
+
+def test_a_server_that_starts_anew_is_another_one(started: Any) -> None:
+    before, password = started.processes(), connection_of(str(started.data)).password
+    started.restart()
+    after = started.processes()
+    assert len(after) == 2 and not set(before) & set(after)
+    assert not any(map(alive, before))
+    assert connection_of(str(started.data)).password != password
+
+
+def test_what_is_cleared_is_served_again_without_data(started: Any) -> None:
+    (started.data / "piece").write_bytes(b"content")
+    before = started.processes()
+    started.clear()
+    assert started.files() == [] and started.data.is_dir()
+    assert set(started.processes()).isdisjoint(before)
+
+
+def test_a_server_that_was_stopped_leaves_nothing(started: Any) -> None:
+    connection, processes = connection_of(str(started.data)), started.processes()
+    started.stop()
+    started.stop()
+    assert not any(map(alive, processes)) and not Path(connection.directory).exists()
+    assert started.processes() == () and started.memory_bytes() == 0
+    with pytest.raises(ServerError, match="no server of .* is there"):
+        connection_of(str(started.data))
+    # Nothing to start anew.
+    started.restart()
+    assert started.processes() == () and started._end not in end_servers
+
+
+def test_its_processes_count(started: Any) -> None:
+    assert started.memory_bytes() == sum(map(largest_memory_bytes, started.processes())) > 2**20
+    assert largest_memory_bytes(2**22 + 1) == 0
+    counters = Counters()
+    assert of_servers(counters.read(), counters.read()) == {}
+    counters.follow(started.processes())
+    before = counters.read()
+    assert len(before) == 3
+    after = counters.read()
+    assert of_servers(before, after)["server_requested_bytes"] == 0
+    assert between(before, after)["requested_bytes"] == 0
+    started.restart()
+    counters.follow(started.processes())
+    assert len(counters.read()) == 3 and b"rchar" in counters.read()[2]
+
+
+def test_a_server_of_which_a_process_ends_is_ended_whole(started: Any, monkeypatch: Any) -> None:
+    connection, processes = connection_of(str(started.data)), started.processes()
+    # So long that it is no passing helper.
+    assert wait_until(lambda: all(_age(process) > 3 for process in processes))
+    os.kill(processes[-1], signal.SIGKILL)
+    assert wait_until(lambda: not any(map(alive, processes)))
+    assert wait_until(connection.ended)
+    assert Path(connection.directory).exists()
+
+
+def _age(process: int) -> float:
+    """Seconds for which a process has run."""
+    ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return uptime - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_server_that_does_not_come_up_is_one_line_with_its_last_words(tmp_path: Path) -> None:
+    one = artifact("no such\nthing as {password} here")(tmp_path / "data.little")
+    before = below(os.getpid())
+    with pytest.raises(ServerError) as error:
+        one.start({})
+    (line,) = str(error.value).splitlines()
+    assert line == "the little server ended before it was up; it last said: thing as … here"
+    assert below(os.getpid()) == before and one.processes() == ()
+    assert list(tmp_path.iterdir()) == [tmp_path / "data.little"]
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_left_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 80)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    directory = private_directory()
+    assert not directory.is_relative_to(long) and len(str(directory)) <= servers.LONGEST_DIRECTORY
+    directory.rmdir()
+
+
+CELL = """
+import sys, time
+from pathlib import Path
+from little_server import artifact
+from hyperslab.measuring.artifact import stop_cleanly
+from hyperslab.measuring.servers import connection_of
+cell = Path(sys.argv[1])
+one = artifact()(cell / "data.little")
+stop_cleanly(cell)
+one.start({})
+print(connection_of(str(one.data)).directory, *one.processes(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_ends_with_its_cell(tmp_path: Path, how: signal.Signals) -> None:
+    (tmp_path / ".hyperslab-root").touch()
+    cell = tmp_path / "study" / "layout" / "case.r0"
+    cell.mkdir(parents=True)
+    places = (Path(__file__).parents[1], Path(hyperslab.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", CELL, str(cell)], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        directory, *numbers = process.stdout.readline().split()
+        assert len(numbers) == 2 and all(alive(int(number)) for number in numbers)
+        process.send_signal(how)
+        assert process.wait(SECONDS) == (-how if how == signal.SIGKILL else 128 + how)
+        assert wait_until(lambda: not any(alive(int(number)) for number in numbers))
+        assert wait_until(lambda: not Path(directory).exists())
+        # Where the cell could, it has removed its data, and nothing has come back.
+        assert cell.exists() == (how == signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

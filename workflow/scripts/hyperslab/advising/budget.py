@@ -1,0 +1,153 @@
+"""How much is measured in the time that there is: how large a part of the array, of how many layouts.
+
+A cell writes a file of its own and reads it some times, so that the part that is measured decides how long
+everything takes. It is as large as the measured speed of the site allows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hyperslab.advising.coding import Coded
+from hyperslab.advising.model import Predicted
+from hyperslab.advising.probe import Storage
+from hyperslab.advising.reads import Read
+
+# Snakemake's start, its tables and pages; a cell's processes and probes (seen, in seconds).
+OVERHEAD_S, CELL_S = 12.0, 0.25
+# Where nobody says how long it may take.
+USUAL_S = 60.0
+# To predict in, of all the time.
+PREDICTING_SHARE = 0.12
+# A byte of the array brought into a file's order, and read once of the user's file (seen).
+TURN_S, PREPARE_S = 1.2e-9, 3e-9
+# Before anything is predicted: what filters take of a usual layout, which share of the array a read fetches.
+USUAL, READ_SHARE = Coded(0.5, 0.0, 4e-9), 0.15
+# Test files are compressed by several processes (formats.hdf5.parallel_compression).
+CORES = min(4, len(os.sched_getaffinity(0)))
+ROUNDS = 3
+# New layouts and cold repeats, from much to little. Contiguous and today's come on top.
+STEPS = ((5, 7), (4, 7), (3, 7), (3, 5), (2, 5), (2, 3))
+# A smaller part says nothing of the whole: the kernel reads it ahead in a few pieces.
+LEAST_BYTES = 16 * 10**6
+
+
+class TooShort(Exception):
+    """The time is too short for any measurement; the text is one line with the fix, `needed` are seconds."""
+
+    def __init__(self, text: str, needed: float) -> None:
+        super().__init__(text)
+        self.needed = needed
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many new layouts are measured, how often each cell reads, and after how many rounds it ends."""
+
+    layouts: int
+    repeats: int
+    rounds: int = ROUNDS
+    most_rounds: int = ROUNDS
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether rounds are added where a comparison is open."""
+        return self.most_rounds > self.rounds
+
+
+def limit(asked: float | None, find: Callable[[float], object]) -> float:
+    """Return how long everything may take: what is asked, else a minute, or what `find` says that is needed.
+
+    `find` raises TooShort.
+    """
+    if asked is not None:
+        find(asked)
+        return asked
+    try:
+        find(USUAL_S)
+    except TooShort as short:
+        # A little more, since what was found is rounded.
+        return 1.02 * short.needed
+    return USUAL_S
+
+
+def check(seconds: float, reads: int, always: int) -> None:
+    """Raise TooShort where not even the processes of the fewest cells fit into the time."""
+    cells = (STEPS[-1][0] + always) * reads * ROUNDS
+    if OVERHEAD_S + cells * CELL_S > seconds:
+        raise _too_short(seconds, STEPS[-1][0] + always, reads, OVERHEAD_S + cells * CELL_S)
+
+
+def _too_short(seconds: float, layouts: int, reads: int, needed: float) -> TooShort:
+    about = math.ceil(needed / 5) * 5
+    return TooShort(
+        f"{seconds:g} s are too short to measure {layouts} layouts read in {reads} ways; about {about} s are "
+        "needed (SECONDS)",
+        needed,
+    )
+
+
+def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, storage: Storage) -> float:
+    """Return the seconds that a byte of the array takes in one read of all layouts in one round.
+
+    `fixed` are those that are measured anyway, of which it is known what their filters take; of the others,
+    the new ones, and of what is read only a usual share is.
+    """
+    codes = [*fixed, *([USUAL] * layouts)]
+    writing = sum(TURN_S + code.encode_s / CORES + code.ratio * storage.write_s for code in codes)
+    return writing + len(codes) * (1 + repeats) * READ_SHARE * storage.ahead_s
+
+
+def step(
+    seconds: float, spent: float, reads: int, fixed: Sequence[Coded], raw_bytes: float, storage: Storage
+) -> tuple[Effort, float]:
+    """Return how much to measure and how many bytes of the array, where `spent` seconds are gone already.
+
+    `fixed` says what filters make of the layouts that are measured anyway. Raises TooShort.
+    """
+    short = math.inf
+    for layouts, repeats in STEPS:
+        each = PREPARE_S + reads * ROUNDS * byte_seconds(fixed, layouts, repeats, storage)
+        processes = OVERHEAD_S + (layouts + len(fixed)) * reads * ROUNDS * CELL_S
+        part = (seconds * (1 - PREDICTING_SHARE) - spent - processes) / each
+        if part >= min(raw_bytes, LEAST_BYTES):
+            return Effort(layouts, repeats), min(part, raw_bytes)
+        needed = (spent + processes + each * min(raw_bytes, LEAST_BYTES)) / (1 - PREDICTING_SHARE)
+        short = min(short, needed)
+    raise _too_short(seconds, STEPS[-1][0] + len(fixed), reads, short)
+
+
+def cell_seconds(
+    one: Predicted, read: Read, code: Coded, raw_bytes: float, repeats: int, storage: Storage
+) -> float:
+    """Return about how long a cell takes: its file written and synced, and read."""
+    writing = raw_bytes * (TURN_S + code.encode_s / CORES) + one.file_bytes * storage.write_s
+    return CELL_S + writing + (1 + repeats) * one.times[read.name]
+
+
+def effort(
+    left: float, measured: Sequence[Predicted], codes: Sequence[Coded], reads: Sequence[Read],
+    planned: Effort, always: int, raw_bytes: float, storage: Storage,
+) -> tuple[Effort, float]:  # fmt: skip
+    """Return how much of what was planned fits into what is `left`, and about how long a round of it takes.
+
+    `measured` are those that are measured anyway, then the new ones, best first; `raw_bytes` are those of the
+    part. Where time is left, rounds may be added.
+    """
+    steps = [one for one in STEPS if one[0] <= planned.layouts and one[1] <= planned.repeats]
+    for layouts, repeats in steps or STEPS[-1:]:
+        pairs = list(zip(measured, codes, strict=True))[: layouts + always]
+        rounds = sum(
+            cell_seconds(one, read, code, raw_bytes, repeats, storage)
+            for one, code in pairs
+            for read in reads
+        )
+        if rounds * ROUNDS <= left - OVERHEAD_S:
+            break
+    # Each look at the rounds so far is a run of Snakemake of its own.
+    more = int((left - OVERHEAD_S * 1.5 - rounds * ROUNDS) / max(rounds, 1e-9))
+    most = ROUNDS + min(more, 2 * ROUNDS) if more >= ROUNDS else ROUNDS
+    return Effort(layouts, repeats, ROUNDS, most), rounds

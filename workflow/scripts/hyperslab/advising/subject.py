@@ -1,0 +1,123 @@
+"""What advice is asked for: an array in a file, or one that is not there yet, and its measured part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from hyperslab.advising.candidates import Candidate, Filter
+from hyperslab.advising.found import Found, arrays, look, meant, shortened
+from hyperslab.advising.reads import Read
+from hyperslab.data.donor_paths import SEPARATOR, is_hdf5, located
+from hyperslab.formats.donor_files import check
+from hyperslab.studies.advice_schema import Advise
+from hyperslab.text import shape
+
+TODAY, CONTIGUOUS = "as-it-is", "contiguous"
+# Along an axis that no read takes all of, the part has room for so many of the longest read.
+PLACES = 8
+
+
+class Unclear(Exception):
+    """It is not clear which array is meant; the text has a line to copy for each."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The array: what it is called, what a study says of it (`dataset`), and what its file says, if any."""
+
+    words: str
+    spec: dict[str, Any]
+    found: Found | None = None
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes, slowest first."""
+        return list(self.spec["axes"])
+
+    @property
+    def shape(self) -> list[int]:
+        """Elements along each axis."""
+        return list(self.spec["shape"])
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(np.dtype(self.spec["dtype"]).itemsize)
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * self.itemsize
+
+    def part(self, extents: Sequence[int]) -> dict[str, Any]:
+        """Return what a study says of the first `extents` elements along each axis."""
+        return {**self.spec, "shape": list(extents)}
+
+    def today(self, extents: Sequence[int]) -> tuple[str | None, Candidate | None]:
+        """Return the name of today's layout in the study, and which candidate it is; None where unknown."""
+        found = self.found
+        if found is None or found.other_filters or not is_hdf5(found.file):
+            return None, None
+        if found.chunks is None:
+            return CONTIGUOUS, Candidate(None)
+        filters = []
+        for one in found.filters:
+            name, level = next(iter(one.items())) if isinstance(one, dict) else (one, None)
+            filters.append(Filter(name, (("level", level),) if level is not None else ()))
+        chunks = tuple(min(part, size) for part, size in zip(found.chunks, extents, strict=True))
+        return TODAY, Named(chunks, tuple(filters))
+
+
+class Named(Candidate):
+    """Today's layout, under the name that it has in the study."""
+
+    @property
+    def name(self) -> str:
+        return TODAY
+
+
+def subject_of(asked: Advise) -> Subject:
+    """Return the array that is meant; raises DonorError, NotThere (data.donor_paths) and Unclear."""
+    if asked.dataset is not None:
+        spec: dict[str, Any] = asked.dataset.model_dump(exclude_none=True)
+        if asked.dataset.donor:
+            check(spec)
+        return Subject(f"an array of {shape(asked.dataset.shape)} {asked.dataset.dtype}", spec)
+    file, dataset = located({"path": asked.file})
+    if not dataset and file.is_file() and h5py.is_hdf5(file) and len(wide := meant(arrays(file))) != 1:
+        raise Unclear("\n".join(_lines_to_copy(file, wide)))
+    found = look(file, dataset)
+    donor = {"path": str(found.file), **({"dataset": found.dataset} if found.dataset else {})}
+    spec = {"axes": found.axes, "shape": found.shape, "dtype": found.dtype, "donor": donor}
+    check(spec)
+    name = f"{found.file.name}{SEPARATOR}{found.dataset}" if found.dataset else found.file.name
+    return Subject(name, spec, found)
+
+
+def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
+    if not names:
+        return [f"{file}: holds no array of numbers"]
+    found = arrays(file)
+    lines = [f"    make advise FILE={file}{SEPARATOR}{name}    # {shape(found[name])}" for name in names]
+    return [f"{file}: which array? Copy a line:", *lines]
+
+
+def part_of(shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float) -> list[int]:
+    """Return the extents of the part of an array that is measured: at most `largest` bytes.
+
+    Axes that no read takes all of are cut first, which changes no read; then the longest ones.
+    """
+    kept = list(shape)
+    longest = [max(read.extent[axis] for read in reads) for axis in range(len(kept))]
+    free = [axis for axis, size in enumerate(shape) if longest[axis] < size]
+    for axis in sorted(free, key=lambda at: -kept[at]):
+        room = int(largest // (math.prod(kept) // kept[axis] * itemsize))
+        kept[axis] = min(kept[axis], max(room, PLACES * longest[axis]))
+    return shortened(kept, itemsize, int(largest))

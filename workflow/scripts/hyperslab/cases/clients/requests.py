@@ -1,0 +1,114 @@
+"""The requests of a cell's clients: who asks for what, and what a client notes of each answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns, sleep
+from typing import Any
+
+from hyperslab import formats
+from hyperslab.cases.timed_selections import digest
+from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.workers import Counts
+from hyperslab.specifications import Specification
+
+# A request that fails is made again on a new connection, so often and after such a pause.
+TRIES, PAUSE_S = 3, 0.2
+# What the kernel counts for a client.
+COUNTED = ("requested_bytes", "requested_reads", "device_bytes")
+# Read from the pipe while waiting for the start: one byte by one call.
+GATE = {"requested_bytes": 1, "requested_reads": 1}
+
+
+def asked(spec: Specification, state: str, repeat: int) -> list[Box]:
+    """Return the requests of a repeat in the order in which they are dealt to the clients.
+
+    Of each kind there are equally many; each is spread over the array, and kinds are shuffled. Layouts, and
+    the cases of a family, which differ in their number of clients, have the same requests.
+    """
+    case = spec["case"]
+    rng = generator(spec["study"], spec["seed"], case["family"], spec["round"], state, repeat)
+    kinds = case["clients"]
+    each = math.ceil(case["requests"] / len(kinds))
+    boxes = [
+        box for extent in kinds.values() for box in random_boxes(spec["dataset"]["shape"], extent, each, rng)
+    ]
+    return [boxes[index] for index in rng.permutation(len(boxes))[: case["requests"]]]
+
+
+def dealt(requests: Sequence[Box], client: int, clients: int) -> list[int]:
+    """Return the numbers of the requests of a client: every so many in turn."""
+    return list(range(client, len(requests), clients))
+
+
+class Client:
+    """One client: opens the array, asks one request after the other, and digests each answer."""
+
+    def __init__(self, spec: Specification, path: str, index: int) -> None:
+        self._spec, self._path, self._index = spec, path, index
+        self._format = formats.format_of(spec["layout"])
+        self._format.prepare(spec)
+        self._opened: Any = None
+        self._counters = Counters()
+        self._before = self._counters.read()
+        self._errors = 0
+        self._last: dict[str, Any] = {}
+
+    def command(self, name: str) -> float:
+        """Open or close the array; seconds. To close what is not open takes none."""
+        started = perf_counter_ns()
+        if name == "open":
+            self._opened = self._format.open(self._path, self._spec)
+        elif self._opened is not None:
+            opened, self._opened = self._opened, None
+            opened.close()
+        return (perf_counter_ns() - started) / 1e9
+
+    def prepare(self, task: Sequence[Box]) -> Callable[[], None]:
+        """Return what asks for this client's share of the requests of all clients."""
+        numbers = dealt(task, self._index, self._spec["case"]["workers"])
+        self._before = self._counters.read()
+        return lambda: self._ask([(number, task[number]) for number in numbers])
+
+    def _ask(self, requests: Sequence[tuple[int, Box]]) -> None:
+        began, self._errors = perf_counter_ns(), 0
+        latencies, digests = [], []
+        for number, box in requests:
+            started = perf_counter_ns()
+            block = self._answer(box)
+            latencies.append((number, (perf_counter_ns() - started) / 1e9))
+            digests.append((number, digest(block)))
+        self._last = {
+            "latencies": latencies,
+            "digests": digests,
+            "seconds": (perf_counter_ns() - began) / 1e9,
+        }
+
+    def _answer(self, box: Box) -> Any:
+        """Return what a request gives; raises OSError where the last try of it fails."""
+        for left in reversed(range(TRIES)):
+            try:
+                if self._opened is None:
+                    self.command("open")
+                return self._opened.read(box)
+            except OSError:
+                self._errors += 1
+                if not left:
+                    raise
+                # What a broken connection says when it is closed is of no interest.
+                self._opened = None
+                sleep(PAUSE_S)
+        raise AssertionError
+
+    def result(self) -> Counts:
+        """Return latencies and digests by number of the request, errors, and what the kernel counted."""
+        counted = between(self._before, self._counters.read())
+        return {
+            **self._last,
+            "errors": self._errors,
+            "memory_bytes": largest_memory_bytes(),
+            **{name: max(0, counted[name] - GATE.get(name, 0)) for name in COUNTED},
+        }

@@ -1,0 +1,167 @@
+"""Reductions by the workers of a Dask cluster: each piece is a task, dealt to whichever worker is free.
+
+IPython Parallel, with which "HDF Performance on OpenStack" dealt days to its engines, is the ancestor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import formats
+from hyperslab.cases.dask_cluster import DaskCluster
+from hyperslab.cases.reduce import moments as reductions
+from hyperslab.cases.reduce.division import COUNTS, Division
+from hyperslab.cases.reduce.moments import Moments
+from hyperslab.data.selections import Box
+from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.counters import Counters, Reading, between
+from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.residency import NodeCache
+from hyperslab.measuring.workers import Counts
+from hyperslab.specifications import Specification
+
+# First plane of a piece, and what was found of its planes.
+Found = tuple[int, npt.NDArray[np.float64]]
+
+
+class _Worker:
+    """What a worker keeps between tasks: the open array, and its counters."""
+
+    def __init__(self, spec: Specification, path: str) -> None:
+        self.spec, self.path, self.division = spec, path, Division.of(spec)
+        self.format = formats.format_of(spec["layout"])
+        self.format.prepare(spec)
+        self.opened: Any = None
+        self.counters = Counters()
+        self.before: Reading = self.counters.read()
+
+    def command(self, name: str) -> float:
+        """Open or close the file; seconds."""
+        started = perf_counter_ns()
+        if name == "open":
+            self.opened = self.format.open(self.path, self.spec)
+        elif self.opened is not None:
+            self.opened.close()
+            self.opened = None
+        return (perf_counter_ns() - started) / 1e9
+
+
+# In a worker's process alone.
+_worker: _Worker | None = None
+
+
+def _begin(spec: Specification, path: str) -> None:
+    global _worker
+    _worker = _Worker(spec, path)
+
+
+def _own() -> _Worker:
+    assert _worker is not None
+    return _worker
+
+
+def _command(name: str) -> float:
+    return _own().command(name)
+
+
+def _reset() -> None:
+    worker = _own()
+    worker.before = worker.counters.read()
+
+
+def _counted() -> Counts:
+    worker = _own()
+    counted: Mapping[str, float] = between(worker.before, worker.counters.read())
+    return {name: counted[name] for name in COUNTS}
+
+
+def _cache(path: str, memory_resident: bool, name: str) -> float:
+    """Empty, fill or ask the page cache of this worker's node."""
+    cache = NodeCache(Artifact(path), memory_resident)
+    try:
+        share: float = getattr(cache, name)()
+        return share
+    finally:
+        cache.close()
+
+
+def _reduced(piece: Box) -> Found:
+    """Return what is found of the planes of one piece."""
+    worker = _own()
+    axis = worker.division.planes
+    first, count = piece.origin[axis], piece.extent[axis]
+    found = worker.division.nothing.like(count)
+    reductions.reduce_pieces(worker.opened, [piece], axis, first, found)
+    return first, np.array(found.table)
+
+
+class DaskTeam:
+    """The workers of a Dask cluster as a team."""
+
+    def __init__(
+        self, spec: Specification, artifact: Artifact, read: Artifact, memory_resident: bool
+    ) -> None:
+        self._division = Division.of(spec)
+        self._cached = (str(artifact.data), memory_resident)
+        self._tasks: list[Box] = []
+        self._first = 0
+        self._found: list[Found] = []
+        self._cluster = DaskCluster(self._division.workers)
+        self._cluster.everywhere(_begin, spec, str(read.data))
+        self.nodes = len(self._cluster.a_node(largest_memory_bytes))
+        self.versions = {name: version(name) for name in ("dask", "distributed")}
+
+    def command(self, name: str) -> float:
+        """Open or close the file everywhere; seconds of the slowest."""
+        return float(max(self._cluster.everywhere(_command, name)))
+
+    def prepare(self, task: Box) -> None:
+        """Cut the box into pieces of whole chunks, of which each will be a task."""
+        self._tasks = self._division.cut(task)
+        self._first = task.origin[self._division.planes]
+        self._cluster.everywhere(_reset)
+
+    def go(self) -> None:
+        """Hand all tasks to the scheduler, and wait until what they found has arrived."""
+        self._found = self._cluster.mapped(_reduced, self._tasks)
+
+    def parts(self) -> list[Moments]:
+        """Return what all found, put together plane by plane."""
+        nothing = self._division.nothing
+        total = nothing.like(self._division.count)
+        for first, table in self._found:
+            total.planes(first - self._first, table.shape[1]).merge(nothing.of(list(table)))
+        return [total]
+
+    def results(self) -> list[Counts]:
+        """Return what each worker counted; what passes between them and the scheduler is in no count."""
+        found: list[Counts] = self._cluster.everywhere(_counted)
+        return found
+
+    def evict(self) -> float:
+        """Empty the page cache of every node; the largest share of the file that stayed."""
+        return float(max(self._cluster.a_node(_cache, *self._cached, "evict")))
+
+    def fill(self) -> float:
+        """Bring the file into the page cache of every node; the smallest share that is there."""
+        return float(min(self._cluster.a_node(_cache, *self._cached, "fill")))
+
+    def resident(self) -> float:
+        """Return the largest share of the file that a node holds."""
+        return float(max(self._cluster.a_node(_cache, *self._cached, "resident")))
+
+    def end(self) -> int:
+        """End all; returns the largest memory of each, summed, in bytes."""
+        memory = int(sum(self._cluster.everywhere(largest_memory_bytes)))
+        self._cluster.end()
+        return memory
+
+    def kill(self) -> None:
+        """End all at once; harmless after `end`."""
+        self._cluster.kill()

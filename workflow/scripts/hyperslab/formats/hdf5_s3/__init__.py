@@ -1,0 +1,1 @@
+"""The HDF5 side of the format seam, in an object store."""

@@ -1,0 +1,72 @@
+"""What the objects of HSDS are: files of chunks, each named by its place, and files that describe them."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyperslab.data.selections import Box
+from hyperslab.layouts import layout_of
+from hyperslab.layouts.chunks import chunk_count, padding_bytes, touched_per_axis
+from hyperslab.specifications import Specification
+
+# The name of the object of a chunk: its place along each axis.
+CHUNK = re.compile(r"\d+(_\d+)*")
+Place = tuple[int, ...]
+
+
+def stored(path: str) -> dict[Place, int]:
+    """Return the bytes of every chunk that is stored, by its place."""
+    return {place_of(file): file.stat().st_size for file in files(path) if CHUNK.fullmatch(file.name)}
+
+
+def files(path: str) -> list[Path]:
+    """Return every file below `path`."""
+    return [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+
+
+def place_of(file: Path) -> Place:
+    """Return the place of a chunk in the array, counted in chunks."""
+    return tuple(map(int, file.name.split("_")))
+
+
+def touched(box: Box, chunks: list[int], sizes: dict[Place, int]) -> list[int]:
+    """Return the bytes of each chunk that a box touches; of one that is not stored, because it holds nothing
+    but the fill value, 0.
+    """
+    return [sizes.get(place, 0) for place in product(*touched_per_axis(box.origin, box.extent, chunks))]
+
+
+def report(path: str, spec: Specification, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return sizes in bytes, counts of chunks and files, and the settings in force."""
+    dataset, layout = spec["dataset"], layout_of(spec["layout"])
+    assert layout.chunks is not None
+    sizes, all_files = stored(path), files(path)
+    folders = sum(1 for _ in os.walk(path))
+    itemsize = np.dtype(dataset["dtype"]).itemsize
+    plain = not spec["layout"]["filters"]
+    total, held = sum(file.stat().st_size for file in all_files), sum(sizes.values())
+    padding = padding_bytes(dataset["shape"], layout.chunks, itemsize) if plain else 0
+    return {
+        "file_bytes": total,
+        "stored_bytes": held,
+        "data_bytes": held - padding,
+        "padding_bytes": padding,
+        "padding_predicted_bytes": padding,
+        "index_bytes": 0,
+        "index_predicted_bytes": 0,
+        "metadata_bytes": total - held,
+        "remainder_bytes": total - held,
+        "chunks": len(sizes),
+        "chunks_predicted": chunk_count(dataset["shape"], layout.chunks),
+        "files": len(all_files),
+        "folders": folders,
+        "adjacent_share": None,
+        "chunks_left_alone": None,
+        "settings": settings,
+    }

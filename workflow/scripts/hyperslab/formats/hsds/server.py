@@ -1,0 +1,160 @@
+"""The HSDS of a cell: the command that starts it, how it is known to be up, and requests that it refuses.
+
+It listens on sockets in a directory of its own, keeps its objects as files below the cell's data, and knows
+one user, with a password made for this one server.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from hyperslab.formats import Unavailable
+from hyperslab.measuring.servers import Connection, ServerArtifact, ServerError, write_private
+
+BUCKET = "hyperslab"
+FOLDERS = ("/home/", "/home/hyperslab/")
+DOMAIN = "/home/hyperslab/data.h5"
+PASSWORDS, PROGRAM = "passwords", "serve.py"
+# Of a request that finds the server busy, and between two tries of it.
+TRIES, PAUSE_S = 6, 0.25
+# A request may take this long; for the first sign of life of a server see servers.PATIENCE_S.
+TIMEOUT_S = 120.0
+OK, CREATED, NO_CONTENT, UNAUTHORISED, NOT_FOUND, GONE, BUSY = 200, 201, 204, 401, 404, 410, 503
+Result = TypeVar("Result")
+
+
+def client() -> Any:
+    """Return the package h5pyd; raises Unavailable where it is not installed."""
+    try:
+        import h5pyd
+    except ImportError:
+        raise Unavailable("the package h5pyd is not installed here") from None
+    # What it warns of, answers that are no values, becomes an error or is as it should be.
+    logging.getLogger("h5pyd").setLevel(logging.CRITICAL)
+    return h5pyd
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the status of the answer that is behind an error of h5pyd's; None where there was no answer."""
+    number = next(iter(error.args), None)
+    return number if isinstance(number, int) and number >= 100 else None
+
+
+def answered(connection: Connection, ask: Callable[[], Result]) -> Result:
+    """Return what `ask` gives; where the server is too busy it is asked again, a few times.
+
+    Raises ServerError, in one line without the password, for any other failure of server or client.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            return ask()
+        except ServerError:
+            raise
+        # What h5pyd makes of an answer that is not whole is a ValueError.
+        except (OSError, ValueError) as error:
+            status = status_of(error)
+            if status == BUSY and left:
+                time.sleep(PAUSE_S * (TRIES - left))
+                continue
+            raise ServerError(explained(connection, status, error)) from None
+    raise AssertionError
+
+
+def explained(connection: Connection, status: int | None, error: BaseException) -> str:
+    """Return why a request failed, as one line without the password."""
+    said = f"; its log ends with: {connection.last_words()}"
+    match status:
+        case None if connection.ended():
+            return f"HSDS has ended while it was asked: one of its processes was killed or failed{said}"
+        case None:
+            words = " ".join(f"{type(error).__name__}: {error}".split()).replace(connection.password, "…")
+            return f"HSDS does not answer ({words}){said}"
+        case 401:
+            return f"HSDS refuses the password of user {connection.user} (status {status})"
+        case 404 | 410:
+            return f"HSDS has no {DOMAIN} (status {status})"
+        case 503:
+            return f"HSDS was too busy for a request {TRIES} times (status {status}){said}"
+        case _:
+            return f"HSDS answers with status {status}{said}"
+
+
+def keywords(connection: Connection) -> dict[str, Any]:
+    """Return what h5pyd needs to reach the server; nothing is taken from a user's own configuration."""
+    return {
+        "endpoint": connection.endpoint,
+        "username": connection.user,
+        "password": connection.password,
+        "bucket": BUCKET,
+    }
+
+
+class HsdsArtifact(ServerArtifact):
+    """The objects of a dataset as files, and HSDS that reads and writes them."""
+
+    title = "HSDS"
+
+    def endpoint(self, directory: Path) -> str:
+        """Return the address of the service node's socket."""
+        return f"http+unix://{quote(f'{directory}/sn_1.sock', safe='')}"
+
+    def command(self, layout: Mapping[str, Any], connection: Connection) -> list[str]:
+        """Return the command of HSDS, with a file that holds the password."""
+        directory = Path(connection.directory)
+        write_private(directory / PASSWORDS, f"{connection.user}:{connection.password}\n")
+        os.makedirs(self.data / BUCKET, exist_ok=True)
+        self._sockets = [directory / f"dn_{number + 1}.sock" for number in range(layout["settings"]["nodes"])]
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), PROGRAM)
+        root, passwords = os.path.abspath(self.data), str(directory / PASSWORDS)
+        return [
+            sys.executable, "-I", program, connection.directory, root, passwords, str(len(self._sockets))
+        ]  # fmt: skip
+
+    def settings(self, layout: Mapping[str, Any], connection: Connection) -> dict[str, str]:
+        """Return its configuration: the layout's, and nothing of what lies in a user's folders."""
+        return {
+            "PYTHONUNBUFFERED": "1",
+            "CONFIG_DIR": connection.directory,
+            "CONFIG_OVERRIDE_PATH": os.devnull,
+            "ADMIN_USER": connection.user,
+            "ALLOW_NOAUTH": "false",
+            "CHUNK_MEM_CACHE_SIZE": str(layout["settings"]["chunk_cache_bytes"]),
+            "BUCKET_NAME": BUCKET,
+        }
+
+    def up(self, connection: Connection) -> bool:
+        """Return whether service node and data nodes answer; raises ServerError where they refuse."""
+        connect = client().httpconn.HttpConn
+        if not all(socket.exists() for socket in self._sockets):
+            return False
+        http = connect(FOLDERS[0].rstrip("/"), timeout=TIMEOUT_S, mode="r", **keywords(connection))
+        http.open()
+        try:
+            answer = http.GET("/")
+        except OSError:
+            return False
+        finally:
+            http.close()
+        if answer.status_code == UNAUTHORISED:
+            raise ServerError(explained(connection, UNAUTHORISED, OSError()))
+        # Before anything was written there is no folder.
+        return answer.status_code in (OK, NOT_FOUND, GONE)
+
+
+def make_folders(connection: Connection) -> None:
+    """Make the folders above the domain."""
+    h5pyd = client()
+    for folder in FOLDERS:
+        answered(connection, partial(_make, h5pyd, folder, connection))
+
+
+def _make(h5pyd: Any, folder: str, connection: Connection) -> None:
+    h5pyd.Folder(folder, mode="w", **keywords(connection)).close()

@@ -1,0 +1,42 @@
+"""The process of a rank that writes through OpenVisus: python -m … JSON, started by by_openvisus.py.
+
+It is given the values of its box, in array terms, then lines with what to do; each is answered by one byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+
+from hyperslab.data.selections import Box
+from hyperslab.formats.idx import openvisus
+from hyperslab.formats.idx.places import files_of
+
+
+def main() -> None:
+    """Run until there is nothing more to do."""
+    told = json.loads(sys.argv[1])
+    path, spec, answers = told["path"], told["spec"], told["answers"]
+    box, dtype = Box(tuple(told["origin"]), tuple(told["extent"])), np.dtype(spec["dataset"]["dtype"])
+    openvisus.library()
+    size = int(np.prod(box.extent)) * dtype.itemsize
+    given = sys.stdin.buffer.read(size)
+    if len(given) < size:
+        sys.exit("not all values came")
+    values = np.frombuffer(given, dtype).reshape(box.extent)
+    os.write(answers, b".")
+    for line in sys.stdin.buffer:
+        if line == b"create\n":
+            openvisus.create(path, files_of(spec), dtype.name)
+        else:
+            opened = openvisus.OpenVisusArray(path, spec)
+            opened.write(box, values)
+            opened.close()
+        os.write(answers, b".")
+
+
+if __name__ == "__main__":
+    main()

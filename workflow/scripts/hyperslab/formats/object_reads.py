@@ -1,0 +1,52 @@
+"""Reads of arrays in an object store: what goes wrong is one line, whoever the client is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+from hyperslab.data.selections import Box
+from hyperslab.formats import OpenArray
+from hyperslab.measuring.object_store.artifact import told
+
+
+class ObjectReads:
+    """An open array whose reads raise OSError, with one line, for whatever a client or a library raises."""
+
+    def __init__(self, opened: OpenArray) -> None:
+        self._opened = opened
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """Return the elements of `box`."""
+        return self.reader(box)()
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """Return `read` of `box` with everything done but the read."""
+        return said_plainly(self._opened.reader(box))
+
+    def write(self, box: Box, block: npt.NDArray[Any]) -> None:
+        """Raise OSError: objects are put whole."""
+        raise OSError("what lies in an object store is not changed in place")
+
+    def flush(self) -> None:
+        """Do nothing: nothing was written."""
+
+    def close(self) -> None:
+        """Close array and client."""
+        self._opened.close()
+
+
+def said_plainly(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call that raises OSError, with one line, for whatever it raises; it costs one frame."""
+
+    def called() -> Any:
+        try:
+            return call()
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            raise told(error) from None
+
+    return called

@@ -1,0 +1,1 @@
+"""OPeNDAP: a file of HDF5 behind a server of pydap, read by a client of pydap."""

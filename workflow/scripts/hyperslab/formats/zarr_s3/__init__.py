@@ -1,0 +1,1 @@
+"""The Zarr side of the format seam, in an object store."""

@@ -1,0 +1,35 @@
+"""Layouts of Zarr in an object store: an object a chunk, or an object a shard of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hyperslab.layouts import s3_access
+from hyperslab.layouts.layout import Abilities
+from hyperslab.layouts.zarr import ZarrLayout
+
+# What reads it.
+CLIENT = {"through": "obstore"}
+
+
+class ZarrS3Layout(ZarrLayout):
+    """A resolved layout of a Zarr array, version 3, whose files are objects."""
+
+    title = "Zarr in an object store"
+    abilities = Abilities(forgets=True, pages=False)
+    settings = {"client": s3_access.SETTINGS["client"], **ZarrLayout.settings}
+    libraries = {"obstore": "obstore"}
+
+    def words(self, axes: Sequence[str], itemsize: int) -> str:
+        """Return what every layout says of itself, and how it is read."""
+        return f"{super().words(axes, itemsize)}, objects {s3_access.words(CLIENT)}"
+
+    def environment(self) -> str | None:
+        """Return what says that the environment with the clients of object stores is complete."""
+        return s3_access.ENVIRONMENT
+
+    def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
+        return super()._chunks_text(axes, itemsize).replace(", a file each", ", an object each")
+
+
+LAYOUT = ZarrS3Layout

@@ -1,0 +1,58 @@
+"""The store's own credentials, which come from the environment, and how requests are signed with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+# SHA-256 of a body without a byte.
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+KEY, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+
+
+class Refused(Exception):
+    """What the store answers, or why it cannot be asked; one line."""
+
+
+class _Signature(S3SigV4Auth):  # type: ignore[misc]
+    """That of a request whose body its client has already digested."""
+
+    def payload(self, request: Any) -> str:
+        """Return the digest that the client gave."""
+        return str(request.context["digest"])
+
+
+class Signer:
+    """Signs requests to a store; any credentials will do for one that is `started` here.
+
+    Raises Refused where the environment has none.
+    """
+
+    def __init__(self, region: str, started: bool) -> None:
+        self._region = region
+        if started:
+            self._credentials = Credentials("of-the-run", "of-the-run")
+            return
+        if missing := [name for name in (KEY, SECRET) if not os.environ.get(name)]:
+            raise Refused(f"the environment has no {missing[0]}, which the store needs")
+        self._credentials = Credentials(os.environ[KEY], os.environ[SECRET], os.environ.get(TOKEN) or None)
+
+    def names(self) -> dict[str, str | None]:
+        """Return the credentials by the names that boto3 has for them."""
+        return {
+            "aws_access_key_id": self._credentials.access_key,
+            "aws_secret_access_key": self._credentials.secret_key,
+            "aws_session_token": self._credentials.token,
+        }
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], digest: str) -> dict[str, str]:
+        """Return the headers of a request with the signature, over a body with this digest."""
+        request = AWSRequest(method=method, url=url, headers=dict(headers))
+        request.context["digest"] = digest
+        _Signature(self._credentials, "s3", self._region).add_auth(request)
+        return {**dict(request.headers.items()), "Accept-Encoding": "identity"}

@@ -1,0 +1,73 @@
+"""What reads of a whole array would take, where only a part of it was measured: estimates, called so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from hyperslab import text as fmt
+from hyperslab.report.model import Cell, Table, table
+
+Foretold = Mapping[str, Any]
+
+
+def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
+    """Return layouts x entries of estimated seconds for the whole array; empty where all of it was measured.
+
+    The prediction for the whole array, times what was measured of the part over what was predicted of it.
+    `found` are the measured seconds of the part (layouts x "case state"), `site` what was predicted there.
+    """
+    rows = {}
+    for one in site["measured"]:
+        if "whole" not in one or one["layout"] not in found.index:
+            continue
+        rows[one["layout"]] = {
+            entry: one["whole"]["times"][name] * found.loc[one["layout"], entry] / one["times"][name]
+            for entry in found.columns
+            if (name := entry.rpartition(" ")[0]) in one["times"]
+        }
+    return pd.DataFrame(rows).T
+
+
+def best_of(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
+    """Return the layout that the estimates make the best, by the rule and the floor of a recommendation."""
+    fits = [row["layout"] for row in choice["ranking"] if row["fits"] and row["layout"] in estimated.index]
+    counted = estimated.loc[fits].clip(lower=choice["imperceptible_ms"] / 1e3)
+    if choice["rule"] == "mix":
+        objective = sum(share * counted[entry] for entry, share in choice["shares"].items())
+    else:
+        objective = (counted / counted.min()).max(axis=1)
+    return str(objective.idxmin())
+
+
+def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:
+    """Return what the advised layout would take in the whole array, and which one would be better there."""
+    pick = str(choice["pick"])
+    if pick not in estimated.index:
+        return ""
+    parts = []
+    for entry in estimated.columns:
+        old = today in estimated.index and today != pick
+        now = f" (now {fmt.seconds(estimated.loc[today, entry])})" if old else ""
+        parts.append(f"{entry.rpartition(' ')[0]} in {fmt.seconds(estimated.loc[pick, entry])}{now}")
+    best = best_of(estimated, choice)
+    other = "" if best == pick else f" By these estimates {best} would be better for the whole array."
+    return f"In the whole array it would take about: {fmt.listing(parts)}; estimated, not measured.{other}"
+
+
+def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
+    """Return the estimates as a table."""
+    if estimated.empty:
+        return None
+    body = [
+        [Cell(str(layout)), *(f"about {fmt.seconds(value)}" for value in row)]
+        for layout, row in estimated.iterrows()
+    ]
+    note = (
+        f"Not measured: what is predicted for all of {shape}, times measured over predicted in the part. A "
+        "read that is long in the whole array is worth a measurement there."
+    )
+    columns = ["Layout", *(f"#{entry.rpartition(' ')[0]}" for entry in estimated.columns)]
+    return table("Estimated for the whole array", columns, body, note)

@@ -1,0 +1,113 @@
+"""A user's file in which one dataset of ragged rows is kept in another way, and all else as it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+from h5py import h5d, h5l, h5p
+
+from hyperslab import ragged
+from hyperslab.formats import Unavailable
+from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.ragged.convention import SUFFIX
+from hyperslab.ragged.vlen import fill_vlen
+from hyperslab.rewriting import RewriteError, opening
+from hyperslab.rewriting.copying import Copy
+from hyperslab.rewriting.progress import SECONDS_APART
+from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows
+from hyperslab.rewriting.survey import address_of, attributes_of, shown
+from hyperslab.rewriting.target import Place, check_filters
+
+
+class RowsCopy(Copy):
+    """The making of a new file with rows of the variable-length type, or of `hyperslab.ragged`."""
+
+    def _checked(self) -> None:
+        """Refuse rows that cannot be had, or that cannot be kept as asked; raises RewriteError."""
+        try:
+            self._rows = _source(self._old, self._layout)
+        except RewriteError as error:
+            raise RewriteError(f"{self._name}: {error}") from None
+        links = [link for node in self._nodes.values() for link in node.links if link.kind == h5l.TYPE_HARD]
+        if sum(link.address == self._target for link in links) > 1:
+            raise RewriteError(
+                f"{self._name}: has several names (hard links); the vector of rows lies beside one"
+            )
+        if self._rows.vector is not None:
+            self._left_out.add(address_of(self._rows.vector))
+            self._not_copied = ATTRIBUTES
+
+    def _make_target(self, source: h5d.DatasetID, place: Place) -> None:
+        """Make the target: empty rows with a vector, or references without rows."""
+        group, link, _ = place
+        parent, name = h5py.Group(group), link.decode()
+        creation, layout = h5p.create(h5p.DATASET_CREATE), self._layout
+        try:
+            filter_setters.prepare(layout["filters"])
+        except Unavailable as error:
+            raise RewriteError(str(error)) from None
+        filter_setters.apply(creation, layout["filters"])
+        kept: dict[str, Any] = {"dcpl": creation}
+        try:
+            if layout["vector"]:
+                ragged.create(
+                    parent, name, self._rows.dtype, chunk_bytes=layout["chunk_bytes"],
+                    row_chunk=layout["row_chunk"], filters=kept,
+                ).close()  # fmt: skip
+                return
+        except ragged.RaggedError as error:
+            raise RewriteError(str(error)) from None
+        shape = (len(self._rows),)
+        chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
+        most = (None,) if chunks and source.get_space().get_simple_extent_dims(True)[0] != shape[0] else None
+        parent.create_dataset(
+            name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept
+        )
+
+    def _fill_target(self) -> None:
+        """Write all rows, some 16 MiB at a time."""
+        new = h5py.Dataset(h5d.open(self._new, self._nodes[self._target].path))
+        if self._layout["vector"]:
+            with ragged.open(new) as rows:
+                for lengths, values in self._told():
+                    rows.append_block(lengths, values)
+        else:
+            fill_vlen(new, self._told())
+            new.id.flush()
+
+    def _told(self) -> Iterator[Block]:
+        """Yield blocks of rows, and say now and then how many there were."""
+        began = said = time.monotonic()
+        done, what = 0, f"writing {len(self._rows):,} rows of {self._name}"
+        self._progress.say(what)
+        for lengths, values in self._rows.blocks():
+            yield lengths, values
+            done += len(lengths)
+            if time.monotonic() - said >= SECONDS_APART:
+                said = time.monotonic()
+                self._progress.say(f"{what}: {done:,}")
+        self._progress.say(f"{what}: done in {time.monotonic() - began:.1f} s")
+
+
+def _source(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> StoredRows:
+    """Return the rows of a dataset that is to get a layout; RewriteError, without its name."""
+    if dataset.get_space().get_simple_extent_type() != h5py.h5s.SIMPLE:
+        raise RewriteError("is no list of rows")
+    check_filters(dataset)
+    rows = StoredRows(dataset)
+    if layout["vector"] and rows.vector is None:
+        if taken := [shown(name) for name, _ in attributes_of(dataset) if name in ATTRIBUTES]:
+            raise RewriteError(f"has an attribute {taken[0]!r}, which the convention of rows has")
+        own = h5py.Dataset(dataset)
+        if (beside := own.name.rpartition("/")[2] + SUFFIX) in own.parent:
+            raise RewriteError(f"its vector would be {beside!r}, which is something else already")
+    return rows
+
+
+def refused_layouts(file: Path, path: str, layouts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return by name why rows cannot get a layout, as opening.refused_layouts does of an array."""
+    return opening.refused_layouts(file, path, layouts, _source)

@@ -1,0 +1,76 @@
+"""A second copy of a rewritten dataset in the same file, stored otherwise, and what each is for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5d, h5p
+
+from hyperslab.data.tiles import tiles
+from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.target import resolved_chunks
+
+# Behind the name of the dataset; and the attribute of both that says which reads each is for.
+SUFFIX, FOR = "-second", "for_reads"
+
+
+def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progress: Progress) -> None:
+    """Add a copy of `dataset` to a file as `second` describes it, and compare the two.
+
+    `second` has `chunks`, `filters`, and the names of the reads that each copy is for: `cases` of this one,
+    `others` of the first. `budget` bounds the memory for values, in bytes. Raises RewriteError.
+    """
+    name = dataset + SUFFIX
+    with h5py.File(file, "r+") as opened:
+        first = opened[dataset]
+        if name in opened:
+            raise RewriteError(f"has {name} already, where the second copy would stand")
+        chunk = resolved_chunks(second["chunks"], first.shape, first.maxshape, first.dtype.itemsize)
+        new = _created(opened, name, first, chunk, second["filters"])
+        for one, reads in ((first, second["others"]), (new, second["cases"])):
+            if reads and FOR not in one.attrs:
+                one.attrs[FOR] = ", ".join(reads)
+        new.attrs["copy_of"] = first.name
+        progress.start(
+            f"writing {name} {f'in chunks {list(chunk)}' if chunk else 'without chunks'}", first.nbytes
+        )
+        step = [min(max(a, b), s) for a, b, s in zip(_step(first), _step(new), first.shape, strict=True)]
+        # The values, and those that are read back.
+        for tile in tiles(first.shape, step, first.dtype.itemsize, max(1, budget // 4)):
+            new[tile.slices()] = first[tile.slices()]
+            progress.advance(math.prod(tile.extent) * first.dtype.itemsize)
+        opened.flush()
+        for tile in tiles(first.shape, step, first.dtype.itemsize, max(1, budget // 4)):
+            if first[tile.slices()].tobytes() != new[tile.slices()].tobytes():
+                raise RewriteError(f"{name} is not the same as {dataset}")
+    progress.done()
+    progress.say(f"{name} holds the same, for {', '.join(second['cases'])}")
+
+
+def _step(dataset: h5py.Dataset) -> Sequence[int]:
+    return tuple(dataset.chunks or (1,) * dataset.ndim)
+
+
+def _created(
+    file: h5py.File, name: str, first: h5py.Dataset, chunk: Sequence[int] | None, filters: Sequence[Any]
+) -> h5py.Dataset:
+    """Return a new dataset of the type and extent of another, empty."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    if chunk:
+        creation.set_chunk(tuple(chunk))
+        filter_setters.prepare(filters)
+        filter_setters.apply(creation, filters)
+    fill = first.id.get_create_plist()
+    if fill.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        value = np.zeros((), first.dtype)
+        fill.get_fill_value(value)
+        creation.set_fill_value(value)
+    space = first.id.get_space()
+    return h5py.Dataset(h5d.create(file.id, name.encode(), first.id.get_type(), space, creation))

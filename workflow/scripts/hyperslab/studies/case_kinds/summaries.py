@@ -1,0 +1,56 @@
+"""Cases that summarise: least, greatest, mean and deviation of every plane, without what has no value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
+from hyperslab.studies.case_kinds.reduce import Reduce, shared
+from hyperslab.studies.case_kinds.selection import check_box, is_stride
+from hyperslab.studies.case_kinds.workers import DASK, PROCESSES, RANKS, WORKERS
+
+if TYPE_CHECKING:
+    from hyperslab.layouts.layout import Layout
+    from hyperslab.studies.dataset_schema import Dataset
+    from hyperslab.studies.schema import Case
+
+
+class Summaries(Reduce):
+    """Summaries of planes, such as the grids of days, by processes, MPI ranks or Dask workers."""
+
+    name = "summaries"
+    given = "planes that are summarised"
+    options = (PROCESSES, RANKS, DASK, "split", "fetch")
+    keys = (*Reduce.keys, "statistics", "fetch")
+    protocol = 1
+    older_protocols: ClassVar[Mapping[int, str]] = {}
+
+    def mistake(self, case: Case) -> str | None:
+        """Return what is wrong with the counts of workers, or None."""
+        if not any(getattr(case, field) for field in WORKERS):
+            return f"a `{self.name}` case needs {', '.join(WORKERS)}: numbers of workers, such as [1, 2]"
+        if case.fetch and set(case.states) != {"cold"}:
+            return "fetch: files that are copied first are cold; take `states: [cold]`"
+        if case.fetch and case.ranks:
+            return "fetch: MPI ranks open the files themselves; take processes or dask"
+        return super(Reduce, self).mistake(case)
+
+    def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
+        """Return the axis of the planes, that which workers share, and who they are; raises CaseMistake."""
+        assert case.summaries is not None
+        check_box(case.summaries, shape, self.name)
+        planes = list(case.summaries)
+        if len(planes) != 1 or is_stride(case.summaries[planes[0]]):
+            raise CaseMistake(self.name, "needs one axis with a number of planes or all, such as {day: all}")
+        split = case.split or planes[0]
+        if split not in shape:
+            raise CaseMistake("split", f"should be one of {' or '.join(shape)}")
+        found = shared(case, case.summaries, planes[0], split, shape)
+        return {**found, "statistics": self.name, **({"fetch": True} if case.fetch else {})}
+
+    def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
+        """Raise CaseMistake where workers of another environment meet a layout that has its own."""
+        if resolved["by"] == DASK and (own := layout.environment()):
+            raise CaseMistake(DASK, f"{layout.title} has an environment of its own, {own}")
+        super().check(case, resolved, dataset, layout)

@@ -1,0 +1,241 @@
+"""How good advice is, live: what it names, in a whole grid of layouts measured afterwards with other seeds.
+
+judge_advice.py PLAN.yaml                 everything that is not there yet, then the table
+judge_advice.py PLAN.yaml --dry-run       what would run: studies, layouts, cells and bytes
+judge_advice.py PLAN.yaml --only table    the table of what is there
+
+PLAN names arrays with their reads and mixes, and the sites:
+
+    sites: [disk, portal]
+    seconds: 60
+    arrays:
+      waveforms:
+        dataset: {axes: [event, sensor, t], shape: [9, 1792, 1300], dtype: int16, donor: {path: FILE}}
+        reads: {event: [1, all, all], trace: [1, 1, all], moment: [all, all, 1]}
+        mixes: {equal: {}, traces: {trace: 10, event: 1}, moments: {moment: 10, event: 1, trace: 1}}
+
+Each array, mix and site gets an advice of its own. Then a grid of at least twenty layouts and all that were
+advised are measured in three rounds at all sites, and each advice is held against the best of them. An empty
+mix is advice without one. Run it where the Snakefile is.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hyperslab.advising.candidates import Candidate, Filter
+from hyperslab.advising.found import even_chunks
+from hyperslab.advising.reads import of_mapping
+from hyperslab.results.recommend import recommend, size_bound
+from hyperslab.results.tables import read_summary
+from hyperslab.studies.dataset_schema import ITEMSIZE
+from hyperslab.text import listing, significant
+
+SEED, ROUNDS, COLD = 20_000, 3, 7
+# Sizes of chunks in the grid, bytes.
+SIZES = (2**14, 2**16, 2**18, 2**20)
+SHUFFLE = Filter("shuffle")
+CHAINS = ((), (SHUFFLE, Filter("gzip", (("level", 4),))), (SHUFFLE, Filter("zstd", (("level", 3),))))
+SIZE_BOUND = 1.15
+WITHIN = 1.10
+STEPS = ("advise", "grid", "table")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One advice to judge."""
+
+    array: str
+    mix: str
+    site: str
+
+    @property
+    def study(self) -> str:
+        """The name of the study that asks for it."""
+        return f"advice-judge-{self.array}-{self.mix}-{self.site}"
+
+
+def cases(plan: Mapping[str, Any]) -> list[Case]:
+    """Return every advice of a plan."""
+    return [
+        Case(array, mix, site)
+        for array, described in plan["arrays"].items()
+        for mix, site in itertools.product(described["mixes"], plan["sites"])
+    ]
+
+
+def asking(plan: Mapping[str, Any], case: Case) -> dict[str, Any]:
+    """Return the study that asks for an advice."""
+    described = plan["arrays"][case.array]
+    mix = described["mixes"][case.mix]
+    asked: dict[str, Any] = {
+        "dataset": described["dataset"],
+        "reads": described["reads"],
+        "size_bound": SIZE_BOUND,
+    }
+    asked |= {"sites": [case.site], "seconds": plan.get("seconds", 60)}
+    return {"advise": {**asked, **({"mix": mix} if mix else {})}}
+
+
+def grid(dataset: Mapping[str, Any], reads: Mapping[str, Any]) -> list[Candidate]:
+    """Return a grid of layouts: contiguous, even chunks, and chunks along each read, with three filters."""
+    shape, itemsize = dataset["shape"], ITEMSIZE[dataset["dtype"]]
+    shapes = [tuple(even_chunks(shape, itemsize, size)) for size in SIZES]
+    for read in of_mapping(reads, {}, dataset["axes"], shape):
+        shapes += [tuple(_along(read.extent, shape, itemsize, size)) for size in SIZES[1:3]]
+    return [Candidate(None), *(Candidate(one, chain) for one in dict.fromkeys(shapes) for chain in CHAINS)]
+
+
+def _along(extent: Sequence[int], shape: Sequence[int], itemsize: int, size: int) -> list[int]:
+    """Return a chunk of about `size` bytes in the form of a read: a part of it, or some side by side."""
+    chunk = list(extent)
+    while math.prod(chunk) * itemsize > size:
+        axis = chunk.index(max(chunk))
+        chunk[axis] = -(-chunk[axis] // 2)
+    while math.prod(chunk) * itemsize * 2 <= size:
+        short = [axis for axis, one in enumerate(chunk) if one < shape[axis] and extent[axis] < shape[axis]]
+        if not short:
+            break
+        axis = min(short, key=chunk.__getitem__)
+        chunk[axis] = min(shape[axis], 2 * chunk[axis])
+    return chunk
+
+
+def measuring(plan: Mapping[str, Any], array: str, advised: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the study that measures the grid of an array and the layouts that were advised for it."""
+    described = plan["arrays"][array]
+    layouts = {one.name: one.layout() for one in grid(described["dataset"], described["reads"])}
+    known = {json.dumps(layout, sort_keys=True) for layout in layouts.values()}
+    for name, layout in advised.items():
+        if (text := json.dumps(layout, sort_keys=True)) not in known:
+            known.add(text)
+            layouts[name] = layout
+    axes = described["dataset"]["axes"]
+    boxes = {
+        name: dict(zip(axes, box, strict=True)) if isinstance(box, list) else box
+        for name, box in described["reads"].items()
+    }
+    return {
+        "title": f"Every layout of a grid, and those advised, of {array}",
+        "dataset": described["dataset"],
+        "layouts": layouts,
+        "cases": {name: {"read": box, "states": ["cold"]} for name, box in boxes.items()},
+        "sites": list(plan["sites"]),
+        "rounds": ROUNDS,
+        "repeats": {"cold": COLD},
+        "seed": SEED,
+        "recommendation": {"confirm_rounds": 0, "size_bound": SIZE_BOUND},
+    }
+
+
+def write(name: str, study: Mapping[str, Any]) -> None:
+    """Put a study among the others."""
+    file = Path("config/studies") / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(dict(study), sort_keys=False), encoding="utf-8")
+
+
+def build(target: str, profile: str) -> None:
+    """Have Snakemake make a result; ends where it cannot."""
+    command = [sys.executable, "-m", "snakemake", "--profile", profile, "--", target]
+    if subprocess.run(command, check=False).returncode:
+        sys.exit(f"error: {target} could not be made")
+
+
+def pick_of(case: Case) -> tuple[str, dict[str, Any], float]:
+    """Return the layout that was advised, as a study says it, and how long the advice took, in seconds."""
+    results = Path("results") / case.study
+    answer = json.loads((results / "recommendation.json").read_text(encoding="utf-8"))
+    name = next(entry["pick"] for entry in answer["sites"] if entry["site"] == case.site)
+    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
+    began = json.loads((results / "prediction.json").read_text(encoding="utf-8"))["began_wall_s"]
+    return str(name), study["layouts"][name], (results / "advice.html").stat().st_mtime - began
+
+
+def table(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table of what is there."""
+    heads = [
+        "array",
+        "mix",
+        "site",
+        "advised",
+        "in",
+        "over the best",
+        "tied",
+        "best of the grid",
+        "within 10 %",
+    ]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    good = 0
+    for case in cases(plan):
+        described = plan["arrays"][case.array]
+        name, layout, took = pick_of(case)
+        grid_study = f"judge-{case.array}"
+        summary = read_summary(Path("results") / grid_study / "summary.csv")
+        study = yaml.safe_load(Path(f"config/studies/{grid_study}.yaml").read_text(encoding="utf-8"))
+        mine = next(key for key, value in study["layouts"].items() if value == layout)
+        raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
+        here = summary[summary["site"] == case.site]
+        (found,) = recommend(here, described["mixes"][case.mix] or None, size_bound(raw, SIZE_BOUND))
+        row = next(entry for entry in found.ranking if entry.layout == mine)
+        best = next(entry for entry in found.ranking if entry.fits)
+        ratio = row.objective / best.objective
+        well = ratio <= WITHIN or row.tied
+        good += well
+        words = [case.array, case.mix, case.site, name, f"{took:.0f} s", significant(ratio)]
+        words += ["yes" if row.tied else "no", best.layout, "yes" if well else "no"]
+        yield f"| {' | '.join(words)} |"
+    yield f"\n{good} of {len(cases(plan))} within 10 % of the best, or not to be told from it."
+
+
+def foretold(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a plan would run."""
+    names = [one.study for one in cases(plan)]
+    yield f"{len(names)} advices of {plan.get('seconds', 60)} s: {listing(names)}"
+    for array, described in plan["arrays"].items():
+        layouts = len(grid(described["dataset"], described["reads"]))
+        raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
+        cells = layouts * len(described["reads"]) * ROUNDS * len(plan["sites"])
+        yield f"judge-{array}: {layouts} layouts and those advised, {cells} cells of {raw / 1e6:.0f} MB"
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("plan", type=Path, help="arrays, reads, mixes and sites, as YAML")
+    parser.add_argument("--only", choices=STEPS, help="one step alone")
+    parser.add_argument("--dry-run", action="store_true", help="say what would run")
+    parser.add_argument("--profile", default="profiles/local", help="Snakemake's")
+    options = parser.parse_args()
+    plan = yaml.safe_load(options.plan.read_text(encoding="utf-8"))
+    if options.dry_run:
+        print("\n".join(foretold(plan)))
+        return
+    steps = [options.only] if options.only else STEPS
+    if "advise" in steps:
+        for case in cases(plan):
+            if not Path(f"results/{case.study}/advice.html").exists():
+                write(case.study, asking(plan, case))
+                build(f"results/{case.study}/advice.html", options.profile)
+    if "grid" in steps:
+        for array in plan["arrays"]:
+            picks = [pick_of(case)[:2] for case in cases(plan) if case.array == array]
+            write(f"judge-{array}", measuring(plan, array, dict(picks)))
+            build(f"results/judge-{array}/recommendation.json", options.profile)
+    if "table" in steps:
+        print("\n".join(table(plan)))
+
+
+if __name__ == "__main__":
+    main()
