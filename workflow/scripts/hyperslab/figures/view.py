@@ -136,4 +136,5 @@ def look(site: str, data: FigureData) -> View:
 def _main(table: pd.DataFrame, site: str) -> pd.DataFrame:
     """Return the main rounds of a site."""
     named = table.astype(dict.fromkeys(("site", "layout", "case", "state", "phase"), "str"))
-    return named[(named["site"] == site) & (named["phase"] == "main")]
+    # `astype` leaves every column a block of its own, which is slow to work with; a copy puts them together.
+    return named[(named["site"] == site) & (named["phase"] == "main")].copy()
