@@ -28,7 +28,6 @@ MINE = "# mine\nextends: base\ntitle: my own\n"
 Files = list[tuple[str, bytes]]
 END = bytes(1024)
 NAN = float("nan")
-BOMB_MIB = 1500
 
 
 def record(layout: str = "a", case: str = "slices", round_: str = "r0", site: str = "disk") -> dict[str, Any]:
@@ -319,19 +318,23 @@ def test_a_flipped_bit_is_found_wherever_it_is(tmp_path: Path) -> None:
         refused(file, tmp_path, ".")
 
 
-@pytest.mark.parametrize("where", ["a study", "a record", "its end", "another kind of member"])
-def test_a_bomb_costs_little_memory_and_nothing_on_disk(tmp_path: Path, where: str) -> None:
+# In MiB; after the end of a pack more is read over.
+@pytest.mark.parametrize(
+    ("where", "size"),
+    [("a study", 400), ("a record", 400), ("its end", 1500), ("another kind of member", 400)],
+)
+def test_a_bomb_costs_little_memory_and_nothing_on_disk(tmp_path: Path, where: str, size: int) -> None:
     file = tmp_path / f"bomb{packs.SUFFIX}"
     name = "config/studies/mine.yaml" if where == "a study" else path_of()
     info = tarfile.TarInfo(name)
-    info.size = BOMB_MIB * 2**20
+    info.size = size * 2**20
     # A reader of tars takes the whole of such a member into memory: it is the long name of the next.
     info.type = tarfile.GNUTYPE_LONGNAME if where == "another kind of member" else tarfile.REGTYPE
     before = {"a study": b"", "its end": WHOLE}.get(where, blocks(whole()[:2]))
     compressor = lzma.LZMACompressor(preset=0)
     with file.open("wb") as opened:
         opened.write(compressor.compress(before + (b"" if where == "its end" else info.tobuf())))
-        for _ in range(BOMB_MIB):
+        for _ in range(size):
             opened.write(compressor.compress(bytes(2**20)))
         opened.write(compressor.flush())
     there = tmp_path / "there"
