@@ -56,7 +56,8 @@ def test_two_lines_bring_a_format_into_the_report(outside: Clone) -> None:
     assert set(table["layout"]) == set(STUDY["layouts"])
     assert set(table["case"]) == {"slices", "spectra", "write", "variance-1p", "variance-2p"}
     assert not table["stale"].any()
-    cold = table[(table["state"] == "cold") & (table["layout"] != "4x4x64")]
+    # In memory a cold read is one that the library alone has nothing of.
+    cold = table[table["state"].str.endswith("cold") & (table["layout"] != "4x4x64")]
     assert len(cold) == 2 * 2 * 4 * 3
     assert (cold["requested_bytes"] == cold["requested_predicted_bytes"]).all()
     page = (results / "report.html").read_text(encoding="utf-8")

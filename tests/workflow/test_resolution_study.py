@@ -42,7 +42,8 @@ def test_the_study_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     table = pd.read_parquet(here / "measurements.parquet")
     views = table[table["case"] == "view"]
     assert set(views["layout"]) == {*LAYOUTS} and (views["first_picture_s"] > 0).all()
-    cold = views[views["state"] == "cold"]
+    # In memory a cold read is one that the library alone has nothing of.
+    cold = views[views["state"].str.endswith("cold")]
     assert (cold["first_requested_bytes"] == cold["first_requested_predicted_bytes"]).all()
     assert [one["level"] for one in json.loads(views["levels"].iloc[0])] == [3, 2, 1, 0]
     pyramids = table[table["pyramid_bytes"].notna()]
@@ -52,4 +53,4 @@ def test_the_study_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "Level by level: view" in html and "Coarser levels, bytes" in html
     assert (here / "figures/disk/resolution-view.svg").stat().st_size > 10_000
     (site,) = json.loads((here / "recommendation.json").read_text(encoding="utf-8"))["sites"]
-    assert set(site["shares"]) == {"view cold", "write write"} and site["pick"] in LAYOUTS
+    assert set(site["shares"]) == {f"view {cold['state'].iloc[0]}", "write write"} and site["pick"] in LAYOUTS
