@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -127,6 +128,13 @@ def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> Non
     assert columns == []
     assert lead.startswith("It reads some slices in 11.0 ms and some spectra in 11.0 ms.")
     assert lead.endswith("Its file has 2.00 MB, 1,000 x raw.")
+
+
+def test_the_sentence_says_its_verb_once() -> None:
+    study = copy.deepcopy(meta())
+    study["cases"]["slices"]["title"] = "read some slices"
+    (answer,) = page_of(study=study).answers
+    assert answer.lead.startswith("It reads some slices in ")
 
 
 @pytest.mark.parametrize(

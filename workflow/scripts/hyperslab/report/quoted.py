@@ -55,12 +55,16 @@ def sentence(data: Data, site: str, phase: str) -> str:
     if pick not in found.index:
         return ""
     others = [(words, name) for words, name in compared(data, site) if name in found.index and name != pick]
-    parts = []
+    parts: dict[str, list[str]] = {}
     for entry in found.columns:
+        verb = "write" if entry.endswith(" write") else "read"
         beside = ", ".join(f"{words} {fmt.seconds(found.loc[name, entry])}" for words, name in others)
-        said = f"{entry_title(data, site, entry)} in {fmt.seconds(found.loc[pick, entry])}"
-        parts.append(f"{said} ({beside})" if beside else said)
-    return f"It reads {fmt.listing(parts)}. {_given_up(data, site, found, pick)}"
+        # The verb is said once, although titles may begin with it.
+        title = entry_title(data, site, entry).removeprefix(f"{verb} ")
+        said = f"{title} in {fmt.seconds(found.loc[pick, entry])}"
+        parts.setdefault(verb, []).append(f"{said} ({beside})" if beside else said)
+    told = " and it ".join(f"{verb}s {fmt.listing(said)}" for verb, said in parts.items())
+    return f"It {told}. {_given_up(data, site, found, pick)}"
 
 
 def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
