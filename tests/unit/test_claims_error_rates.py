@@ -5,6 +5,7 @@ One table holds many sites, each a simulated study of its own, with fixed seeds.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -94,7 +95,7 @@ def on_the_bound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Co
 
 def allowed(found: Counter[str]) -> float:
     """Five in a hundred, and what chance adds to trials with that rate (3 deviations)."""
-    return 0.05 * found.total() + 3 * (0.05 * 0.95 * found.total()) ** 0.5
+    return 0.05 * found.total() + 3 * math.sqrt(0.05 * 0.95 * found.total())
 
 
 # Kinds that are a sum of independent ways to be wrong say so more often than one ratio does, none beyond 5 %.
