@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -17,7 +17,6 @@ from hyperslab.studies.case_kinds import kind_of
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "each_level"
-MARKS = "osD^vP"
 
 
 def by_level(rows: pd.DataFrame) -> npt.NDArray[np.float64]:
@@ -61,17 +60,14 @@ def draw(view: View, case: str) -> Figure:
             asked = float(mine["asked_bytes"].median())
             sizes[asked] = bytes_by_level(asked, len(times))
     for number, times in enumerate(lines.values()):
-        left.plot(np.where(times > 0, times, np.nan), **_look(view, number))
+        left.plot(np.where(times > 0, times, np.nan), **look(view, number))
     logarithmic(left.yaxis, np.concatenate(list(lines.values())), "time to write the level")
     for size in sizes.values():
         right.plot(size, color=view.style["ink"], marker=".", linewidth=1.2)
     logarithmic(right.yaxis, np.concatenate(list(sizes.values())), "bytes of the level", BYTES)
     for axes in (left, right):
         _levels(axes)
-    handles = [
-        Line2D([], [], label=name, **_look(view, number))  # type: ignore[arg-type]
-        for number, name in enumerate(lines)
-    ]
+    handles = [entry(view, number, name) for number, name in enumerate(lines)]
     notes = ["medians over all repeats, each level by its slowest rank; bytes by arithmetic"]
     return finish(figure, view, title, rows, notes, handles, star=False)
 
@@ -81,11 +77,6 @@ def _words(view: View, name: str) -> str:
     case = view.study["cases"][name]
     ranks = view.title(name).rpartition(", ")[2]
     return f"{kind_of(case).apart(case, view.title(name))[1]}, {ranks}"
-
-
-def _look(view: View, number: int) -> dict[str, object]:
-    tint, mark = view.tints[number % len(view.tints)], MARKS[number % len(MARKS)]
-    return {"color": tint, "marker": mark, "markersize": 4, "linewidth": 1.4}
 
 
 def _levels(axes: Axes) -> None:

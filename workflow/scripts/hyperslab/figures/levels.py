@@ -5,14 +5,12 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.studies.case_kinds import levels
-
-MARKS = "osD^vP"
 
 
 def seconds(view: View, cases: dict[int, str]) -> pd.DataFrame:
@@ -52,27 +50,15 @@ def draw(view: View, case: str) -> Figure:
     panel(right, view, sizes)
     logarithmic(right.yaxis, sizes.stack().to_numpy(), "bytes requested", BYTES)
     notes = [view.over_rounds(rows), "bytes: medians over all repeats"]
-    handles = [line(view, number, layout) for number, layout in enumerate(times)]
+    handles = [entry(view, number, view.label(layout)) for number, layout in enumerate(times)]
     return finish(figure, view, title, rows, notes, handles)
-
-
-def look(view: View, number: int) -> dict[str, object]:
-    """Return the look of a layout's line; beyond the colours that there are, lines are dashed."""
-    dashes = "-" if number < len(view.tints) else (0, (4, 2))
-    mark = MARKS[number % len(MARKS)]
-    return {"color": view.tints[number % len(view.tints)], "linestyle": dashes, "marker": mark}
-
-
-def line(view: View, number: int, layout: str) -> Line2D:
-    """Return a layout's entry in the legend."""
-    return Line2D([], [], label=view.label(layout), markersize=5, **look(view, number))  # type: ignore[arg-type]
 
 
 def panel(axes: Axes, view: View, table: pd.DataFrame) -> None:
     """Draw the columns of a table, levels x layouts, as lines from coarse to fine."""
     places = range(len(table))
     for number, layout in enumerate(table):
-        axes.plot(places, table[layout], linewidth=1.4, markersize=5, **look(view, number))  # type: ignore[arg-type]
+        axes.plot(places, table[layout], **look(view, number))
     axes.set_xticks(places, [every(int(level)) for level in table.index])
     axes.set_xlabel("elements read, of those along each axis")
 

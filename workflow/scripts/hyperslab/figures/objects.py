@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import cycle
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.tables import STATES
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds import kind_of
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
 
 def objects_of(view: View) -> pd.DataFrame:
@@ -48,26 +46,22 @@ def draw(view: View, case: str = "") -> Figure:
     figure = start(view, 3.0 * -(-len(states) // 2) + 0.4)
     panels = figure.subplots(-(-len(states) // 2), 2, squeeze=False)
     layouts = view.order(table["layout"])
-    looks = dict(zip(layouts, zip(cycle(view.tints), cycle(MARKERS), strict=False), strict=False))
     for axes, state in zip(panels.flat, states, strict=False):
-        _panel(axes, table[table["state"] == state], looks, state)
+        _panel(view, axes, table[table["state"] == state], layouts, state)
     for axes in list(panels.flat)[len(states) :]:
         axes.set_visible(False)
-    handles = [
-        Line2D([], [], color=tint, marker=marker, markersize=5, label=view.label(name))
-        for name, (tint, marker) in looks.items()
-    ]
+    handles = [entry(view, number, view.label(name)) for number, name in enumerate(layouts)]
     rows = view.measurements[view.measurements["kind"].isin(case_kinds.names(lambda kind: kind.many_arrays))]
     notes = ["medians over all repeats", "writing: create to fsync of the whole file over its datasets"]
     return finish(figure, view, title, rows, notes, handles)
 
 
-def _panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str]], state: str) -> None:
+def _panel(view: View, axes: Axes, table: pd.DataFrame, layouts: Sequence[str], state: str) -> None:
     """Draw the lines of one state."""
     words = "writing one of them" if state == "write" else f"reading the latest, {STATES[state]}"
     axes.set_title(words, fontweight="bold")
-    for name, (tint, marker) in looks.items():
+    for number, name in enumerate(layouts):
         own = table[table["layout"] == name].sort_values("objects")
-        axes.plot(own["objects"], own["time_s"], color=tint, marker=marker, markersize=5, label=name)
+        axes.plot(own["objects"], own["time_s"], label=name, **look(view, number))
     logarithmic(axes.xaxis, table["objects"], "datasets in the file", (("", 1.0),))
     logarithmic(axes.yaxis, table["time_s"], "time of one", inches=2.4)

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hyperslab.figures.levels import every, line, panel
+from hyperslab.figures.levels import every, panel
+from hyperslab.figures.lines import entry
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -48,7 +49,7 @@ def draw(view: View, case: str) -> Figure:
             axes.set_xticks([])
             axes.set_yticks([])
     notes = [view.over_rounds(rows), "levels one after the other on one open file, opening included"]
-    handles = [line(view, number, layout) for number, layout in enumerate(times)]
+    handles = [entry(view, number, view.label(layout)) for number, layout in enumerate(times)]
     return finish(figure, view, title, rows, notes, handles)
 
 

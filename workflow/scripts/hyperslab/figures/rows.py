@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import cycle
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.tables import STATES
 from hyperslab.studies.case_kinds import kind_of
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 RATIO = "file over bytes of rows"
 COLUMNS = ["layout", "panel", "bytes", "value"]
-Looks = dict[str, tuple[str, str]]
 
 
 def rows_of(view: View) -> pd.DataFrame:
@@ -99,15 +97,11 @@ def draw(view: View, case: str = "") -> Figure:
     figure = start(view, 3.2 * down + 0.4)
     grid = figure.subplots(down, 2, squeeze=False)
     layouts = view.order(table["layout"])
-    looks: Looks = dict(zip(layouts, zip(cycle(view.tints), cycle(MARKERS), strict=False), strict=False))
     for axes, name in zip(grid.flat, panels, strict=False):
-        _panel(axes, table[table["panel"] == name], looks, name)
+        _panel(view, axes, table[table["panel"] == name], layouts, name)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
-    handles = [
-        Line2D([], [], color=tint, marker=marker, markersize=5, label=view.label(name))
-        for name, (tint, marker) in looks.items()
-    ]
+    handles = [entry(view, number, view.label(name)) for number, name in enumerate(layouts)]
     rows = view.measurements[view.measurements["case"].isin(view.study["cases"])]
     notes = [
         "medians over all repeats",
@@ -117,12 +111,12 @@ def draw(view: View, case: str = "") -> Figure:
     return finish(figure, view, title, rows, notes, handles)
 
 
-def _panel(axes: Axes, table: pd.DataFrame, looks: Looks, title: str) -> None:
+def _panel(view: View, axes: Axes, table: pd.DataFrame, layouts: Sequence[str], title: str) -> None:
     """Draw the lines of one panel."""
     axes.set_title(title, fontweight="bold")
-    for name, (tint, marker) in looks.items():
+    for number, name in enumerate(layouts):
         own = table[table["layout"] == name].sort_values("bytes")
-        axes.plot(own["bytes"], own["value"], color=tint, marker=marker, markersize=5, label=name)
+        axes.plot(own["bytes"], own["value"], label=name, **look(view, number))
     logarithmic(axes.xaxis, table["bytes"], "bytes of all rows", BYTES)
     if title == RATIO:
         logarithmic(axes.yaxis, table["value"], "ratio", (("×", 1.0),), inches=2.4)
