@@ -18,6 +18,7 @@ from hyperslab.report.levels import levels_table, view_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
 from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
+from hyperslab.report.prices import prices_table
 from hyperslab.report.rows import rows_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
@@ -42,6 +43,7 @@ BLOCKS = {
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
     "store": ("Requests to the object store", store_table),
+    "prices": ("What it costs", prices_table),
     "counts": ("Counts beside times", count_table),
 }
 # What the page opens with, before any table.

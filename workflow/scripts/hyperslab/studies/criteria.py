@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def mistakes(study: LoadedStudy) -> Iterator[Mistake]:
     yield from _of_published(study)
     yield from _of_recommendation(study)
     yield from _of_tradeoff(study)
+    yield from _of_prices(study)
     if study.study.adaptive and not study.study.claims and not study.study.recommendation.confirm_rounds:
         yield "rounds", "there is nothing to decide: the study has no claims, and confirms no recommendation"
 
@@ -94,6 +96,16 @@ def _of_recommendation(study: LoadedStudy) -> Iterator[Mistake]:
     for state in given.states if "states" in given.model_fields_set else ():
         if state not in measured:
             yield f"{path}.states", f"no case is measured in state {state!r}"
+
+
+def _of_prices(study: LoadedStudy) -> Iterator[Mistake]:
+    prices = study.study.prices
+    for name in prices.cases if prices else ():
+        if name not in study.cases:
+            yield "prices.cases", f"no case {name!r}; the study has {choices(name, study.cases)}"
+    for pattern in prices.running_hour if prices else ():
+        if not fnmatch.filter(study.layouts, pattern):
+            yield "prices.running_hour", f"{pattern!r} fits no layout of this study"
 
 
 def _of_tradeoff(study: LoadedStudy) -> Iterator[Mistake]:

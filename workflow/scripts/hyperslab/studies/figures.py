@@ -11,7 +11,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds import families, kind_of
 from hyperslab.studies.case_kinds.workers import TEAM_KEYS
-from hyperslab.studies.summary import settings_vary
+from hyperslab.studies.summary import prices_meta, settings_vary
 
 if TYPE_CHECKING:
     from hyperslab.studies.study import LoadedStudy
@@ -38,6 +38,7 @@ KINDS = (
     "score",
     "tradeoff",
     "mix",
+    "prices",
     "counts",
 )
 # Kinds that show how many criteria are met; no other depends on them.
@@ -79,6 +80,7 @@ def describe(study: LoadedStudy) -> dict[str, Any]:
         **({"filtered": filtered} if filtered else {}),
         **({"published": study.study.published} if study.study.published else {}),
         **({"settings_vary": True} if settings_vary(study) else {}),
+        **prices_meta(study),
     }
 
 
@@ -112,6 +114,7 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
         "score": study["score"],
         "tradeoff": len(two) > 1,
         "mix": len(two) > 1,
+        "prices": "prices" in study,
     }
     wanted |= {figure for figure, there in asked.items() if there}
     return result + [figure for figure in KINDS if figure in wanted]

@@ -10,6 +10,7 @@ from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
 from hyperslab.studies.dataset_schema import Dataset, DType
+from hyperslab.studies.prices_schema import Prices
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
 from hyperslab.studies.rows_schema import FollowRows, ReadRows, WriteRows
 from hyperslab.studies.worker_schema import Counts, Parallel, Subvolumes
@@ -292,6 +293,10 @@ class Study(Strict):
     )
     published: dict[str, dict[str, dict[Published, Annotated[float, Field(gt=0)]]]] = Field(
         default={}, description="the source's own numbers: case, layout, statistic; seconds or bytes"
+    )
+    prices: Prices | None = Field(
+        default=None,
+        description="what storage, requests and machines cost, for what answers and a month cost",
     )
     reader: Literal["any", "other-node"] = Field(
         default="any", description="other-node: another node of the job reads than wrote"

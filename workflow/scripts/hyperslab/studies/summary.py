@@ -75,7 +75,14 @@ def study_meta(study: LoadedStudy) -> dict[str, Any]:
         "tradeoff": study.tradeoff,
         "published": study.study.published,
         "settings_vary": settings_vary(study),
+        **prices_meta(study),
     }
+
+
+def prices_meta(study: LoadedStudy) -> dict[str, Any]:
+    """Return the prices of a study, for figures and report alike; nothing where it has none."""
+    prices = study.study.prices
+    return {"prices": prices.model_dump(mode="json")} if prices else {}
 
 
 def _donor(donor: DonorFile) -> str:

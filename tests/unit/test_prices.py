@@ -1,0 +1,142 @@
+"""What an answer and a month cost: by hand, as a table of the report, as a figure, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from figure_samples import STUDY, data_of, repeats
+from report_samples import CONFIRM, MAIN, inputs, measured, meta
+from studies import BASE, load, mistake
+
+from hyperslab import figures
+from hyperslab.report.build import build_page
+from hyperslab.report.data import Inputs
+from hyperslab.results.prices import HOURS_OF_A_MONTH, answer_costs, month_costs
+from hyperslab.results.tables import tidy
+
+GIVEN: dict[str, Any] = {
+    "source": "made up", "date": "2026-01-31", "currency": "EUR", "stored": 0.02, "stored_at": {"disk": 0.1},
+    "puts": 0.005, "gets": 0.0004, "out": 0.09, "worker_hour": 3.6, "running_hour": {"served*": 0.5},
+    "questions": 1000,
+}  # fmt: skip
+# As the model leaves them.
+PRICES = {**GIVEN, "cases": []}
+
+
+def counted(layout: str, case: str, requests: float, wire: float, seconds: float) -> list[dict[str, Any]]:
+    """Three cold repeats of a layout in a store: one more request, 1 kB and 0.1 s to open it."""
+    return [
+        {
+            "site": "store", "layout": layout, "case": case, "kind": "read", "phase": "main", "state": "cold",
+            "round": 0, "repeat": repeat, "time_s": seconds, "open_s": 0.1, "wire_requests": requests,
+            "wire_bytes": wire, "open_requests": 1, "open_wire_bytes": 1e3, "file_bytes": 5e9,
+            "upload_requests": 2000, "stale": False,
+        }
+        for repeat in range(3)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    """Two layouts and two cases in a store."""
+    given = [
+        *counted("plain", "map", 9, 999e3, 0.9), *counted("plain", "series", 999, 99e6, 9.9),
+        *counted("served", "map", 1, 9e3, 0.4), *counted("served", "series", 1, 9e3, 0.4),
+    ]  # fmt: skip
+    return tidy([{"older_protocol": None, **row} for row in given])
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    """What rows are priced by."""
+    return {"cases": {"map": {}, "series": {}}, "prices": {**PRICES, **changes}}
+
+
+def test_an_answer_costs_its_requests_its_bytes_and_its_time(rows: pd.DataFrame) -> None:
+    found = answer_costs(rows, study()).set_index(["layout", "case"])
+    answer = found.loc[("plain", "map")]
+    # Ten requests, a megabyte and a second of a worker.
+    assert answer["gets"] == pytest.approx(10 * 0.0004 / 1000)
+    assert answer["out"] == pytest.approx(1e6 / 1e9 * 0.09)
+    assert answer["seconds"] == pytest.approx(1.0)
+    assert answer["work"] == pytest.approx(3.6 / 3600)
+    assert answer["counted"]
+
+
+def test_a_month_is_what_is_kept_what_runs_and_what_is_asked(rows: pd.DataFrame) -> None:
+    found = month_costs(rows, study(), "store")
+    assert found.loc["plain", "kept"] == pytest.approx(5 * 0.02)
+    assert month_costs(rows, study(), "disk").loc["plain", "kept"] == pytest.approx(5 * 0.1)
+    assert found.loc["plain", "running"] == 0
+    assert found.loc["served", "running"] == pytest.approx(0.5 * HOURS_OF_A_MONTH)
+    each = 2 * 0.0004 / 1000 + 1e4 / 1e9 * 0.09 + 0.5 * 3.6 / 3600
+    assert found.loc["served", "asked"] == pytest.approx(1000 * each)
+    assert found.loc["plain", "upload"] == pytest.approx(2000 * 0.005 / 1000)
+    # Of the times the geometric mean: 1 s and 10 s.
+    assert found.loc["plain", "seconds"] == pytest.approx(10**0.5)
+    assert (found["month"] == found["kept"] + found["running"] + found["asked"]).all()
+
+
+def test_named_cases_alone_are_asked_and_several_workers_are_paid(rows: pd.DataFrame) -> None:
+    priced = study(cases=["map"])
+    priced["cases"]["map"] = {"workers": 4}
+    found = answer_costs(rows, priced)
+    assert set(found["case"]) == {"map"}
+    assert found.set_index("layout").loc["plain", "work"] == pytest.approx(4 * 3.6 / 3600)
+
+
+def test_the_report_has_a_table_where_the_study_has_prices() -> None:
+    given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
+    titles = [table.title for block in build_page(Inputs(**given)).sites[0].blocks for table in block.tables]
+    assert "What an answer and a month cost" not in titles
+    given["study"] = meta(prices=PRICES)
+    page = build_page(Inputs(**given))
+    (table,) = (
+        table
+        for block in page.sites[0].blocks
+        for table in block.tables
+        if table.title == "What an answer and a month cost"
+    )
+    assert "made up (2026-01-31)" in table.note and "No object store counts requests here" in table.note
+    assert [column.name for column in table.columns[:3]] == ["Layout", "Kept", "EUR for 1,000 × some slices"]
+
+
+def test_the_figure_names_every_layout() -> None:
+    priced = {**STUDY, "prices": PRICES}
+    figure = figures.draw("prices", "disk", data_of(repeats(), study=priced))
+    assert figure.axes[0].get_xlabel() == "what a month costs [EUR]"
+    said = {text.get_text() for text in figure.axes[0].texts}
+    assert {"contiguous", "4x4x256", "auto"} <= said
+    assert any("made up, 2026-01-31" in text.get_text() for text in figure.texts)
+
+
+def with_prices(**prices: Any) -> dict[str, Any]:
+    """A study whose prices say this."""
+    return {**yaml.safe_load(BASE), "prices": prices}
+
+
+def test_prices_change_figures_and_report_and_no_cell(tmp_path: Path) -> None:
+    plain, priced = (
+        load(tmp_path, content)
+        for content in (yaml.safe_load(BASE), with_prices(**GIVEN | {"running_hour": {}}))
+    )
+    assert priced.hashes("main") == plain.hashes("main")
+    assert "prices" in priced.figure_meta and "prices" not in plain.figure_meta
+    assert priced.report_meta["prices"]["date"] == "2026-01-31"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"date": "2026-01-31"}, "prices.source: this key is required"),
+        ({"source": "x", "date": "soon"}, "prices.date"),
+        ({"source": "x", "date": "2026-01-31", "gets": -1}, "prices.gets: should be greater than"),
+        ({"source": "x", "date": "2026-01-31", "cases": ["slice"]}, "prices.cases: no case 'slice'"),
+        ({"source": "x", "date": "2026-01-31", "running_hour": {"hsds*": 1}}, "'hsds*' fits no layout"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    assert said in mistake(tmp_path, with_prices(**given))

@@ -1,0 +1,80 @@
+"""What an answer and a month cost: measured counts of requests, bytes and seconds, times prices."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hyperslab.results.tables import STATES
+from hyperslab.studies import case_kinds
+
+HOURS_OF_A_MONTH = 365 * 24 / 12
+GB, HOUR_S = 1e9, 3600.0
+
+
+def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a row a layout and case that is asked: `seconds` of an answer and its cost by part.
+
+    `rows` are the repeats of one site. Cold answers count, opening included, where there are any, else those
+    of the state that was measured. Columns are `gets`, `out` and `work`, money for one answer; `counted` says
+    whether an object store counted requests. Medians over all repeats.
+    """
+    prices = study["prices"]
+    if prices["cases"]:
+        read = rows[rows["case"].isin(prices["cases"]) & (rows["state"] != "write")]
+    else:
+        read = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
+    # A cold answer is what somebody waits for who comes for the first time.
+    states = [state for state in STATES if state in set(read["state"])]
+    read = read[read["state"] == states[0]] if states else read
+    opened = read[["open_requests", "open_wire_bytes", "open_s"]].fillna(0.0)
+    seconds = read["time_s"] + opened["open_s"]
+    workers = read["case"].map(
+        {name: case.get("workers") or 1 for name, case in study["cases"].items()}
+    ).astype(float)  # fmt: skip
+    each = read[["layout", "case"]].assign(
+        seconds=seconds,
+        gets=(read["wire_requests"] + opened["open_requests"]).fillna(0.0) * prices["gets"] / 1e3,
+        out=(read["wire_bytes"] + opened["open_wire_bytes"]).fillna(0.0) * prices["out"] / GB,
+        work=seconds * workers * prices["worker_hour"] / HOUR_S,
+        counted=read["wire_requests"].notna(),
+    )
+    parts = ["seconds", "gets", "out", "work"]
+    grouped = each.groupby(["layout", "case"], observed=True, sort=False)
+    found = grouped[parts].median().assign(counted=grouped["counted"].any())
+    return found.reset_index()
+
+
+def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.DataFrame:
+    """Return by layout (index) what keeping it and asking it cost in a month, at one site.
+
+    Columns: `stored_bytes`; money for `kept`, `running`, `asked` and their sum `month`; `upload`, once; and
+    `seconds`, the geometric mean over the cases of the time of an answer.
+    """
+    prices, answers = study["prices"], answer_costs(rows, study)
+    answers["answer"] = answers[["gets", "out", "work"]].sum(axis=1)
+    by_layout = answers.groupby("layout", observed=True, sort=False)
+    seconds = np.exp(np.log(answers["seconds"]).groupby(answers["layout"], observed=True).mean())
+    sizes = rows[rows["layout"].isin(answers["layout"])].groupby("layout", observed=True)
+    stored = sizes["file_bytes"].median()
+    hourly = {layout: _hourly(str(layout), prices["running_hour"]) for layout in stored.index}
+    table = pd.DataFrame(
+        {
+            "stored_bytes": stored,
+            "kept": stored / GB * prices["stored_at"].get(site, prices["stored"]),
+            "running": pd.Series(hourly, dtype=float) * HOURS_OF_A_MONTH,
+            "asked": by_layout["answer"].mean() * prices["questions"],
+            "upload": sizes["upload_requests"].median().fillna(0.0) * prices["puts"] / 1e3,
+            "seconds": seconds,
+        }
+    )
+    return table.assign(month=table["kept"] + table["running"] + table["asked"])
+
+
+def _hourly(layout: str, running: Mapping[str, float]) -> float:
+    """Return what runs for a layout costs in an hour: all entries whose pattern fits its name."""
+    return sum(price for name, price in running.items() if fnmatch.fnmatchcase(layout, name))
