@@ -117,7 +117,7 @@ def _panel(view: View, axes: Axes, table: pd.DataFrame, layouts: Sequence[str], 
     for number, name in enumerate(layouts):
         own = table[table["layout"] == name].sort_values("bytes")
         axes.plot(own["bytes"], own["value"], label=name, **look(view, number))
-    logarithmic(axes.xaxis, table["bytes"], "bytes of all rows", BYTES)
+    logarithmic(axes.xaxis, table["bytes"], "bytes of all rows", BYTES, inches=3.0)
     if title == RATIO:
         logarithmic(axes.yaxis, table["value"], "ratio", (("×", 1.0),), inches=2.4)
     else:
