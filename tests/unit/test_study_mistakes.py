@@ -30,7 +30,7 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
-    "rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, reader",
+    "rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, prices, reader",
     "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows, "
     "missing, collection",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
