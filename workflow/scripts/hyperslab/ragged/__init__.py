@@ -42,7 +42,7 @@ from hyperslab.ragged.parallel import append_collectively
 from hyperslab.ragged.reading import split
 from hyperslab.ragged.recovery import recover
 from hyperslab.ragged.vlen import from_vlen, to_vlen
-from hyperslab.ragged.writing import RaggedDataset
+from hyperslab.ragged.writing import BUFFER_BYTES, RaggedDataset
 
 __all__ = [
     "RaggedDataset", "RaggedError", "append_collectively", "create", "from_vlen", "open", "recover", "split",
@@ -68,7 +68,7 @@ def create(
     chunk_bytes, row_chunk: bytes of a chunk of the vector, and rows of a chunk of the primary dataset.
     filters, row_filters: keywords of h5py's `create_dataset` for the filters of each, such as
     {"compression": "gzip", "compression_opts": 4} or what hdf5plugin gives. chunk_cache, row_cache: bytes of
-    their chunk caches; by default the file's, or two chunks where those are more.
+    their chunk caches; by default the file's, or two chunks where those are more; a vector's as in `open`.
     reuse: space of rows that were replaced is given to others (`RaggedDataset.__setitem__`).
     Raises RaggedError for a type or size that cannot be stored, and where the name is taken.
     """
@@ -81,6 +81,7 @@ def create(
         if taken in group:
             raise RaggedError(f"{group.file.filename}: there is something called {taken} already")
     vector = _made(group, name + SUFFIX, np.dtype("u1"), chunk_bytes, filters, chunk_cache)
+    vector = _reopened(vector, chunk_cache)
     primary = _made(group, name, REFERENCE, row_chunk, row_filters, row_cache, UNWRITTEN)
     primary.attrs[TYPE] = repr(kind.descr) if kind.names else kind.str
     primary.attrs[VECTOR] = vector.name.rpartition("/")[2]
@@ -116,9 +117,10 @@ def open(  # noqa: A001, for it is called as ragged.open
 ) -> RaggedDataset:
     """Return the rows of a primary dataset, for reading, or appending where its file is open for that.
 
-    chunk_cache: bytes of the vector's chunk cache. By default the file's; in a file that is open for reading
-    alone none where there are no filters, so that a short row is read by itself and not with the whole chunk
-    around it. HDF5 sets it when a vector is opened that nobody else has open.
+    chunk_cache: bytes of the vector's chunk cache. By default the file's; none where there are no filters,
+    and the file is open for reading alone or a chunk has between 1 and 4 MiB. Then a short row is read by
+    itself and not with the whole chunk around it, and appended rows, which are gathered before, are copied
+    once less. HDF5 sets it when a vector is opened that nobody else has open.
     Raises RaggedError for a dataset that is none, of a newer convention, or whose vector is missing.
     """
     if not isinstance(dataset, h5py.Dataset):
@@ -159,7 +161,9 @@ def _row_type(dataset: h5py.Dataset, place: str) -> np.dtype[Any]:
 
 def _reopened(vector: h5py.Dataset, cache: int | None) -> h5py.Dataset:
     """Return a vector with a chunk cache of its own size, see `open`."""
-    if cache is None and vector.file.mode == "r" and not vector.id.get_create_plist().get_nfilters():
+    # Smaller chunks keep theirs and are gathered in it: datasets that are written in turn scatter less.
+    alone = vector.file.mode == "r" or CHUNK_BYTES <= vector.chunks[0] <= BUFFER_BYTES
+    if cache is None and alone and not vector.id.get_create_plist().get_nfilters():
         cache = 0
     if cache is None:
         return vector
