@@ -66,16 +66,19 @@ def test_a_store_has_a_root_of_its_own(tmp_path: Path) -> None:
         sites(tmp_path, MOTO, other={"root": "bucket"})
 
 
-def study_of(tmp_path: Path, format_: str, **case: Any) -> Any:
+def study_of(tmp_path: Path, format_: str, more: dict[str, Any] | None = None, /, **case: Any) -> Any:
     content = with_case(**case, layouts=["mine"])
-    content["layouts"] = {"mine": {"format": format_, "chunks": "auto"}}
+    content["layouts"] = {"mine": {"format": format_, "chunks": "auto", **(more or {})}}
     content["cases"] = {"team": content["cases"]["team"]}
     for key in ("grids", "score", "recommendation"):
         del content[key]
     return load(tmp_path, content)
 
 
-@pytest.mark.parametrize(("format_", "site"), [("hdf5", "bucket"), ("hdf5-s3", "disk"), ("zarr-s3", "disk")])
+STORED_AT = [("hdf5", "bucket"), *((format_, "disk") for format_ in ("hdf5-s3", "zarr-s3", "virtual"))]
+
+
+@pytest.mark.parametrize(("format_", "site"), STORED_AT)
 def test_layouts_lie_where_they_can(tmp_path: Path, format_: str, site: str) -> None:
     study = study_of(tmp_path, format_, read={"z": 1}, states=["cold"])
     described = sites(tmp_path, MOTO)
@@ -89,6 +92,19 @@ def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold", "warm"])
     with pytest.raises(ConfigurationError, match="selections and whole writes only"):
         study_of(tmp_path, "hdf5-s3", reduce={"z": 25}, processes=[1])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"filters": [{"bitshuffle": {}}]}, "filters: without HDF5 bitshuffle is not undone"),
+        ({"pyramid": {"levels": 1}}, "pyramid: a reference leads to the chunks of one dataset"),
+        ({"settings": {"driver": {"name": "core"}}}, "driver: a reference leads into one file"),
+    ],
+)
+def test_a_reference_leads_where_it_can(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        study_of(tmp_path, "virtual", more, read={"z": 1}, states=["cold"])
 
 
 OWN = ("mine", "runs/s/")

@@ -24,6 +24,7 @@ MODULES = {
     "idx": "hyperslab.formats.idx.array",
     "hdf5-s3": "hyperslab.formats.hdf5_s3.array",
     "zarr-s3": "hyperslab.formats.zarr_s3.array",
+    "virtual": "hyperslab.formats.virtual.array",
     "hdf5-rows": "hyperslab.formats.hdf5_rows.rows",
     "zarr-rows": "hyperslab.formats.zarr_rows.rows",
     "parquet": "hyperslab.formats.parquet.rows",

@@ -24,6 +24,7 @@ FORMATS = {
     "idx": "hyperslab.layouts.idx",
     "hdf5-s3": "hyperslab.layouts.hdf5_s3",
     "zarr-s3": "hyperslab.layouts.zarr_s3",
+    "virtual": "hyperslab.layouts.virtual",
     "hdf5-rows": "hyperslab.layouts.hdf5_rows",
     "zarr-rows": "hyperslab.layouts.zarr_rows",
     "parquet": "hyperslab.layouts.parquet",

@@ -1,0 +1,162 @@
+"""HDF5 in an object store, its chunks read in place as those of a Zarr array, through a reference.
+
+The file is written by HDF5. VirtualiZarr looks once where its chunks lie, and what it finds is kept beside
+the file, as kerchunk keeps it. Who reads gets the reference, and then chunks by their ranges, without HDF5.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import zarr
+
+from hyperslab.data.selections import Box
+from hyperslab.data.values import Values
+from hyperslab.formats import OpenArray
+from hyperslab.formats.hdf5.array import DATASET, Hdf5
+from hyperslab.formats.hdf5.description import disk_order
+from hyperslab.formats.object_reads import ObjectReads, said_plainly
+from hyperslab.formats.zarr import settings
+from hyperslab.formats.zarr.array import ZarrArray
+from hyperslab.layouts.virtual import CLIENT
+from hyperslab.measuring.machine import versions_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of
+from hyperslab.specifications import Specification
+
+# In the directory of the data: the file, and where its chunks lie.
+FILE, REFERENCE = "array.h5", "reference.json"
+# What a reference calls that directory; whoever reads says where it is.
+HERE = "s3://here"
+PIPELINE = {"pipeline": "default"}
+# Chunks of HDF5 have numcodecs' codecs, of which zarr-python says so each time.
+warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
+
+
+class WithReference:
+    """An open HDF5 file for writing, whose chunks are looked up when it is closed."""
+
+    def __init__(self, opened: OpenArray, path: str) -> None:
+        self._opened, self._path = opened, path
+
+    def read(self, box: Box) -> npt.NDArray[Any]:
+        """Return the elements of `box`."""
+        return self._opened.read(box)
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """Return `read` of `box` with everything done but the read."""
+        return self._opened.reader(box)
+
+    def write(self, box: Box, block: npt.NDArray[Any]) -> None:
+        """Store `block` at `box`."""
+        self._opened.write(box, block)
+
+    def flush(self) -> None:
+        """Hand everything buffered in the library to the kernel."""
+        self._opened.flush()
+
+    def close(self) -> None:
+        """Close the file, and write where its chunks lie."""
+        self._opened.close()
+        refer(self._path)
+
+
+def refer(path: str) -> None:
+    """Write the reference of a file that is closed, into the directory in which it lies."""
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+    from virtualizarr.parsers import HDFParser
+
+    found = HDFParser()(f"{HERE}/{FILE}", ObjectStoreRegistry({HERE: LocalStore(path)}))
+    found.to_virtual_dataset().vz.to_kerchunk(Path(path, REFERENCE), format="json")
+
+
+class Virtual:
+    """The side of the format seam for HDF5 files that are read by reference."""
+
+    artifact = StoredArtifact
+    many_arrays = None
+    parallel = None
+    sub_volumes = None
+
+    def __init__(self) -> None:
+        self._hdf5 = Hdf5()
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of HDF5, which writes, of Zarr, which reads, and of what is between them."""
+        return self._hdf5.versions() | versions_of(("zarr", "numcodecs", "virtualizarr", "obstore"))
+
+    def prepare(self, spec: Specification) -> None:
+        """Load what filters and the client need."""
+        self._hdf5.prepare(spec)
+        importlib.import_module("obstore.store")
+        importlib.import_module("virtualizarr.parsers")
+
+    def create(self, path: str, spec: Specification) -> OpenArray:
+        """Create the file and an empty dataset, in a directory with room for its reference."""
+        return WithReference(self._hdf5.create(_made(path), spec), path)
+
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill a new file by any way that yields the plain writer's, and write its reference."""
+        way = self._hdf5.generate(_made(path), spec, values)
+        refer(path)
+        return way
+
+    def workers_memory_bytes(self) -> int:
+        """Return the largest memory of the processes that `generate` started, summed, in bytes."""
+        return self._hdf5.workers_memory_bytes()
+
+    def open(self, path: str, spec: Specification) -> OpenArray:
+        """Open for reading through a new client, which has nothing yet: the reference is read first."""
+        self.prepare(spec)
+        settings.put(PIPELINE)
+        address, order = address_of(path), tuple(disk_order(spec))
+
+        def opened() -> ZarrArray:
+            from obspec_utils.registry import ObjectStoreRegistry
+            from virtualizarr.parsers import KerchunkJSONParser
+
+            registry = ObjectStoreRegistry({HERE: address.store(f"{Path(path).name}/")})
+            store = KerchunkJSONParser()(f"{HERE}/{REFERENCE}", registry)
+            group = zarr.open_group(store, mode="r", zarr_format=3)
+            return ZarrArray(group[DATASET.decode()], order)
+
+        return ObjectReads(said_plainly(opened)())
+
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return what the file says of itself, with its reference, which counts as what is no data."""
+        found, reference = self._hdf5.report(_file(path), spec), Path(path, REFERENCE).stat().st_size
+        for name in ("file_bytes", "remainder_bytes"):
+            found[name] += reference
+        return {**found, "files": 2, "settings": {**found["settings"], "client": CLIENT["through"]}}
+
+    def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return what `predict` needs from the file."""
+        return self._hdf5.stored_sizes(_file(path), spec)
+
+    def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
+        """Return the chunks touched and their stored bytes; the kernel has no part in it."""
+        found = self._hdf5.predict(box, spec, stored)
+        return {
+            "chunks_touched": found["chunks_touched"],
+            "chunk_bytes": found["chunk_bytes"],
+            "requested": math.nan,
+        }
+
+
+def _file(path: str) -> str:
+    return str(Path(path, FILE))
+
+
+def _made(path: str) -> str:
+    """Return the path of the file, in a directory that is there."""
+    Path(path).mkdir()
+    return _file(path)
+
+
+FORMAT = Virtual()

@@ -1,0 +1,42 @@
+"""Layouts of HDF5 in an object store that is read by reference: its chunks in place, as those of Zarr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hyperslab.layouts import s3_access
+from hyperslab.layouts.chunks import chunk_count
+from hyperslab.layouts.hdf5 import Hdf5Layout
+from hyperslab.layouts.layout import Abilities, Array
+
+# What reads it.
+CLIENT = {"through": "VirtualiZarr and obstore"}
+# Of a chunk in a reference: its number, address, offset and length, as JSON.
+ENTRY_BYTES, REFERENCE_BYTES = 160, 4096
+
+
+class VirtualLayout(Hdf5Layout):
+    """A resolved layout of an HDF5 file whose chunks are read through a reference that lies beside it."""
+
+    title = "HDF5 in an object store, by reference"
+    suffix = ".virtual"
+    released = None
+    abilities = Abilities(forgets=True, pages=False)
+    settings = {"client": s3_access.SETTINGS["client"], **Hdf5Layout.settings}
+    libraries = {**Hdf5Layout.libraries, "zarr": "Zarr", "virtualizarr": "VirtualiZarr", "obstore": "obstore"}
+
+    def largest_bytes(self, array: Array, arrays: int = 0) -> int:
+        """Return an upper bound: that of the file, and of a reference to each of its chunks."""
+        chunks = chunk_count(array.shape, self.chunks) if self.chunks else 1
+        return super().largest_bytes(array, arrays) + chunks * ENTRY_BYTES + REFERENCE_BYTES
+
+    def words(self, axes: Sequence[str], itemsize: int) -> str:
+        """Return what every layout says of itself, and how it is read."""
+        return f"{super().words(axes, itemsize)}, chunks by reference {s3_access.words(CLIENT)}"
+
+    def environment(self) -> str | None:
+        """Return what says that the environment with the clients of object stores is complete."""
+        return s3_access.ENVIRONMENT
+
+
+LAYOUT = VirtualLayout
