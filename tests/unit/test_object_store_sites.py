@@ -92,6 +92,11 @@ def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold", "warm"])
     with pytest.raises(ConfigurationError, match="selections and whole writes only"):
         study_of(tmp_path, "hdf5-s3", reduce={"z": 25}, processes=[1])
+    with pytest.raises(ConfigurationError, match="selections and whole writes only"):
+        study_of(tmp_path, "hdf5-s3", summaries={"z": "all"}, processes=[1], states=["cold"])
+    study_of(tmp_path, "hdf5-s3", summaries={"z": "all"}, processes=[1], states=["cold"], fetch=True)
+    with pytest.raises(ConfigurationError, match="a copy of HDF5 in an object store, by reference is not"):
+        study_of(tmp_path, "virtual", summaries={"z": "all"}, processes=[1], states=["cold"], fetch=True)
 
 
 @pytest.mark.parametrize(

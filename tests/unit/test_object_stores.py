@@ -25,7 +25,7 @@ from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
 from hyperslab.sites.roots import MARKER, Root
-from hyperslab.specifications import LayoutSpecification, Specification
+from hyperslab.specifications import CaseSpecification, LayoutSpecification, Specification
 from hyperslab.studies.specification import text
 from hyperslab.validation.errors import ConfigurationError
 
@@ -169,6 +169,47 @@ def test_a_cell_counts_what_passes_its_gateway(store_root: Path, tmp_path: Path,
     table = tidy(rows_of(record, "mine", None, {}))
     assert table["requested_bytes"].isna().all() and table["upload_s"].notna().all()
     assert not list((store_root / "s").rglob("*"))
+
+
+def fetched_cell(format_: str) -> Specification:
+    """What measure is told of summaries of all planes by two processes, of objects that are copied first."""
+    case: CaseSpecification = {
+        "name": "days", "kind": "summaries", "statistics": "summaries", "planes": "t", "split": "t",
+        "by": "processes", "workers": 2, "extent": SHAPE, "fetch": True, "states": ["cold"],
+    }  # fmt: skip
+    return {**cell(format_, cold=2), "case": case}
+
+
+@pytest.mark.parametrize("format_", ["hdf5-s3", "zarr-s3"])
+def test_objects_are_copied_before_they_are_summarised(
+    users: Users, store_root: Path, tmp_path: Path, format_: str
+) -> None:
+    put_store(store_root, users.site)
+    spec, artifact, record = fetched_cell(format_), store_root / "s" / "l" / "days.r0", tmp_path / "r"
+    for program, place in (("generate", None), ("measure", record)):
+        done = run(program, spec, artifact, place, **users.credentials)
+        assert (done.returncode, done.stderr) == (0, "")
+    found: Any = read_record(record)
+    assert len(found["repeats"]) == 2 and found["skipped"] == {}
+    for row in found["repeats"]:
+        assert row["fetch_s"] > 0 and row["wire_bytes"] == found["file"]["file_bytes"]
+        # An object of this size comes in one part.
+        assert row["wire_requests"] == found["file"]["files"]
+    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
+
+
+def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Path, tmp_path: Path) -> None:
+    put_store(store_root, users.site)
+    spec, artifact, record = fetched_cell("hdf5-s3"), store_root / "s" / "l" / "days.r0", tmp_path / "r"
+    run("generate", spec, artifact, None, **users.credentials)
+    users.faults.cause("short", 10**9)
+    try:
+        done = run("measure", spec, artifact, record, **users.credentials)
+    finally:
+        users.faults.cause("")
+    assert done.returncode == 1 and not record.exists()
+    assert done.stderr.count("\n") == 1 and "object store" in done.stderr, done.stderr
+    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
 
 
 def test_nothing_leaks_and_nothing_stays(users: Users, store_root: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hyperslab.layouts import s3_access
 from hyperslab.layouts.hdf5 import Hdf5Layout
@@ -21,6 +22,10 @@ class Hdf5S3Layout(Hdf5Layout):
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return what every layout says of itself, and how it is read."""
         return f"{super().words(axes, itemsize)}, an object {s3_access.words(self.described['access'])}"
+
+    def copied(self) -> Mapping[str, Any] | None:
+        """Return that of the file that was the object."""
+        return {**{key: value for key, value in self.described.items() if key != "access"}, "format": "hdf5"}
 
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""

@@ -67,6 +67,9 @@ class HsdsLayout(Layout):
     def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
         return f"{super()._chunks_text(axes, itemsize)}, an object each"
 
+    def copied(self) -> None:
+        """Return None: what the server keeps is read through it."""
+
     def environment(self) -> str | None:
         """Return what says that the environment of HSDS is complete."""
         return made(ENVIRONMENT)

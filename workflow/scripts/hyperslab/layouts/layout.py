@@ -233,6 +233,10 @@ class Layout(ABC):
         extents = "x".join(map(str, self.chunks))
         return f"chunks of {extents} ({', '.join(axes)}; {size / 1024:,.4g} KiB)"
 
+    def copied(self) -> Mapping[str, Any] | None:
+        """Return the layout by which a copy of all files of the data is read; None where that is not it."""
+        return self.described
+
     def environment(self) -> str | None:
         """Return the file that says that the layout's own environment is complete; None: the workflow's."""
         return None

@@ -41,6 +41,9 @@ class OpendapLayout(Hdf5Layout):
         workers: int = self.described["workers"]
         return f"{super().words(axes, itemsize)}, OPeNDAP with {workers} worker{'' if workers == 1 else 's'}"
 
+    def copied(self) -> None:
+        """Return None: the file is read through the server."""
+
     def environment(self) -> str | None:
         """Return what says that the environment of pydap is complete."""
         return made(ENVIRONMENT)

@@ -34,6 +34,9 @@ class VirtualLayout(Hdf5Layout):
         """Return what every layout says of itself, and how it is read."""
         return f"{super().words(axes, itemsize)}, chunks by reference {s3_access.words(CLIENT)}"
 
+    def copied(self) -> None:
+        """Return None: a copy is not read by reference."""
+
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""
         return s3_access.ENVIRONMENT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hyperslab.layouts import s3_access
 from hyperslab.layouts.layout import Abilities
@@ -23,6 +24,10 @@ class ZarrS3Layout(ZarrLayout):
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return what every layout says of itself, and how it is read."""
         return f"{super().words(axes, itemsize)}, objects {s3_access.words(CLIENT)}"
+
+    def copied(self) -> Mapping[str, Any] | None:
+        """Return that of the files that were the objects."""
+        return {**self.described, "format": "zarr"}
 
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""

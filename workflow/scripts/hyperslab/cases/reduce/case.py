@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from hyperslab.cases.states import each_state
 from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
-from hyperslab.measuring.counters import Counters, between, of_servers
+from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
@@ -156,13 +157,17 @@ def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
     return share, open_s
 
 
-def _opened_fetched(context: Context, repeats: Repeats) -> tuple[float, float, float]:
-    """Evict, copy all files, open the copy everywhere: (resident share, seconds of opening, of copying)."""
+def _opened_fetched(context: Context, repeats: Repeats) -> tuple[float, float, Row]:
+    """Evict, copy all files, open the copy everywhere: (resident share, seconds of opening, the copying)."""
     share = cold(repeats.team.evict(), context.memory_resident)
+    wire = context.artifact.wire()
     started = perf_counter_ns()
     context.artifact.fetch()
-    fetch_s = (perf_counter_ns() - started) / 1e9
-    return share, repeats.team.command("open"), fetch_s
+    fetched: Row = {"fetch_s": (perf_counter_ns() - started) / 1e9}
+    if passed := on_wire(wire, context.artifact.wire()):
+        fetched |= {"wire_requests": passed.requests, "wire_bytes": passed.sent}
+        fetched["wire_failures"] = passed.failures
+    return share, repeats.team.command("open"), fetched
 
 
 def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
@@ -172,7 +177,7 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
     for repeat, box in enumerate(boxes):
         fetched: Row = {}
         if fetches:
-            share, open_s, fetched["fetch_s"] = _opened_fetched(context, repeats)
+            share, open_s, fetched = _opened_fetched(context, repeats)
         else:
             share, open_s = _opened_cold(context, repeats)
         row = repeats.reduce(box, name, repeat)
@@ -268,7 +273,10 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
 def _team(context: Context) -> OwnTeam:
     """Return the workers that a cell asks for: processes of this one, or those of a Dask cluster."""
     spec, artifact = context.specification, context.artifact
-    read = artifact.fetched() if spec["case"].get("fetch") else artifact
+    read = artifact
+    if spec["case"].get("fetch"):
+        described: Any = context.layout.copied()
+        spec, read = {**spec, "layout": described}, artifact.fetched()
     if spec["case"]["by"] == "dask":
         # Only the environment of such cells has the package.
         from hyperslab.cases.reduce.dask_workers import DaskTeam

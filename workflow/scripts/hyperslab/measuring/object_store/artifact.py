@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.artifact import FETCHED, Artifact, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.workers import end_with_parent
 from hyperslab.sites import roots
@@ -134,6 +134,40 @@ class StoredArtifact(Artifact):
             "upload_requests": passed.requests,
             "upload_bytes": passed.received,
         }
+
+    def fetch(self) -> None:
+        """Get all objects, in parts at once, to where whoever computes reads them as files.
+
+        Raises OSError where the store refuses, or an object is shorter than what was put.
+        """
+        address, target = self._reached(), self.part(FETCHED)
+        import obstore
+        from obstore.exceptions import BaseError
+
+        store, data = address.store(), self.data.relative_to(self.directory)
+
+        def get(part: tuple[str, Path, int, int]) -> None:
+            key, file, start, length = part
+            content = obstore.get_range(store, key, start=start, length=length)
+            if len(content) != length:
+                raise OSError(f"the object store: of {key} came {len(content):,} bytes of {length:,}")
+            with file.open("r+b") as opened:
+                opened.seek(start)
+                opened.write(content)
+
+        parts = []
+        for key, source in self._objects():
+            file = target / Path(key).relative_to(data)
+            make_directory(file.parent)
+            size = source.stat().st_size
+            with file.open("wb") as opened:
+                opened.truncate(size)
+            parts += [(key, file, at, min(PART_BYTES, size - at)) for at in range(0, size, PART_BYTES)]
+        try:
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(get, parts))
+        except BaseError as error:
+            raise told(error) from None
 
     def _objects(self) -> Iterator[tuple[str, Path]]:
         """Yield the name of each object below the prefix, and the file that it is made of."""

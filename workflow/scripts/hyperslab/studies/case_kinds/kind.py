@@ -87,7 +87,7 @@ class Kind(ABC):
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where a resolved case cannot be had of a layout."""
-        if not layout.abilities.pages and not self.of_objects:
+        if not layout.abilities.pages and not self.asks_objects(resolved):
             raise CaseMistake("layouts", f"{layout.title} is asked for selections and whole writes only")
         if not self.measures_error and layout.lossy():
             raise CaseMistake("layouts", "only read and write cases can measure the error of a lossy filter")
@@ -95,6 +95,10 @@ class Kind(ABC):
             raise CaseMistake("layouts", "of two copies in a file only reads can be timed")
         if reason := layout.refusal(self.array_shape(resolved), dataset.itemsize):
             raise CaseMistake("layouts", reason)
+
+    def asks_objects(self, resolved: Resolved) -> bool:
+        """Return whether a resolved case can be had of data that are objects in a store."""
+        return self.of_objects
 
     def array_shape(self, resolved: Resolved) -> list[int]:
         """Return the extents of one array in the file of a case."""

@@ -49,8 +49,14 @@ class Summaries(Reduce):
         found = shared(case, case.summaries, planes[0], split, shape)
         return {**found, "statistics": self.name, **({"fetch": True} if case.fetch else {})}
 
+    def asks_objects(self, resolved: Resolved) -> bool:
+        """Return whether objects are copied to files first, which is the one way for workers."""
+        return bool(resolved.get("fetch"))
+
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where workers of another environment meet a layout that has its own."""
         if resolved["by"] == DASK and (own := layout.environment()):
             raise CaseMistake(DASK, f"{layout.title} has an environment of its own, {own}")
+        if resolved.get("fetch") and layout.copied() is None:
+            raise CaseMistake("fetch", f"a copy of {layout.title} is not what is read")
         super().check(case, resolved, dataset, layout)
