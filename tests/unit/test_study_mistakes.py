@@ -17,7 +17,7 @@ LAYOUT_KEYS = (
 CASE_KEYS = (
     "title, read, write, read_rows, write_rows, rewrite_rows, follow_rows, objects, reduce, parallel, "
     "subvolumes, resolution, summaries, open_all, clients, requests, processes, ranks, dask, split, "
-    "fetch, pattern, memory_dtype, level, picture, states, repeats, layouts, shape, sites"
+    "fetch, node_memory_bytes, pattern, memory_dtype, level, picture, states, repeats, layouts, shape, sites"
 )
 CHUNKS = (
     "a list with an extent or 'all' for each axis, 'auto', 'unidata' or {unidata: BYTES}, the most of a chunk"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hyperslab.cases.reduce import moments
 from hyperslab.cases.reduce.summaries import Summaries
 from hyperslab.data.models import open_content
 from hyperslab.data.selections import Box
+from hyperslab.measuring import node_memory
 from hyperslab.planning.planned_study import PlannedStudy
 
 pytestmark = pytest.mark.usefixtures("own_locks")
@@ -174,6 +176,18 @@ def test_files_that_are_copied_first_are_read_from_the_copy(memory_root: Path) -
     assert not context.artifact.fetched().data.exists()
 
 
+def test_workers_have_a_memory_of_their_own(
+    memory_root: Path,  # noqa: F811
+    require: Callable[[str | None], None],
+) -> None:
+    require(node_memory.mistake())
+    limits = {"node_memory_bytes": 2**28, "states": ["session"], "repeats": {"session": 2}}
+    rows = cases.load("summaries")(cell(memory_root, "month", "days-2p", **limits)).repeats
+    assert [row["repeat"] for row in rows] == [0, 1]
+    top = next(node_memory._hierarchies())[0]
+    assert not list(top.glob(f"{node_memory.NAME}*"))
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -184,6 +198,8 @@ def test_files_that_are_copied_first_are_read_from_the_copy(memory_root: Path) -
         ({"processes": [41]}, "41 cannot share axis day, which has 40"),
         ({"fetch": True}, "fetch: files that are copied first are cold"),
         ({"fetch": True, "ranks": [1], "states": ["cold"]}, "fetch: MPI ranks open the files themselves"),
+        ({"node_memory_bytes": 2**30}, "node_memory_bytes: no one node holds all of a warm file"),
+        ({"node_memory_bytes": 1}, "node_memory_bytes: should be greater than or equal to"),
         ({"ranks": [2]}, "MPI ranks cannot open HDF5 in several files together"),
     ],
 )

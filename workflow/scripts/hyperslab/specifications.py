@@ -112,6 +112,8 @@ class CaseSpecification(TypedDict, total=False):
     # Summaries: what is found of each plane, and whether files are copied first.
     statistics: str
     fetch: bool
+    # Workers: the memory that each has to itself, its page cache included.
+    node_memory_bytes: int
     # Clients: extents by kind of request, and how many requests they share.
     clients: dict[str, list[int]]
     requests: int

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from hyperslab.measuring import node_memory
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
@@ -16,6 +17,7 @@ from hyperslab.planning.store_checks import check_kept, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
+from hyperslab.studies.case_kinds.workers import NODE_MEMORY
 from hyperslab.validation.errors import ConfigurationError
 
 # Of so many records of a site it is asked where they were measured.
@@ -55,6 +57,8 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
         check_read_ahead(timed, inventory.sites, inventory.sites_file)
+        if timed:
+            _check_node_memory(study)
         if not inventory.batched:
             # Inside a batch another one may be measuring there.
             check_stores(here, inventory.sites, inventory.sites_file)
@@ -71,6 +75,14 @@ def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inven
         for site in dict.fromkeys([*here, *beside]):
             identity = check_place(study, site, inventory) if site in here else ""
             prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency, identity)
+
+
+def _check_node_memory(study: PlannedStudy) -> None:
+    """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot."""
+    wrong = node_memory.mistake()
+    for name, case in study.cases.items():
+        if wrong and NODE_MEMORY in case:
+            raise ConfigurationError(study.file, f"cases.{case.get('family', name)}", wrong)
 
 
 def _seen_here(names: Sequence[str], inventory: Inventory) -> list[str]:

@@ -13,7 +13,7 @@ from hyperslab.studies.dataset_schema import Dataset, DType
 from hyperslab.studies.prices_schema import Prices
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
 from hyperslab.studies.rows_schema import FollowRows, ReadRows, WriteRows
-from hyperslab.studies.worker_schema import Counts, Parallel, Subvolumes
+from hyperslab.studies.worker_schema import LEAST_NODE_MEMORY, Counts, Parallel, Subvolumes
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Name, Strict, Text, Whole
 
@@ -135,6 +135,11 @@ class Case(Strict):
     split: Name | None = Field(default=None, description="the axis along which workers share a reduction")
     fetch: bool | None = Field(
         default=None, description="summaries: all files are copied first, and the copy is what is read"
+    )
+    node_memory_bytes: Annotated[Count, Field(ge=LEAST_NODE_MEMORY, le=2**50)] | None = Field(
+        default=None,
+        description="bytes of memory of each worker, page cache included, as if it had its own node; a "
+        "control group holds it to that, which only root can make",
     )
     pattern: Literal["checkerboard"] | None = Field(
         default=None,

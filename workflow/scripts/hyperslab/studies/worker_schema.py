@@ -15,6 +15,8 @@ from hyperslab.validation.models import Count, Name, Strict, Text
 # More than any node has cores, or any study ranks.
 MOST_WORKERS = 65_536
 Counts = Annotated[list[Annotated[Count, Field(le=MOST_WORKERS)]], Field(min_length=1)]
+# A worker's interpreter and libraries take about as much.
+LEAST_NODE_MEMORY = 2**26
 Api = Literal["hdf5", "mpiio", "posix", "file-per-process"]
 # What only MPI-IO has: collective calls, and hints to it.
 THROUGH_MPI_IO = ("hdf5", "mpiio")

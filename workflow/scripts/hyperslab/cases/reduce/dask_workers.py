@@ -19,6 +19,7 @@ from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.division import COUNTS, Division
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.data.selections import Box
+from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, Reading, between
 from hyperslab.measuring.machine import largest_memory_bytes
@@ -58,6 +59,8 @@ _worker: _Worker | None = None
 
 def _begin(spec: Specification, path: str) -> None:
     global _worker
+    if limit := spec["case"].get("node_memory_bytes"):
+        node_memory.join(limit)
     _worker = _Worker(spec, path)
 
 
@@ -165,3 +168,4 @@ class DaskTeam:
     def kill(self) -> None:
         """End all at once; harmless after `end`."""
         self._cluster.kill()
+        node_memory.tidy()

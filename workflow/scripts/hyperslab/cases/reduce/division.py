@@ -17,6 +17,7 @@ from hyperslab.cases.reduce.summaries import Summaries
 from hyperslab.data.models import missing_of
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
+from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.residency import NodeCache
@@ -143,6 +144,8 @@ class Share:
         open_array: Callable[[], Any] | None = None,
         gate: dict[str, int] = GATE,
     ) -> None:
+        if limit := spec["case"].get("node_memory_bytes"):
+            node_memory.join(limit)
         self._division, self._index, self._gate = Division.of(spec), index, gate
         format_ = formats.format_of(spec["layout"])
         format_.prepare(spec)
@@ -214,3 +217,4 @@ class Processes(Workers):
         """End all at once; harmless after `end`."""
         super().kill()
         self._cache.close()
+        node_memory.tidy()

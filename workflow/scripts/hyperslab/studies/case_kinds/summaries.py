@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.reduce import Reduce, shared
 from hyperslab.studies.case_kinds.selection import check_box, is_stride
-from hyperslab.studies.case_kinds.workers import DASK, PROCESSES, RANKS, WORKERS
+from hyperslab.studies.case_kinds.workers import DASK, NODE_MEMORY, PROCESSES, RANKS, WORKERS
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
@@ -21,8 +21,8 @@ class Summaries(Reduce):
 
     name = "summaries"
     given = "planes that are summarised"
-    options = (PROCESSES, RANKS, DASK, "split", "fetch")
-    keys = (*Reduce.keys, "statistics", "fetch")
+    options = (PROCESSES, RANKS, DASK, "split", "fetch", NODE_MEMORY)
+    keys = (*Reduce.keys, "statistics", "fetch", NODE_MEMORY)
     protocol = 1
     older_protocols: ClassVar[Mapping[int, str]] = {}
 
@@ -34,6 +34,10 @@ class Summaries(Reduce):
             return "fetch: files that are copied first are cold; take `states: [cold]`"
         if case.fetch and case.ranks:
             return "fetch: MPI ranks open the files themselves; take processes or dask"
+        if case.node_memory_bytes and (case.ranks or "warm" in case.states):
+            return (
+                f"{NODE_MEMORY}: no one node holds all of a warm file; take processes or dask, and `session`"
+            )
         return super(Reduce, self).mistake(case)
 
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
@@ -47,7 +51,8 @@ class Summaries(Reduce):
         if split not in shape:
             raise CaseMistake("split", f"should be one of {' or '.join(shape)}")
         found = shared(case, case.summaries, planes[0], split, shape)
-        return {**found, "statistics": self.name, **({"fetch": True} if case.fetch else {})}
+        found |= {"statistics": self.name, **({"fetch": True} if case.fetch else {})}
+        return found | ({NODE_MEMORY: case.node_memory_bytes} if case.node_memory_bytes else {})
 
     def asks_objects(self, resolved: Resolved) -> bool:
         """Return whether objects are copied to files first, which is the one way for workers."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hyperslab.studies.schema import Case
 
 PROCESSES, RANKS, DASK = "processes", "ranks", "dask"
+# The memory that each of them has to itself.
+NODE_MEMORY = "node_memory_bytes"
 # field of a case that counts workers -> what ends the name of a case, and their names
 WORKERS = {
     PROCESSES: ("p", "process", "processes"),

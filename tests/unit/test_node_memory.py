@@ -1,0 +1,92 @@
+"""Workers that are held to a memory of their own: what they keep, what stays of them, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_environments import ROOT
+
+from hyperslab.measuring import node_memory
+from hyperslab.planning import study_checks
+from hyperslab.validation.errors import ConfigurationError
+
+FILE_BYTES, LIMIT = 240 * 2**20, 160 * 2**20
+# Reads the part between two offsets twice, and prints what came from the device the second time.
+READER = """
+import os, sys
+from hyperslab.measuring import node_memory
+path, first, last, limit = sys.argv[1], *map(int, sys.argv[2:])
+node_memory.join(limit)
+descriptor = os.open(path, os.O_RDONLY)
+def device():
+    return int(open("/proc/self/io").read().split("read_bytes: ")[1].split()[0])
+for _ in range(2):
+    before = device()
+    for at in range(first, last, 2**20):
+        os.pread(descriptor, 2**20, at)
+print(device() - before)
+"""
+
+
+@pytest.fixture
+def groups(require: Callable[[str | None], None]) -> Path:
+    """Where groups are made."""
+    require(node_memory.mistake())
+    node_memory.tidy()
+    return next(node_memory._hierarchies())[0]
+
+
+def start(file: Path, first: int, last: int) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "scripts")}
+    words = [sys.executable, "-c", READER, str(file), str(first), str(last), str(LIMIT)]
+    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_workers_keep_what_one_cannot(disk: Path, groups: Path) -> None:
+    file = disk / "large"
+    try:
+        file.write_bytes(os.urandom(FILE_BYTES))
+        descriptor = os.open(file, os.O_RDONLY)
+        os.fsync(descriptor)
+        found = []
+        for parts in (1, 2):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            part = FILE_BYTES // parts
+            readers = [start(file, number * part, (number + 1) * part) for number in range(parts)]
+            found.append(sum(int(reader.communicate()[0]) for reader in readers))
+        os.close(descriptor)
+    finally:
+        file.unlink(missing_ok=True)
+    alone, together = found
+    assert alone > FILE_BYTES / 2 and together < FILE_BYTES / 20
+    node_memory.tidy()
+    assert not list(groups.glob(f"{node_memory.NAME}*"))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "said"),
+    [
+        ("30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "no control groups of memory"),
+        ("30 23 0:26 / {there} rw - cgroup cgroup rw,memory\n", "only root may"),
+    ],
+)
+def test_where_it_cannot_be_had_nothing_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, said: str
+) -> None:
+    file = tmp_path / "mountinfo"
+    file.write_text(mounts.format(there=tmp_path / "absent"))
+    monkeypatch.setattr(node_memory, "MOUNTS", file)
+    with pytest.raises(OSError, match=said):
+        node_memory.join(LIMIT)
+    study: Any = SimpleNamespace(file=Path("mine.yaml"), cases={"held-1p": {"family": "held"}})
+    study_checks._check_node_memory(study)
+    study.cases["held-1p"]["node_memory_bytes"] = LIMIT
+    with pytest.raises(ConfigurationError, match=f"mine.yaml: cases.held: node_memory_bytes: .*{said}"):
+        study_checks._check_node_memory(study)

@@ -1,0 +1,64 @@
+"""Workers as nodes of little memory: each in a control group of its own, whose limit counts page cache, too.
+
+The kernel charges a page of its cache to the group that read it first, and a group at its limit gives up
+pages of its own. So workers on one machine keep together what as many nodes would. A real node would not find
+what another one has read, which workers of one machine do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+# The groups of workers begin so; the rest is the worker's process.
+NAME = "hyperslab-node-"
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def join(limit: int) -> None:
+    """Hold this process, with the page cache that it fills, to so many bytes.
+
+    Raises OSError, with the reason in one line, where that cannot be had.
+    """
+    if wrong := mistake():
+        raise OSError(wrong)
+    top, file = next(_hierarchies())
+    group = top / f"{NAME}{os.getpid()}"
+    if file == "memory.max":
+        (top / "cgroup.subtree_control").write_text("+memory")
+    group.mkdir(exist_ok=True)
+    (group / file).write_text(str(limit))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def tidy() -> None:
+    """Remove the groups of workers that have ended, also those of a cell that was killed."""
+    for top, _ in _hierarchies():
+        for group in top.glob(f"{NAME}*"):
+            # One whose worker lives is not removed.
+            with suppress(OSError):
+                group.rmdir()
+
+
+def mistake() -> str | None:
+    """Return why no worker can be held to a memory of its own, None where that can be had."""
+    found = next(_hierarchies(), None)
+    if found is None:
+        return "node_memory_bytes: no control groups of memory are mounted here"
+    if not os.access(found[0], os.W_OK):
+        return f"node_memory_bytes: a control group of memory cannot be made in {found[0]}; only root may"
+    return None
+
+
+def _hierarchies() -> Iterator[tuple[Path, str]]:
+    """Yield where groups that limit memory are made, and the file of a group that holds the limit."""
+    for line in MOUNTS.read_text(encoding="utf-8").splitlines():
+        mount, _, system = line.partition(" - ")
+        kind, _, options = system.split(maxsplit=2)
+        top = Path(mount.split()[4])
+        if kind == "cgroup" and "memory" in options.split(","):
+            yield top, "memory.limit_in_bytes"
+        elif kind == "cgroup2" and "memory" in (top / "cgroup.controllers").read_text().split():
+            yield top, "memory.max"
