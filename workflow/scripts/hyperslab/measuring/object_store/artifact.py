@@ -136,7 +136,7 @@ class StoredArtifact(Artifact):
         }
 
     def fetch(self) -> None:
-        """Get all objects, in parts at once, to where whoever computes reads them as files.
+        """Copy all objects, in parts at once, to where whoever computes reads them as files.
 
         Raises OSError where the store refuses, or an object is shorter than what was put.
         """
