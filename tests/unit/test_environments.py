@@ -19,12 +19,16 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "workflow" / "scripts"
 ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
-DISTRIBUTIONS = {"google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui"}
+DISTRIBUTIONS = {
+    "google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui",
+    "obspec_utils": "obspec-utils",
+}  # fmt: skip
 # What has an environment of its own: MPI's is no wheel (envs/mpi), that of OpenVisus needs Python 3.11;
 # servers, and clients and gateway of object stores, come with much that nothing else needs. Dask serves cases
 # of its workers alone.
 STORES = {
-    "aiohttp", "boto3", "botocore", "fsspec", "moto", "obstore", "s3fs", "werkzeug", "yarl",
+    "aiohttp", "boto3", "botocore", "fsspec", "moto", "obspec-utils", "obstore", "s3fs", "virtualizarr",
+    "werkzeug", "yarl",
 }  # fmt: skip
 SERVERS = {"h5pyd", "pydap", "webob", "gunicorn"}
 APART = {"mpi4py", "openvisusnogui", "dask", "distributed"} | STORES | SERVERS

@@ -130,3 +130,32 @@ def test_a_changed_stopwatch_marks_old_results_stale(clone: Clone, metadata: boo
         table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
         assert set(table["kind"]) == {"read", "write"}
         assert (table["stale"] == (table["kind"] == "read")).all()
+
+
+@pytest.mark.parametrize("there", ["missing", "outdated", "made"])
+def test_an_environment_is_made_for_cells_that_are_missing_and_measures_no_other(
+    clone: Clone, there: str
+) -> None:
+    old = {"chunks": [4, 4, 64], "release": "1.12"}
+    clone.write_study("tiny", changed(layouts={**TINY["layouts"], "old": old}))
+    cells = clone.directory / "results" / "tiny" / "cells" / "disk"
+    for number in (0, 1):
+        (cells / "old").mkdir(exist_ok=True)
+        shutil.copy2(cells / "4x4x64" / f"slices.r{number}.json", cells / "old")
+    lock = clone.directory / "envs" / "releases" / "hdf5-1.12.lock"
+    made = clone.directory / ".venv-releases" / "hdf5-1.12" / "made-from.lock"
+    if there != "missing":
+        made.parent.mkdir(parents=True)
+        made.write_text(lock.read_text() + "# older\n" * (there == "outdated"), encoding="utf-8")
+    plan = clone.planned(REPORT)
+    # Snakemake alone measures all three where it is missing, and none where it is outdated.
+    assert plan["measure_disk"] == plan["summarise"] == plan["report"] == 1
+    assert plan["release_environment"] == (there != "made")
+
+
+def test_no_environment_is_made_where_nothing_is_measured(clone: Clone) -> None:
+    old = {"chunks": [4, 4, 64], "release": "1.12"}
+    clone.write_study("tiny", changed(layouts={**TINY["layouts"], "old": old}))
+    cells = clone.directory / "results" / "tiny" / "cells" / "disk"
+    shutil.copytree(cells / "4x4x64", cells / "old", ignore=shutil.ignore_patterns("write*"))
+    assert not clone.planned(REPORT)["release_environment"]

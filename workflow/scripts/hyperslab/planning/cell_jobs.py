@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from hyperslab.cases.mpi import environment as ranks
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.workers import by_ranks
 
@@ -18,8 +22,10 @@ ALL_CORES = 1024
 class CellJobs:
     """The jobs of single cells."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, directory: Path) -> None:
         self._inventory = inventory
+        # Where the locks of environments are, below that of the Snakefile.
+        self._releases = directory / "envs" / "releases"
 
     @cached_property
     def slots(self) -> dict[str, int]:
@@ -57,6 +63,25 @@ class CellJobs:
         found = self._inventory.study(study)
         return requirements.environments(found.layouts.values(), found.cases.values())
 
+    def outdated_environments(
+        self, study: PlannedStudy, records: Collection[str], deployed: bool = False
+    ) -> set[str]:
+        """Return what says that environments of these records are complete, and does not say so today.
+
+        `deployed`: ranks have the environment of their rule.
+        """
+        cells = {(Path(record).parent.name, Path(record).name.rsplit(".", 2)[0]) for record in records}
+        asked = [(study.layouts[layout], study.cases[case]) for layout, case in cells]
+        found = requirements.environments((layout for layout, _ in asked), (case for _, case in asked))
+        wrong = {
+            made
+            for made in found
+            if _content(Path(made)) != _content(self._releases / f"{Path(made).parent.name}.lock")
+        }
+        if not deployed and not ranks.MADE.exists() and any(by_ranks(case) for _, case in asked):
+            wrong.add(str(ranks.MADE))
+        return wrong
+
     def of_ranks(self, study: str) -> list[str]:
         """Return the names of the cases of a study that MPI ranks carry out."""
         return [name for name, case in self._inventory.study(study).cases.items() if by_ranks(case)]
@@ -89,3 +114,11 @@ class CellJobs:
         place = f"{seed} {site} {wildcards.layout} {wildcards.case} {wildcards.round}"
         shuffled = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4], "big") / 2**32
         return max(0, 500 - int(wildcards.round[1:])) + shuffled
+
+
+def _content(file: Path) -> bytes | None:
+    """Return what a file holds, None where it is not there."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None

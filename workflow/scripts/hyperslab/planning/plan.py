@@ -44,7 +44,7 @@ class Plan:
         sites = load_sites(request.sites_file, request.batched)
         out = left_out(sites, request.invocation, request.measuring, request.batched, request.local)
         self.inventory = Inventory(request.directory, sites, request.sites_file, out, request.batched)
-        self.cells = CellJobs(self.inventory)
+        self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)
         self.inputs = PageInputs(self.inventory, self.reruns)

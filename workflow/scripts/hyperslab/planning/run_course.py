@@ -76,9 +76,20 @@ class RunCourse:
             self._reruns.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
         snakemake_patches.force(workflow, forced)
+        snakemake_patches.make_beside(workflow, self._environments(snakemake_patches.deployed(workflow)))
         for line in self._outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
         snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs))
+
+    def _environments(self, deployed: bool) -> set[str]:
+        """Return the environments of cells of this run that are not there, or made of an older lock."""
+        found = set()
+        for study in map(self._inventory.study, self._studies):
+            for site in self._inventory.sites_of(study):
+                if site not in self._inventory.left_out:
+                    due = {*self._inventory.missing(study, site), *self._reruns.asked(study, site)}
+                    found |= self._cells.outdated_environments(study, due, deployed)
+        return found
 
     def _check(self, outputs: list[str]) -> None:
         """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError."""

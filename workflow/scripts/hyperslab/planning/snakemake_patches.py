@@ -15,7 +15,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -59,6 +59,9 @@ TOUCHES = (
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow._build_dag", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.workflow:Workflow.execute", "check what it is about to measure"),
     Touch(SNAKEMAKE, "snakemake.dag:DAG.needrun_jobs", "check what it is about to measure"),
+    Touch(SNAKEMAKE, "snakemake.dag:DAG.update_needrun", "measure only what is missing"),
+    Touch(SNAKEMAKE, "snakemake.dag:DAG.bfs", "measure only what is missing"),
+    Touch(SNAKEMAKE, "snakemake.io:_IOFile.exists", "measure only what is missing"),
     Touch(SNAKEMAKE, "snakemake.settings.types:DeploymentSettings.deployment_method", "find its programs"),
     Touch(SNAKEMAKE, "snakemake.io:_IOFile.remove", "keep a record until there is another"),
     Touch(SNAKEMAKE, "snakemake.jobs:Job.cleanup", "keep a record until there is another"),
@@ -187,6 +190,53 @@ def force(workflow: Any, files: set[str]) -> None:
 
     if files:
         workflow._prepare_dag = prepare_with_forced
+
+
+class _Triggering:
+    """Jobs behind a job, without those that need nothing of it but ancient files."""
+
+    def __init__(self, depending: Mapping[Any, Mapping[Any, Any]]) -> None:
+        self._depending = depending
+
+    def __getitem__(self, job: Any) -> dict[Any, Any]:
+        found = self._depending[job].items()
+        return {other: files for other, files in found if not all(file.is_ancient for file in files)}
+
+
+def make_beside(workflow: Any, files: Collection[str]) -> None:
+    """Have Snakemake make `files` anew, and for no other reason run what needs them as ancient files alone.
+
+    Snakemake (9.27.1) runs all that need an ancient file which is missing, though their results are there.
+    And behind a job that it finds outdated it looks at no other, so that what lies behind ancient files
+    alone does not run, though its results are missing: such a run ends without a word.
+    """
+    from snakemake.dag import DAG
+    from snakemake.io import _IOFile
+
+    update, search, exists = DAG.update_needrun, DAG.bfs, _IOFile.exists
+
+    def search_what_is_triggered(self: Any, direction: Any, *jobs: Any, **options: Any) -> Any:
+        return search(
+            self, _Triggering(direction) if direction is self.depending else direction, *jobs, **options
+        )
+
+    async def exists_or_is_made(self: Any, *arguments: Any, **options: Any) -> bool:
+        made = self.is_ancient and str(self) in files
+        return made or await exists(self, *arguments, **options)
+
+    @functools.wraps(update)
+    async def update_and_make_beside(self: Any, create_inventory: bool = False) -> None:
+        self.forcefiles = set(self.forcefiles) | set(files)
+        if create_inventory:
+            # It looks at the times of all that exists.
+            await self.workflow.iocache.mtime_inventory(self.jobs)
+        DAG.bfs, _IOFile.exists = search_what_is_triggered, exists_or_is_made
+        try:
+            await update(self)
+        finally:
+            DAG.bfs, _IOFile.exists = search, exists
+
+    DAG.update_needrun = update_and_make_beside
 
 
 def when_planned(workflow: Any, look: Callable[[list[str]], None]) -> None:

@@ -33,8 +33,9 @@ def _plain(value: Any) -> str:
 
 
 def _bytes(value: Any) -> str:
-    if value is None:
-        return fmt.ABSENT
+    # What was left to a library may be told in words.
+    if value is None or isinstance(value, str):
+        return value or fmt.ABSENT
     return f"{value / 2**20:,.1f} MiB" if value >= 2**20 else f"{value:,} bytes"
 
 
