@@ -25,8 +25,8 @@ def interpreter(name: str, require: Callable[[str | None], None]) -> str:
     # Several workers may want it at once.
     with open(marker.parent.with_name(f"{name}.wanted"), "w") as wanted:
         fcntl.flock(wanted, fcntl.LOCK_EX)
-        if not marker.exists():
-            lock = ROOT / "envs" / "releases" / f"{name}.lock"
+        lock = ROOT / "envs" / "releases" / f"{name}.lock"
+        if not marker.exists() or marker.read_bytes() != lock.read_bytes():
             words = ["sh", str(ROOT / "envs" / "create-release"), str(lock), str(marker.parent)]
             done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
             require(f"no environment {name}: {done.stderr[-300:]}" if done.returncode else None)

@@ -1,0 +1,66 @@
+"""A small study of an object store through the whole workflow, with every format that is kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from clones import make_clone
+from own_environments import interpreter
+
+FILTERS = ["shuffle", {"zstd": 3}]
+LAYOUTS: dict[str, Any] = {
+    # With the cache that its client has by itself.
+    "contiguous": {"format": "hdf5-s3"},
+    "chunks": {"format": "hdf5-s3", "chunks": [4, 6, 6], "filters": FILTERS},
+    "in-place": {"format": "virtual", "chunks": [4, 6, 6], "filters": FILTERS},
+    "zarr": {"format": "zarr-s3", "chunks": [4, 6, 6], "codecs": [{"zstd": 3}]},
+}
+STUDY: dict[str, Any] = {
+    "title": "A small store",
+    "dataset": {"axes": ["day", "lat", "lon"], "shape": [12, 24, 24], "dtype": "float32", "fill": "counts"},
+    "layouts": LAYOUTS,
+    "cases": {
+        "series": {"read": {"lat": 1, "lon": 1}, "states": ["cold", "session"]},
+        "fetched": {
+            "summaries": {"day": "all"}, "processes": [1], "fetch": True, "states": ["cold"],
+            "repeats": {"cold": 1}, "layouts": ["contiguous", "zarr"],
+        },
+    },
+    "sites": ["bucket"],
+    "rounds": 1,
+    "repeats": {"cold": 2, "session": 2},
+    "tradeoff": [],
+    "recommendation": {"confirm_rounds": 0},
+}  # fmt: skip
+SITES = {
+    "platforms": {"local": {"executor": "local"}},
+    "file_systems": {"bucket": {"root": "testfiles-bucket", "store": {"start": "moto"}}},
+    "sites": {"bucket": {"platform": "local", "file_system": "bucket"}},
+}
+
+
+def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) -> None:
+    environment = Path(interpreter("object-store", require)).parents[1]
+    clone = make_clone(tmp_path / "clone")
+    (clone.directory / ".venv-releases").mkdir()
+    (clone.directory / ".venv-releases" / environment.name).symlink_to(environment)
+    clone.write_study("store", STUDY)
+    sites = clone.directory / "config" / "sites.local.yaml"
+    sites.write_text(yaml.safe_dump(SITES), encoding="utf-8")
+    clone.build("--", "results/store/report.html")
+    table = pd.read_parquet(clone.directory / "results/store/measurements.parquet")
+    assert len(table) == 4 * 4 + 2
+    series = table[(table["case"] == "series") & table["layout"].isin(["in-place", "zarr"])]
+    assert (series["wire_requests"] == series["chunks_touched"]).all()
+    assert (series["wire_bytes"] == series["chunk_bytes"]).all()
+    # A reference is one request more, as is the description of a Zarr array.
+    cold = series[series["state"] == "cold"]
+    assert (cold["open_requests"] == 1).all()
+    assert (table[table["case"] == "fetched-1p"]["fetch_s"] > 0).all()
+    page = (clone.directory / "results/store/report.html").read_text(encoding="utf-8")
+    assert "its default" in page and "chunks by reference through VirtualiZarr" in page
+    assert not list((clone.directory / "testfiles-bucket").rglob("*.virtual"))
