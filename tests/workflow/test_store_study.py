@@ -62,5 +62,6 @@ def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) 
     assert (cold["open_requests"] == 1).all()
     assert (table[table["case"] == "fetched-1p"]["fetch_s"] > 0).all()
     page = (clone.directory / "results/store/report.html").read_text(encoding="utf-8")
-    assert "its default" in page and "chunks by reference through VirtualiZarr" in page
+    # Both are in the table of settings, whichever layout wins.
+    assert "its default" in page and "VirtualiZarr and obstore" in page
     assert not list((clone.directory / "testfiles-bucket").rglob("*.virtual"))
