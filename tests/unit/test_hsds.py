@@ -88,9 +88,20 @@ def test_a_study_of_it_is_planned(tmp_path: Path) -> None:
         "chunks of 4x4x64 (x, y, z; 2 KiB), an object each, filters gzip 6, fletcher32, "
         "HSDS with 2 data nodes"
     )
+    assert "tasks" not in described.described["settings"]
     pieces = chunk_count([20, 30, 400], [4, 4, 64])
     assert pieces < largest_files(study) < pieces + 100
     assert largest_bytes(study) > pieces * 4 * 4 * 64 * 2
+
+
+def test_a_server_takes_on_as_many_tasks_as_its_layout_says(tmp_path: Path) -> None:
+    layout = {"format": "hsds", "chunks": [4, 4, 64], "settings": {"tasks": 2000}}
+    described = load(tmp_path, changed("layouts", {"mine": layout}) | {"grids": []}).layouts["mine"]
+    assert "up to 2,000 tasks at once" in layout_of(described).words(["x", "y", "z"], 2)
+    connection = servers.Connection(str(tmp_path), str(tmp_path), "http://here", "u", "p")
+    assert server.HsdsArtifact(tmp_path).settings(described, connection)["MAX_TASK_COUNT"] == "2000"
+    del described["settings"]["tasks"]
+    assert "MAX_TASK_COUNT" not in server.HsdsArtifact(tmp_path).settings(described, connection)
 
 
 # ---- what needs no server
@@ -109,7 +120,8 @@ def test_requests_as_json_make_up_a_box() -> None:
 SAID: dict[Any, str] = {
     401: "HSDS refuses the password of user u (status 401)",
     404: "HSDS has no /home/hyperslab/data.h5 (status 404)",
-    503: "HSDS was too busy for a request 6 times (status 503); its log ends with: the last … line",
+    503: "HSDS was too busy for a request 6 times (503; see settings.tasks); "
+    "its log ends with: the last … line",
     500: "HSDS answers with status 500; its log ends with: the last … line",
     None: "HSDS does not answer (OSError: Connection … Error); its log ends with: the last … line",
 }

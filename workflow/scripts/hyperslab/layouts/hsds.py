@@ -62,7 +62,8 @@ class HsdsLayout(Layout):
         """Return what every layout says of itself, and the server."""
         said, settings = super().words(axes, itemsize), self.described["settings"]
         nodes = f"{settings['nodes']} data node{'' if settings['nodes'] == 1 else 's'}"
-        return f"{said}, HSDS with {nodes}" + (", as JSON" if settings["transfer"] == "json" else "")
+        tasks = f", up to {settings['tasks']:,} tasks at once" if "tasks" in settings else ""
+        return f"{said}, HSDS with {nodes}{tasks}" + (", as JSON" if settings["transfer"] == "json" else "")
 
     def _chunks_text(self, axes: Sequence[str], itemsize: int) -> str:
         return f"{super()._chunks_text(axes, itemsize)}, an object each"

@@ -21,6 +21,8 @@ CHUNKS_FORMS = "a list with an extent or 'all' for each axis, or 'auto'"
 # With less the server answers that it is too busy; and a chunk has to fit several times.
 LEAST_CACHE_BYTES, CHUNKS_IN_CACHE = 2**25, 4
 MOST_NODES = 64
+# HSDS's own; with fewer it would turn away one client alone.
+LEAST_TASKS = 100
 
 
 class Filter(WithParameters):
@@ -45,6 +47,10 @@ class HsdsSettings(Strict):
     )
     chunk_cache_bytes: Annotated[Count, Field(ge=LEAST_CACHE_BYTES)] = Field(
         default=2**27, description="chunks that each data node keeps in memory (chunk_mem_cache_size), bytes"
+    )
+    tasks: Annotated[Count, Field(ge=LEAST_TASKS)] | None = Field(
+        default=None,
+        description="tasks at once above which the server says it is too busy (max_task_count); 100 if none",
     )
     transfer: Literal["binary", "json"] = Field(
         default="binary",
@@ -91,7 +97,7 @@ def resolve(given: HsdsModel, array: Array, _: Mapping[str, Any], place: Place) 
         "chunks": chunks,
         "order": list(array.axes),
         "filters": [one.model_dump(exclude_none=True) for one in given.filters],
-        "settings": settings.model_dump(),
+        "settings": settings.model_dump(exclude_none=True),
         "label": given.label,
     }
 

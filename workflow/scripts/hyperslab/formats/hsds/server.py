@@ -82,7 +82,7 @@ def explained(connection: Connection, status: int | None, error: BaseException) 
         case 404 | 410:
             return f"HSDS has no {DOMAIN} (status {status})"
         case 503:
-            return f"HSDS was too busy for a request {TRIES} times (status {status}){said}"
+            return f"HSDS was too busy for a request {TRIES} times ({status}; see settings.tasks){said}"
         case _:
             return f"HSDS answers with status {status}{said}"
 
@@ -120,6 +120,7 @@ class HsdsArtifact(ServerArtifact):
 
     def settings(self, layout: Mapping[str, Any], connection: Connection) -> dict[str, str]:
         """Return its configuration: the layout's, and nothing of what lies in a user's folders."""
+        tasks = layout["settings"].get("tasks")
         return {
             "PYTHONUNBUFFERED": "1",
             "CONFIG_DIR": connection.directory,
@@ -128,6 +129,7 @@ class HsdsArtifact(ServerArtifact):
             "ALLOW_NOAUTH": "false",
             "CHUNK_MEM_CACHE_SIZE": str(layout["settings"]["chunk_cache_bytes"]),
             "BUCKET_NAME": BUCKET,
+            **({"MAX_TASK_COUNT": str(tasks)} if tasks else {}),
         }
 
     def up(self, connection: Connection) -> bool:
