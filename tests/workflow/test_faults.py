@@ -311,6 +311,9 @@ def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stoppe
     # SIGTERM lets the cell finish that is being measured, and begins no other.
     with measuring(stopped, root) as (process, caught):
         process.send_signal(signal.SIGTERM)
+        # The cell may only go on, and end, when the run has understood.
+        understood = "Will exit after finishing currently running jobs"
+        wait_for(lambda: understood in stopped.log(SUMMARY).read_text(encoding="utf-8"), "word of SIGTERM")
     assert process.returncode != 0
     assert caught.record(cells).exists()
     terminated = snapshot(results)
