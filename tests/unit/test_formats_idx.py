@@ -6,6 +6,8 @@ import itertools
 import os
 import random
 import shutil
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from idx_cells import cell
 from hyperslab.data.selections import Box, coarse
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
+from hyperslab.formats.idx import files
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
@@ -86,6 +89,27 @@ def test_what_is_generated_is_read_back_at_every_level(tmp_path: Path, name: str
             assert found.dtype == values.dtype
             assert np.array_equal(found, selected(values, asked)), (box, level)
     opened.close()
+
+
+def test_threads_write_what_comes_later_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, first = (32, 32, 32), list[int]()
+    spec = cell(shape, "uint16", bits_per_block=14)
+    plain = files.BinaryFile.write
+
+    def slow_at_first(self: files.BinaryFile, offset: int, content: memoryview) -> None:
+        if not first and threading.current_thread() is not threading.main_thread():
+            first.append(offset)
+            time.sleep(0.3)
+        plain(self, offset, content)
+
+    monkeypatch.setattr(files.BinaryFile, "write", slow_at_first)
+    opened, box = FORMAT.create(str(tmp_path / "a"), spec), Box((0, 0, 0), shape)
+    # Two boxes wait, and are written one after the other.
+    for value in (1, 2):
+        opened.write(box, np.full(shape, value, np.uint16))
+    opened.close()
+    assert first
+    assert (FORMAT.open(str(tmp_path / "a"), spec).read(box) == 2).all()
 
 
 @pytest.mark.parametrize("name", CELLS)

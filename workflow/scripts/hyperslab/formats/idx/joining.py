@@ -13,7 +13,7 @@ from hyperslab.layouts.idx_files import Place
 
 Block = npt.NDArray[Any]
 # A box of so many bytes is written as it is; of smaller ones so many bytes wait to be joined.
-LARGE_BYTES, WAITING_BYTES = 8 * 2**20, 32 * 2**20
+LARGE_BYTES, WAITING_BYTES = 8 * 2**20, 128 * 2**20
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Joining:
         self._waiting: dict[Place, list[Joined]] = {}
         self._bytes = 0
 
-    def add(self, place: Place, origin: Sequence[int], values: Block) -> None:
-        """Take a box, whose values are copied unless it is written at once."""
+    def add(self, place: Place, origin: Sequence[int], values: Block) -> bool:
+        """Take a box; return whether it went on as it is. Else its values were copied."""
         if values.nbytes >= LARGE_BYTES:
             self.flush()
             self._write(place, origin, values)
-            return
+            return True
         boxes = self._waiting.setdefault(place, [])
         boxes.append(Joined(tuple(origin), values.shape, [(tuple(origin), values.copy())]))
         # A row of boxes that is complete continues the row before it, and so on.
@@ -73,6 +73,7 @@ class Joining:
         self._bytes += values.nbytes
         if self._bytes >= WAITING_BYTES:
             self.flush()
+        return False
 
     def flush(self) -> None:
         """Write all boxes that wait."""

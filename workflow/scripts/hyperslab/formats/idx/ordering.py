@@ -5,6 +5,7 @@ No loop runs over samples: of a block that lies in the array, few copies and one
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,11 +33,15 @@ class Covered:
 
 
 class Ordering:
-    """How samples lie within the blocks of a dataset: in HZ order, or row-major."""
+    """How samples lie within the blocks of a dataset: in HZ order, or row-major.
+
+    Several threads may use it at once.
+    """
 
     def __init__(self, blocks: Blocks, row_major: bool) -> None:
         self.blocks, self.row_major = blocks, row_major
-        self._gatherings: dict[tuple[int, int], Gathering] = {}
+        # A gathering holds what it is about to move, so each thread has its own.
+        self._own = threading.local()
 
     def covered(self, level: int, origin: Shape, extent: Shape) -> Covered:
         """Return the blocks of a level that a box touches."""
@@ -67,9 +72,10 @@ class Ordering:
                 gathering.take(starts[part[0]].tolist(), values, [out[number] for number in part])
 
     def _gathering(self, level: int, itemsize: int) -> Gathering:
-        if (level, itemsize) not in self._gatherings:
-            self._gatherings[level, itemsize] = Gathering(self.blocks, level, itemsize, self.row_major)
-        return self._gatherings[level, itemsize]
+        known: dict[tuple[int, int], Gathering] = self._own.__dict__.setdefault("gatherings", {})
+        if (level, itemsize) not in known:
+            known[level, itemsize] = Gathering(self.blocks, level, itemsize, self.row_major)
+        return known[level, itemsize]
 
     def stored(self, level: int, grid: Block) -> Block:
         """Return the samples of a block, given row-major, as they are stored."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +25,10 @@ Block = npt.NDArray[Any]
 Shape = Sequence[int]
 # Blocks of which boxes have covered a part wait in memory for the rest, up to so many bytes.
 WAITING_BYTES = 64 * 2**20
-# One call writes at most so many bytes of neighbouring blocks, while the next ones are put in order.
-WRITTEN_BYTES = 8 * 2**20
+# One call writes at most so many bytes of neighbouring blocks, while other threads put further ones in order.
+WRITTEN_BYTES = 4 * 2**20
+# More threads than these would only wait for each other, in memory and at files.
+MOST_THREADS = 4
 
 
 @dataclass
@@ -72,18 +76,22 @@ class Writer:
         slots = files.blocks_per_file * files.fields
         self._open = binary.OpenFiles(partial(file_of, path, files), slots, os.O_RDWR)
         self._flags = binary.flags(files.codec, files.row_major)
-        most = min(max(1, WRITTEN_BYTES // files.block_bytes), files.block_count())
-        self._buffers = [np.empty((most, files.blocks.samples), dtype) for _ in range(2)]
+        self._most = min(max(1, WRITTEN_BYTES // files.block_bytes), files.block_count())
+        self._own = threading.local()
         self._joining = Joining(self._write_box)
-        self._thread = ThreadPoolExecutor(1)
-        self._written_by_thread: Future[None] | None = None
+        # A rank has one processor.
+        self._count = min(MOST_THREADS, len(os.sched_getaffinity(0))) if alone else 1
+        self._threads = ThreadPoolExecutor(self._count)
+        self._pending: deque[Future[None]] = deque()
         self._waiting: dict[tuple[Place, int], Waiting] = {}
         # Blocks that have been written: what a further box leaves of them is read again.
         self._written: set[tuple[Place, int]] = set()
 
     def write(self, place: Place, origin: Shape, values: Block) -> None:
         """Store a box of a field of a time step, or keep it until boxes that continue it have come."""
-        self._joining.add(place, origin, values)
+        if self._joining.add(place, origin, values):
+            # From here on its values may change.
+            self._settle()
 
     def _write_box(self, place: Place, origin: Shape, values: Block) -> None:
         if values.strides[-1] != values.itemsize or values.dtype != self._dtype:
@@ -97,22 +105,40 @@ class Writer:
     def _write_whole(self, place: Place, found: Covered, origin: Shape, values: Block) -> None:
         """Write the blocks of a level of which the box has all samples, neighbours in one call."""
         for first, chosen in self._neighbours(found):
-            # The other one may still be written.
-            self._buffers.reverse()
-            out = self._buffers[0][: len(chosen)]
-            self._order.cut(found, chosen, origin, values, out)
             file = self._file(place.time, first)
             numbers = found.numbers[chosen].tolist()
+            if any((place, number) in self._written for number in numbers):
+                # What comes later is what stays.
+                self._settle()
             if self._files.codec == "raw":
                 slot = self._files.slot(numbers[0], place.field)
                 at = binary.stored_of(file.headers, slot, file.path).offset
-                self._put(file, at, out.data.cast("B"))
+                self._begin(partial(self._order_and_write, file, at, found, chosen, origin, values))
             else:
-                for number, row in zip(numbers, out, strict=True):
+                for number, row in zip(numbers, self._cut(found, chosen, origin, values), strict=True):
                     self._encode(file, place, number, row)
             for number in numbers:
                 self._waiting.pop((place, number), None)
                 self._written.add((place, number))
+
+    def _cut(self, found: Covered, chosen: Sequence[int], origin: Shape, values: Block) -> Block:
+        """Return blocks as they are stored, in memory that the next call from the same thread uses again."""
+        if not hasattr(self._own, "rows"):
+            self._own.rows = np.empty((self._most, self._files.blocks.samples), self._dtype)
+        out: Block = self._own.rows[: len(chosen)]
+        self._order.cut(found, chosen, origin, values, out)
+        return out
+
+    def _order_and_write(
+        self,
+        file: binary.BinaryFile,
+        at: int,
+        found: Covered,
+        chosen: Sequence[int],
+        origin: Shape,
+        values: Block,
+    ) -> None:
+        file.write(at, self._cut(found, chosen, origin, values).data.cast("B"))
 
     def _file(self, time: int, first: int) -> binary.BinaryFile:
         """Return an open file; for it another may have to be closed, which must not be in use."""
@@ -120,16 +146,16 @@ class Writer:
             self._settle()
         return self._open.of(time, first)
 
-    def _put(self, file: binary.BinaryFile, at: int, content: memoryview) -> None:
-        """Write bytes by a thread, when it has written those before; nothing else changes them."""
-        self._settle()
-        self._written_by_thread = self._thread.submit(file.write, at, content)
+    def _begin(self, write: Callable[[], None]) -> None:
+        """Have a thread write what nothing else writes, once no more wait than are of use."""
+        if len(self._pending) > self._count:
+            self._pending.popleft().result()
+        self._pending.append(self._threads.submit(write))
 
     def _settle(self) -> None:
-        """Wait until everything is written that was put."""
-        if self._written_by_thread is not None:
-            pending, self._written_by_thread = self._written_by_thread, None
-            pending.result()
+        """Wait until everything is written that threads were to write."""
+        while self._pending:
+            self._pending.popleft().result()
 
     def _neighbours(self, found: Covered) -> Iterator[tuple[int, list[int]]]:
         """Yield the first block of a file, and which whole blocks lie beside each other in it."""
@@ -140,11 +166,10 @@ class Writer:
         positions = np.searchsorted(self._files.present, numbers)
         firsts = numbers - numbers % self._files.blocks_per_file
         cuts = np.flatnonzero((np.diff(positions) != 1) | (np.diff(firsts) != 0)) + 1
-        most = len(self._buffers[0])
         for run in np.split(chosen, cuts):
             first = self._files.first_of_file(int(found.numbers[run[0]]))
-            for start in range(0, len(run), most):
-                yield first, run[start : start + most].tolist()
+            for start in range(0, len(run), self._most):
+                yield first, run[start : start + self._most].tolist()
 
     def _write_part(self, place: Place, level: int, block: int, origin: Shape, values: Block) -> None:
         """Keep what a box has of a block, and write the block where nothing is missing any more."""
@@ -209,5 +234,5 @@ class Writer:
     def close(self) -> None:
         """Write what waits, and close all files."""
         self.flush()
-        self._thread.shutdown()
+        self._threads.shutdown()
         self._open.close()
