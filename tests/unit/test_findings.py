@@ -64,6 +64,14 @@ def test_a_place_that_a_pack_does_not_hold_is_named() -> None:
         findings.check(finding(rows={"third": "c"}), logs())
 
 
+def test_of_a_pack_of_several_sites_one_is_named() -> None:
+    pack = findings.PROJECT / "packs" / "vl-sync.tar.xz"
+    with pytest.raises(ConfigurationError, match="holds several sites .*; name one of them as site"):
+        findings.logs_of(pack, "main")
+    slow, sync = (findings.logs_of(pack, "main", f"local-loop-{name}") for name in ("slow", "sync"))
+    assert slow.loc["vlen/write-64/write"].min() > sync.loc["vlen/write-64/write"].max()
+
+
 def test_a_figure_shows_every_round_of_every_row() -> None:
     (axes,) = findings.drawn(finding(), logs()).axes
     points = [line.get_xdata() for line in axes.lines]

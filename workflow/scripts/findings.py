@@ -49,6 +49,7 @@ class Finding(Strict):
     name: Name = Field(description="what its figure is called")
     heading: Text = Field(description="the finding in a few words")
     study: Name = Field(description="the study whose pack holds the measurements")
+    site: Name | None = Field(default=None, description="the site, where its pack holds several")
     claim: Name | None = Field(default=None, description="the claim of a document that it bears on")
     sentence: Text = Field(description="what was found, with {name} for each of the numbers")
     numbers: dict[Name, Number] = Field(description="what the sentence quotes")
@@ -73,14 +74,16 @@ def summary_of(pack: Path) -> pd.DataFrame:
     return summarise(tidy(rows))
 
 
-def logs_of(pack: Path, phase: str) -> pd.DataFrame:
-    """Return the log of each round's typical time in seconds, LAYOUT/CASE/STATE x rounds.
+def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:
+    """Return the log of each round's typical time in seconds, LAYOUT/CASE/STATE x rounds, at one site.
 
-    Raises ConfigurationError for a pack of several sites, whose times are no rounds of one thing.
+    Raises ConfigurationError where none is named for a pack of several, whose times are no rounds of one thing.
     """
     summary = summary_of(pack)
+    if site is not None:
+        summary = summary[summary["site"] == site]
     if len(sites := summary["site"].unique()) > 1:
-        said = f"{pack} holds several sites ({fmt.listing(sites)}); name a pack of one"
+        said = f"{pack} holds several sites ({fmt.listing(sites)}); name one of them as site"
         raise ConfigurationError(SOURCE, "", said)
     rows = summary[summary["phase"] == phase]
     if rows.empty:
@@ -92,7 +95,7 @@ def logs_of(pack: Path, phase: str) -> pd.DataFrame:
 def phase_of(finding: Finding, pack: Path) -> str:
     """Return "confirm" where the confirming rounds hold all that the sentence quotes, else "main"."""
     quoted = {place for number in finding.numbers.values() for place in (number.over, number.under)}
-    return "confirm" if quoted <= set(logs_of(pack, "confirm").index) else "main"
+    return "confirm" if quoted <= set(logs_of(pack, "confirm", finding.site).index) else "main"
 
 
 def ratio(logs: pd.DataFrame, number: Number) -> str:
@@ -159,7 +162,7 @@ def page(findings: Findings, packs: Path, figures: Path | None) -> str:
         if figures:
             print(f"findings: {finding.name}, {number} of {len(findings.findings)}", file=sys.stderr)
         phase = phase_of(finding, pack)
-        logs = logs_of(pack, phase)
+        logs = logs_of(pack, phase, finding.site)
         check(finding, logs)
         parts.append(part_of(finding, number, logs, phase))
         if figures:
