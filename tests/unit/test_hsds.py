@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from studies import changed, load, mistake
 from test_workers import alive, wait_until
 
 from hyperslab.data.selections import Box
-from hyperslab.formats.hsds import server, transfer
+from hyperslab.formats.hsds import array, server, transfer
 from hyperslab.layouts import environments, layout_of
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.layouts.hsds import ENVIRONMENT
@@ -156,6 +158,29 @@ def test_a_server_that_is_busy_once_is_asked_again(tmp_path: Path, monkeypatch: 
         return "values"
 
     assert server.answered(servers.Connection("data", str(tmp_path), "s", "u", "p"), ask) == "values"
+
+
+@pytest.mark.parametrize(("answers", "asked"), [([500, 500, 204], 3), ([500, 403], 2)])
+def test_what_is_not_all_written_in_time_is_waited_for(
+    tmp_path: Path, answers: list[int], asked: int
+) -> None:
+    requests = []
+
+    def put(path: str, params: dict[str, int]) -> Any:
+        requests.append((path, params))
+        return SimpleNamespace(status_code=answers[len(requests) - 1])
+
+    class Opened(array.HsdsArray):
+        http = SimpleNamespace(PUT=put)
+
+    opened = object.__new__(Opened)
+    opened._file, opened._pending = SimpleNamespace(flush=lambda: None), 0
+    opened._connection = servers.Connection("data", str(tmp_path), "s", "u", "p")
+    with (
+        nullcontext() if answers[-1] == server.NO_CONTENT else pytest.raises(servers.ServerError, match="403")
+    ):
+        opened.flush()
+    assert len(requests) == asked
 
 
 # ---- a real server

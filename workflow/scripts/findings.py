@@ -77,7 +77,7 @@ def summary_of(pack: Path) -> pd.DataFrame:
 def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:
     """Return the log of each round's typical time in seconds, LAYOUT/CASE/STATE x rounds, at one site.
 
-    Raises ConfigurationError where none is named for a pack of several, whose times are no rounds of one thing.
+    Raises ConfigurationError where a pack holds several and none is named: they are no rounds of one thing.
     """
     summary = summary_of(pack)
     if site is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hsds import inspection, transfer
 from hyperslab.formats.hsds.server import (
     DOMAIN,
+    FAILED,
     NO_CONTENT,
     OK,
     TIMEOUT_S,
@@ -92,10 +94,13 @@ class HsdsArray:
         """Hand everything to the server, and have it write all that it keeps."""
         self._send()
 
+        end = time.monotonic() + TIMEOUT_S
+
         def written() -> None:
-            answer = self.http.PUT("/", params={"flush": 1})
-            if answer.status_code not in (OK, NO_CONTENT):
-                raise OSError(answer.status_code, "not flushed")
+            while (status := self.http.PUT("/", params={"flush": 1}).status_code) not in (OK, NO_CONTENT):
+                # The server says so where ten seconds were not enough, as for thousands of chunks.
+                if status != FAILED or time.monotonic() > end:
+                    raise OSError(status, "not flushed")
 
         answered(self._connection, written)
 

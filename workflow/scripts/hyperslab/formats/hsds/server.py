@@ -27,7 +27,8 @@ PASSWORDS, PROGRAM = "passwords", "serve.py"
 TRIES, PAUSE_S = 6, 0.25
 # A request may take this long; for the first sign of life of a server see servers.PATIENCE_S.
 TIMEOUT_S = 120.0
-OK, CREATED, NO_CONTENT, UNAUTHORISED, NOT_FOUND, GONE, BUSY = 200, 201, 204, 401, 404, 410, 503
+OK, CREATED, NO_CONTENT, UNAUTHORISED, NOT_FOUND, GONE = 200, 201, 204, 401, 404, 410
+FAILED, BUSY = 500, 503
 Result = TypeVar("Result")
 
 
