@@ -181,6 +181,9 @@ def test_the_size_bound_is_a_bound() -> None:
     assert none.pick is None
     assert none.reason == "no layout has a file of at most 99 bytes (smallest: last)"
     assert len(none.ranking) == 3
+    # Of cases on parts of the array and on the whole, the file of the whole is what counts.
+    part = rows.assign(file_bytes=rows["file_bytes"].where(rows["case"] == "slices", 1))
+    assert [one.file_bytes for one in only(part).ranking] == [one.file_bytes for one in only(rows).ranking]
     # A case that does not count may be measured on another array.
     other = rows[rows.case == "slices"].assign(case="fill", kind="write", state="write", file_bytes=1)
     assert only(pd.concat([rows, other, other.assign(state="x")]), size_bound_bytes=99).pick is None

@@ -167,7 +167,9 @@ def _recommend_site(
         return replace(empty, reason=reason, left_out=left_out)
     # Only files of the cases that count: another case may be measured on an array of another shape.
     files = rows[rows["case"].isin({case for case, _ in question.shares})]
-    sizes = files.groupby("layout", observed=True)["file_bytes"].median().reindex(usable).astype(float)
+    by_case = files.groupby(["layout", "case"], observed=True)["file_bytes"].median()
+    # Of cases on arrays of several sizes the largest says most of the whole.
+    sizes = by_case.groupby("layout", observed=True).max().reindex(usable).astype(float)
     bound = empty.size_bound_bytes
     within = [name for name in usable if bound is None or sizes[name] <= bound]
     best = best_times(rows, question, within or usable)
