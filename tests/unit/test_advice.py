@@ -312,6 +312,16 @@ def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> No
     assert not list((here / "config" / "studies").iterdir()) and not list(here.glob("results/*"))
 
 
+def test_an_array_without_a_file_may_be_filled_by_a_donor(here: Path) -> None:
+    study = here / "config" / "studies" / "advice-plan.yaml"
+    donor = {"path": str(here / "mine.h5"), "dataset": "/counts"}
+    dataset = {"axes": ["x", "y", "z"], "shape": [60, 60, 400], "dtype": "uint16", "donor": donor}
+    study.write_text(json.dumps({"advise": {"dataset": dataset, "reads": {"image": ["all", "all", 1]}}}))
+    advise.main(["--study", str(study)])
+    made = PlannedStudy(study)
+    assert made.dataset.donor is not None and made.dataset.donor.dataset == "/counts"
+
+
 def test_an_array_without_a_file_is_advised_on_by_its_shape_and_a_fill(here: Path) -> None:
     study = here / "config" / "studies" / "advice-plan.yaml"
     asked = {

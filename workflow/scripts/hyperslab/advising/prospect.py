@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -231,9 +232,10 @@ class InPlace:
 
 @contextmanager
 def in_place(subject: Subject) -> Iterator[Values]:
-    """Open the values of an array in its own file; nothing is copied."""
+    """Open the values of an array in its own file; only those of a donor that fills a dataset are copied."""
     if subject.found is None:
-        yield open_values(subject.spec)
+        with tempfile.TemporaryDirectory() as directory:
+            yield values_of(subject, subject.shape, Path(directory, "donor.npy"))
         return
     with open_donor(subject.found.file, subject.found.dataset) as array:
         yield InPlace(array, subject.shape, subject.found.dtype, subject.found.file)
