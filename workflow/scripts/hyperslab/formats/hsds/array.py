@@ -18,6 +18,7 @@ from hyperslab.formats.hsds.server import (
     FAILED,
     NO_CONTENT,
     OK,
+    PAUSE_S,
     TIMEOUT_S,
     HsdsArtifact,
     answered,
@@ -101,6 +102,7 @@ class HsdsArray:
                 # The server says so where ten seconds were not enough, as for thousands of chunks.
                 if status != FAILED or time.monotonic() > end:
                     raise OSError(status, "not flushed")
+                time.sleep(PAUSE_S)
 
         answered(self._connection, written)
 
