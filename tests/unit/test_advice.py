@@ -499,6 +499,24 @@ def test_more_time_measures_more_and_too_little_is_said() -> None:
         budget.step(20.0, 5.0, 5, plain, 2e9, site)
 
 
+def test_a_throttled_site_has_more_time_and_its_cells_are_counted_with_what_they_read_at_least() -> None:
+    free = replace(DISK, write_s=1e-9)
+    held = replace(free, bytes_per_s=50e6)
+    plain = [Coded(1.0, 0.0)]
+    found: dict[float, budget.Effort] = {}
+
+    def find(seconds: float) -> None:
+        found[seconds] = budget.step(seconds, 3.0, 2, plain, 40e6, held)[0]
+
+    assert budget.limit(None, find, [free]) > budget.USUAL_S
+    assert budget.limit(None, find, [free, held]) == budget.USUAL_THROTTLED_S
+    effort = found[budget.USUAL_THROTTLED_S]
+    cells = (effort.layouts + len(plain)) * 2 * budget.ROUNDS
+    assert effort.layouts >= 3 and cells * 2.0 < budget.USUAL_THROTTLED_S
+    with pytest.raises(budget.TooShort):
+        budget.limit(45.0, find, [held])
+
+
 def test_rounds_are_added_only_where_time_is_left() -> None:
     found = chosen("image: [all, all, 1]; spectrum: [1, 1, all]")
     reads = reading.parse("image: [all, all, 1]; spectrum: [1, 1, all]", AXES, SHAPE)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hyperslab.advising.coding import Coded
 from hyperslab.advising.model import Predicted
 from hyperslab.advising.probe import Storage
 from hyperslab.advising.reads import Read
+from hyperslab.measuring.throttling import ENOUGH_SECONDS
 
 # Snakemake's start, its tables and pages; a cell's processes and probes (seen, in seconds).
 OVERHEAD_S, CELL_S = 12.0, 0.25
-# Where nobody says how long it may take.
-USUAL_S = 60.0
+# Where nobody says how long it may take, and where a site is throttled, so that each cell reads for longer.
+USUAL_S, USUAL_THROTTLED_S = 60.0, 100.0
 # To predict in, of all the time.
 PREDICTING_SHARE = 0.12
 # A byte of the array brought into a file's order, and read once of the user's file (seen).
@@ -58,20 +59,26 @@ class Effort:
         return self.most_rounds > self.rounds
 
 
-def limit(asked: float | None, find: Callable[[float], object]) -> float:
+def limit(asked: float | None, find: Callable[[float], object], probed: Iterable[Storage]) -> float:
     """Return how long everything may take: what is asked, else a minute, or what `find` says that is needed.
 
-    `find` raises TooShort.
+    `find` raises TooShort. Without anything asked a throttled site among those probed has more.
     """
     if asked is not None:
         find(asked)
         return asked
+    usual = USUAL_THROTTLED_S if any(one.bytes_per_s is not None for one in probed) else USUAL_S
     try:
-        find(USUAL_S)
+        find(usual)
     except TooShort as short:
         # A little more, since what was found is rounded.
         return 1.02 * short.needed
-    return USUAL_S
+    return usual
+
+
+def processes_seconds(storage: Storage) -> float:
+    """Return what a cell takes beside writing and reading, and what it reads at least on a throttled site."""
+    return CELL_S + (ENOUGH_SECONDS if storage.bytes_per_s is not None else 0.0)
 
 
 def check(seconds: float, reads: int, always: int) -> None:
@@ -111,7 +118,7 @@ def step(
     short = math.inf
     for layouts, repeats in STEPS:
         each = PREPARE_S + reads * ROUNDS * byte_seconds(fixed, layouts, repeats, storage)
-        processes = OVERHEAD_S + (layouts + len(fixed)) * reads * ROUNDS * CELL_S
+        processes = OVERHEAD_S + (layouts + len(fixed)) * reads * ROUNDS * processes_seconds(storage)
         part = (seconds * (1 - PREDICTING_SHARE) - spent - processes) / each
         if part >= min(raw_bytes, LEAST_BYTES):
             return Effort(layouts, repeats), min(part, raw_bytes)
@@ -125,7 +132,8 @@ def cell_seconds(
 ) -> float:
     """Return about how long a cell takes: its file written and synced, and read."""
     writing = raw_bytes * (TURN_S + code.encode_s / CORES) + one.file_bytes * storage.write_s
-    return CELL_S + writing + (1 + repeats) * one.times[read.name]
+    reading = (1 + repeats) * one.times[read.name]
+    return writing + max(CELL_S + reading, processes_seconds(storage))
 
 
 def effort(

@@ -84,7 +84,7 @@ def part(
             for storage in probed.values()
         ]
 
-    seconds = budget.limit(asked.seconds, steps_in)
+    seconds = budget.limit(asked.seconds, steps_in, probed.values())
     steps = steps_in(seconds)
     effort, largest = min(steps, key=lambda entry: entry[1])
     extents = part_of(subject.shape, subject.itemsize, whole, largest)
