@@ -213,6 +213,9 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     assert "Reads are 3.9 times as fast" in found.copies and "layout/auto.h5" in found.copies
     assert found.code[0] == 'with h5py.File("mine.h5") as file:' and len(found.code) == 3
     assert 'file["counts"]' in found.code[1] and 'file["counts-second"]' in found.code[2]
+    foretold = prediction(copies=copies, has_file=False, array="an array of 10x10x10 uint16")
+    (found,) = build(gather(Inputs(**given)), foretold, {"disk": FIGURE}, 1050.0).sites
+    assert "your file" not in found.copies and 'file["data"]' in found.code[1]
     choice["pick"] = "auto"
     (same,) = build(gather(Inputs(**given)), prediction(copies=copies), {"disk": FIGURE}, 1050.0).sites
     assert same.copies == "" and same.code == []

@@ -136,7 +136,8 @@ def advise(study_file: Path, study: AdviceStudy, sites_file: Path) -> None:
         if donor.exists():
             donor.rename(results / f"donor.{planned.donor_digest}.npy")
         write_record(results / "prediction.json", {
-            "array": subject.words, "shape": subject.shape, "measured_shape": part.extents,
+            "array": subject.words, "has_file": subject.found is not None,
+            "shape": subject.shape, "measured_shape": part.extents,
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

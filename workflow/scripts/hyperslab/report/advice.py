@@ -99,8 +99,10 @@ def _copies(
     better = copies.pays(found, data.choice(site), pair["layout"], size)
     if better is None:
         return "", []
-    said = copies.sentence(found, pair, better, size, prediction["raw_bytes"], str(data.study["name"]))
-    return said, copies.lines(pair, prediction["array"].rpartition("::")[2])
+    # Some arrays are still to be written.
+    study = str(data.study["name"]) if prediction.get("has_file", True) else None
+    said = copies.sentence(found, pair, better, size, prediction["raw_bytes"], study)
+    return said, copies.lines(pair, prediction["array"].rpartition("::")[2] if study else "")
 
 
 def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:

@@ -32,9 +32,9 @@ def pays(found: pd.DataFrame, choice: Mapping[str, Any], pair: str, file_bytes: 
 
 def sentence(
     found: pd.DataFrame, copies: Mapping[str, Any], better: float, file_bytes: float, raw_bytes: float,
-    study: str,
+    study: str | None,
 ) -> str:  # fmt: skip
-    """Return the second answer in words."""
+    """Return the second answer in words; where there is a file, its `study` makes the one with both."""
     pair = copies["layout"]
     seconds = {entry.rpartition(" ")[0]: found.loc[pair, entry] for entry in found.columns}
     parts = [
@@ -46,7 +46,8 @@ def sentence(
     return (
         f"Or keep two copies in one file: {fmt.listing(parts)}. Reads are {times} times as "
         f"fast as in the advised layout (geometric mean, measured like the others), and the file has {size} "
-        f"times the bytes of the raw array. results/{study}/layout/{pair}.h5 is your file with both."
+        "times the bytes of the raw array."
+        + (f" results/{study}/layout/{pair}.h5 is your file with both." if study else "")
     )
 
 
