@@ -243,7 +243,7 @@ def _verified(
     note = (
         f"Measured at {site} in {fmt.count(int(data.study['rounds']), 'round')}, every value read compared."
     )
-    return table("Verified", columns, body, note, pick=choice.get("pick"))
+    return table("Layouts that were measured", columns, body, note, pick=choice.get("pick"))
 
 
 def _predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
