@@ -218,6 +218,8 @@ def test_layouts_that_cannot_be_ranked_are_left_out_with_the_reason() -> None:
     )
     absent = only(rows, mix={"slices": 1, "typo": 1})
     assert (absent.pick, absent.reason) == (None, "not measured here: typo (cold)")
+    session = rows.assign(state=rows["state"].where(rows["case"] != "spectra", "session"))
+    assert only(session).reason == "not measured here: spectra (cold; only session)"
     assert only(rows.assign(kind="write")).reason == "not measured here: any read case"
 
 

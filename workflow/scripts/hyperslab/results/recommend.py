@@ -7,7 +7,7 @@ do for a single time (`comparisons.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from hyperslab.results.requests import (
     typical,
 )
 from hyperslab.results.scoring import plain
+from hyperslab.text import listing
 
 IMPERCEPTIBLE_MS = 10.0
 # Within these a layout is as fast, and its file is smaller in a way that matters.
@@ -151,13 +152,21 @@ def nothing(site: str, reason: str) -> Recommendation:
     return Recommendation(site, "main", {}, "regret", IMPERCEPTIBLE_MS, reason=reason)
 
 
+def _absent(case: str, state: str, measured: Collection[tuple[str, str]]) -> str:
+    """Return a case that counts and was not measured in its state, and in which ones it was."""
+    others = sorted(other for name, other in measured if name == case)
+    return f"{case} ({state}{f'; only {listing(others)}' if others else ''})"
+
+
 def _recommend_site(
     empty: Recommendation, rows: pd.DataFrame, question: Question, references: Sequence[str | None],
     alpha: float,
 ) -> Recommendation:  # fmt: skip
     """Return the recommendation of one site; `rows` are its summary in one phase."""
     measured = set(zip(rows["case"], rows["state"], strict=True))
-    absent = [f"{case} ({state})" for case, state in question.shares if (case, state) not in measured]
+    absent = [
+        _absent(case, state, measured) for case, state in question.shares if (case, state) not in measured
+    ]
     if absent or not question.shares:
         return replace(empty, reason=f"not measured here: {', '.join(absent) or 'any read case'}")
     complete = objectives(rows, question, dict.fromkeys(question.shares, 1.0))
