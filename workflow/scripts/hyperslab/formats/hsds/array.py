@@ -36,6 +36,8 @@ Block = npt.NDArray[Any]
 DATASET = "data"
 # h5pyd keeps what is written until it is flushed: not more than this.
 PENDING_BYTES = 32 * 2**20
+# So long may it take until the server has written all that it keeps.
+FLUSH_S = 900.0
 
 
 class HsdsArray:
@@ -95,11 +97,11 @@ class HsdsArray:
         """Hand everything to the server, and have it write all that it keeps."""
         self._send()
 
-        end = time.monotonic() + TIMEOUT_S
+        end = time.monotonic() + FLUSH_S
 
         def written() -> None:
             while (status := self.http.PUT("/", params={"flush": 1}).status_code) not in (OK, NO_CONTENT):
-                # The server says so where ten seconds were not enough, as for thousands of chunks.
+                # The server says so where ten seconds were not enough; it writes some 30 chunks a second.
                 if status != FAILED or time.monotonic() > end:
                     raise OSError(status, "not flushed")
                 time.sleep(PAUSE_S)
