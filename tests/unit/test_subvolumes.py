@@ -34,7 +34,7 @@ from hyperslab.data.selections import Box
 from hyperslab.data.values import open_values
 from hyperslab.formats import load
 from hyperslab.formats.idx.ordering import Ordering
-from hyperslab.formats.idx.parallel import aggregated, by_openvisus, runs
+from hyperslab.formats.idx.parallel import aggregated, by_openvisus, runs, ways
 from hyperslab.formats.idx.parallel.division import writers_of_files
 from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts.idx_order import hz_addresses
@@ -47,6 +47,19 @@ LAYOUT: dict[str, Any] = {"bits_per_block": 9, "blocks_per_file": 16}
 
 
 # ---- arithmetic
+
+
+def test_more_than_a_call_may_move_is_written_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ways, "MOST_BYTES", 10)
+    content, found = np.arange(25, dtype=np.uint8), np.zeros(30, np.uint8)
+
+    class File:
+        def Write_at(self, offset: int, buffer: list[Any]) -> None:  # noqa: N802
+            assert len(buffer[0]) <= ways.MOST_BYTES
+            found[offset : offset + len(buffer[0])] = buffer[0]
+
+    ways.write_at(File(), 5, content, "BYTE")
+    assert np.array_equal(found[5:], content) and not found[:5].any()
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=4), st.data())

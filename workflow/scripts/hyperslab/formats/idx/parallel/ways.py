@@ -25,6 +25,14 @@ from hyperslab.layouts.idx_files import IdxFiles, Place
 from hyperslab.specifications import Specification
 
 Block = npt.NDArray[Any]
+# MPI counts what one call moves by a signed number of 32 bits.
+MOST_BYTES = 2**30
+
+
+def write_at(file: Any, offset: int, content: npt.NDArray[np.uint8], kind: Any) -> None:
+    """Write bytes of MPI's type `kind` at their place in an open file of MPI, in as few calls as it takes."""
+    for start in range(0, len(content), MOST_BYTES):
+        file.Write_at(offset + start, [content[start : start + MOST_BYTES], kind])
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,7 @@ class PerLevel(Way):
             if first not in self._kept:
                 self._kept[first] = self.opened(first)
             content = samples[0] if len(samples) == 1 else np.concatenate(samples)
-            self._kept[first].Write_at(offset, [content.view(np.uint8), self.mpi.BYTE])
+            write_at(self._kept[first], offset, content.view(np.uint8), self.mpi.BYTE)
         if not self.keeps_files:
             self._close_all()
 
@@ -211,7 +219,7 @@ class Plain(Way):
         total, offset = sum(sizes), sum(sizes[: self.rank])
         for field, values in enumerate(self.job.values):
             content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-            self._file.Write_at(field * total + offset, [content, self.mpi.BYTE])
+            write_at(self._file, field * total + offset, content, self.mpi.BYTE)
 
     def close(self) -> None:
         """Close it."""
