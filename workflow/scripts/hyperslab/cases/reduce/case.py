@@ -264,7 +264,11 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
             # Each worker has a library, so an index and caches, of its own.
             asked = _selections(context, division, box)
             parts = [context.format.predict(one, spec, stored) for one in asked]
-            row["requested_predicted_bytes"] = sum(part["requested"] for part in parts)
+            # A server reads for all of them what it keeps for one, if it keeps it so long.
+            shared = context.artifact.remembers and spec["case"]["workers"] > 1
+            row["requested_predicted_bytes"] = (
+                math.nan if shared else sum(part["requested"] for part in parts)
+            )
             if all("requested_reads" in part for part in parts):
                 row["requested_predicted_reads"] = sum(part["requested_reads"] for part in parts)
         yield row
