@@ -15,6 +15,7 @@ from test_environments import ROOT
 
 from hyperslab.measuring import node_memory
 from hyperslab.planning import study_checks
+from hyperslab.sites import mounts as table_of_mounts
 from hyperslab.validation.errors import ConfigurationError
 
 FILE_BYTES, LIMIT = 240 * 2**20, 160 * 2**20
@@ -82,7 +83,7 @@ def test_where_it_cannot_be_had_nothing_starts(
 ) -> None:
     file = tmp_path / "mountinfo"
     file.write_text(mounts.format(there=tmp_path / "absent"))
-    monkeypatch.setattr(node_memory, "MOUNTS", file)
+    monkeypatch.setattr(table_of_mounts, "TABLE", file)
     with pytest.raises(OSError, match=said):
         node_memory.join(LIMIT)
     study: Any = SimpleNamespace(file=Path("mine.yaml"), cases={"held-1p": {"family": "held"}})

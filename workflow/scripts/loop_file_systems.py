@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from file_system_command import CommandLine, FileSystemError
+from hyperslab.sites import mounts
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 EXPLANATION = """\
@@ -250,22 +251,15 @@ class Loops:
 
 def mount_points(devices: list[str]) -> Iterator[str]:
     """Yield where `devices` are mounted, the last mount first."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    for line in reversed(lines):
-        if line.partition(" - ")[2].split()[1] in devices:
-            yield re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4])
+    for mount in reversed(list(mounts.table())):
+        if mount.source in devices:
+            yield mount.point
 
 
 def io_hierarchy() -> tuple[Path, int]:
     """Mount point of the block-I/O controller and the version of its cgroups; raises FileSystemError."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        mount, _, system = line.partition(" - ")
-        kind, _, options = system.split(maxsplit=2)
-        top = Path(mount.split()[4])
-        if kind == "cgroup" and "blkio" in options.split(","):
-            return top, 1
-        if kind == "cgroup2" and "io" in (top / "cgroup.controllers").read_text().split():
-            return top, 2
+    for found in mounts.control_groups("blkio", "io"):
+        return found
     raise FileSystemError("no cgroup controller of block I/O is mounted here: nothing can be throttled")
 
 

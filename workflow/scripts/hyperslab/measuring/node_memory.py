@@ -12,24 +12,29 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hyperslab.sites import mounts
+
 # The groups of workers begin so; the rest is the worker's process.
 NAME = "hyperslab-node-"
-MOUNTS = Path("/proc/self/mountinfo")
+# Version of the groups -> the file of one that holds the limit.
+LIMITS = {1: "memory.limit_in_bytes", 2: "memory.max"}
 
 
-def join(limit: int) -> None:
-    """Hold this process, with the page cache that it fills, to so many bytes.
+def join(limit: int | None) -> None:
+    """Hold this process, with the page cache that it fills, to so many bytes; to nothing without a limit.
 
     Raises OSError, with the reason in one line, where that cannot be had.
     """
+    if limit is None:
+        return
     if wrong := mistake():
         raise OSError(wrong)
-    top, file = next(_hierarchies())
+    top, version = next(_hierarchies())
     group = top / f"{NAME}{os.getpid()}"
-    if file == "memory.max":
+    if version == 2:
         (top / "cgroup.subtree_control").write_text("+memory")
     group.mkdir(exist_ok=True)
-    (group / file).write_text(str(limit))
+    (group / LIMITS[version]).write_text(str(limit))
     (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
@@ -52,13 +57,6 @@ def mistake() -> str | None:
     return None
 
 
-def _hierarchies() -> Iterator[tuple[Path, str]]:
-    """Yield where groups that limit memory are made, and the file of a group that holds the limit."""
-    for line in MOUNTS.read_text(encoding="utf-8").splitlines():
-        mount, _, system = line.partition(" - ")
-        kind, _, options = system.split(maxsplit=2)
-        top = Path(mount.split()[4])
-        if kind == "cgroup" and "memory" in options.split(","):
-            yield top, "memory.limit_in_bytes"
-        elif kind == "cgroup2" and "memory" in (top / "cgroup.controllers").read_text().split():
-            yield top, "memory.max"
+def _hierarchies() -> Iterator[tuple[Path, int]]:
+    """Yield where groups that limit memory are made, and their version."""
+    return mounts.control_groups("memory", "memory")

@@ -79,9 +79,8 @@ def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inven
 
 def _check_node_memory(study: PlannedStudy) -> None:
     """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot."""
-    wrong = node_memory.mistake()
     for name, case in study.cases.items():
-        if wrong and NODE_MEMORY in case:
+        if NODE_MEMORY in case and (wrong := node_memory.mistake()):
             raise ConfigurationError(study.file, f"cases.{case.get('family', name)}", wrong)
 
 

@@ -1,4 +1,6 @@
-"""On which mount a path lies, what kind of file system that is, and which block devices are below it."""
+"""On which mount a path lies, what kind of file system that is, and which block devices are below it; where
+the kernel's control groups are.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ NETWORK = frozenset({
     "ceph-fuse", "davfs", "juicefs", "mfs", "moosefs", "rclone", "s3fs", "sshfs",
 })  # fmt: skip
 MEMORY = ("tmpfs", "ramfs")
+# The kernel's table of mounts (proc(5)).
+TABLE = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,24 @@ def _plain(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field)
 
 
+def table() -> Iterator[Mount]:
+    """Yield every mount, the later of two on one point after the earlier; raises OSError without a table."""
+    # Names of any bytes, as in the paths that Python gives.
+    for fields in (line.split(" ") for line in TABLE.read_text("utf-8", "surrogateescape").splitlines()):
+        kind, source, options = fields[fields.index("-") + 1 :][:3]
+        yield Mount(_plain(fields[4]), kind, _plain(source), f"{fields[5]},{_plain(options)}")
+
+
+def control_groups(first: str, second: str) -> Iterator[tuple[Path, int]]:
+    """Yield where groups of a controller are, and their version; it is named as in versions 1 and 2."""
+    for mount in table():
+        top = Path(mount.point)
+        if mount.type == "cgroup" and first in mount.options.split(","):
+            yield top, 1
+        if mount.type == "cgroup2" and second in (top / "cgroup.controllers").read_text().split():
+            yield top, 2
+
+
 def mount_of(path: str | Path) -> Mount:
     """Return the mount on which `path` lies; its type is "unknown" where the kernel has no table of
     mounts.
@@ -57,15 +79,11 @@ def mount_of(path: str | Path) -> Mount:
     resolved = str(Path(path).resolve())
     found = Mount("", "unknown", "unknown", "")
     with suppress(OSError):
-        # Names of any bytes, as in the paths that Python gives.
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-        for fields in (line.split(" ") for line in lines):
-            point = _plain(fields[4])
-            inside = resolved == point or resolved.startswith(point.rstrip("/") + "/")
+        for mount in table():
+            inside = resolved == mount.point or resolved.startswith(mount.point.rstrip("/") + "/")
             # The deepest mount point that contains the path wins, the later of two on one point.
-            if inside and len(point) >= len(found.point):
-                kind, source, options = fields[fields.index("-") + 1 :][:3]
-                found = Mount(point, kind, _plain(source), f"{fields[5]},{_plain(options)}")
+            if inside and len(mount.point) >= len(found.point):
+                found = mount
     return found
 
 

@@ -59,8 +59,7 @@ _worker: _Worker | None = None
 
 def _begin(spec: Specification, path: str) -> None:
     global _worker
-    if limit := spec["case"].get("node_memory_bytes"):
-        node_memory.join(limit)
+    node_memory.join(spec["case"].get("node_memory_bytes"))
     _worker = _Worker(spec, path)
 
 

@@ -144,8 +144,7 @@ class Share:
         open_array: Callable[[], Any] | None = None,
         gate: dict[str, int] = GATE,
     ) -> None:
-        if limit := spec["case"].get("node_memory_bytes"):
-            node_memory.join(limit)
+        node_memory.join(spec["case"].get("node_memory_bytes"))
         self._division, self._index, self._gate = Division.of(spec), index, gate
         format_ = formats.format_of(spec["layout"])
         format_.prepare(spec)
