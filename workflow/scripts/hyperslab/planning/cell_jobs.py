@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.cases.mpi import environment as ranks
 from hyperslab.planning import requirements
-from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.inventory import Inventory, cell_of
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.workers import by_ranks
@@ -70,7 +70,7 @@ class CellJobs:
 
         `deployed`: ranks have the environment of their rule.
         """
-        cells = {(Path(record).parent.name, Path(record).name.rsplit(".", 2)[0]) for record in records}
+        cells = {cell_of(Path(record))[:2] for record in records}
         asked = [(study.layouts[layout], study.cases[case]) for layout, case in cells]
         found = requirements.environments((layout for layout, _ in asked), (case for _, case in asked))
         wrong = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hyperslab.planning.batches import parse
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
-from hyperslab.planning.inventory import Cell, Inventory
+from hyperslab.planning.inventory import Cell, Inventory, cell_of
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about
 
@@ -29,8 +29,7 @@ def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: In
     wanted: dict[Path, Cell] = {}
     for file in files:
         if file.parts[2] == "cells":
-            case, round_ = file.stem.rsplit(".", 1)
-            wanted[file] = (file.parent.name, case, round_)
+            wanted[file] = cell_of(file)
             continue
         batch = parse(file.stem)
         records = map(Path, inventory.records_of(study, site, batch.phase))

@@ -24,6 +24,12 @@ def record_of(study: PlannedStudy, site: str, cell: Cell) -> str:
     return f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
 
 
+def cell_of(record: Path) -> Cell:
+    """Return the cell whose record lies there."""
+    case, round_ = record.stem.rsplit(".", 1)
+    return record.parent.name, case, round_
+
+
 class Inventory:
     """Studies, sites, cells and records.
 
