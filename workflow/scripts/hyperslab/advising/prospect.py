@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -75,8 +74,7 @@ def part(
 
     `spent` are the seconds that are gone.
     """
-    with in_place(subject) as values:
-        fixed = [_tried(one, values) for one in always(subject)]
+    fixed = [_tried(one, subject) for one in always(subject)]
 
     def steps_in(seconds: float) -> list[tuple[Effort, float]]:
         return [
@@ -91,11 +89,12 @@ def part(
     return Part(extents, effort, reads.cropped(whole, extents), seconds)
 
 
-def _tried(candidate: Candidate, values: Values) -> Coded:
+def _tried(candidate: Candidate, subject: Subject) -> Coded:
     """Return what a layout's filters make of a few chunks."""
     if not candidate.filters or candidate.chunks is None:
         return Coded(1.0, 0.0)
-    return coded(samples(values, candidate.chunks, TRIED), candidate.filters)
+    with in_place(subject) as values:
+        return coded(samples(values, candidate.chunks, TRIED), candidate.filters)
 
 
 def values_of(subject: Subject, extents: Sequence[int], donor: Path) -> Values:
@@ -232,10 +231,7 @@ class InPlace:
 
 @contextmanager
 def in_place(subject: Subject) -> Iterator[Values]:
-    """Open the values of an array in its own file; only those of a donor that fills a dataset are copied."""
-    if subject.found is None:
-        with tempfile.TemporaryDirectory() as directory:
-            yield values_of(subject, subject.shape, Path(directory, "donor.npy"))
-        return
+    """Open the values of an array in its own file, which has to be there; nothing is copied."""
+    assert subject.found is not None
     with open_donor(subject.found.file, subject.found.dataset) as array:
         yield InPlace(array, subject.shape, subject.found.dtype, subject.found.file)
