@@ -76,7 +76,7 @@ class RunCourse:
             self._reruns.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
         snakemake_patches.force(workflow, forced)
-        snakemake_patches.make_beside(workflow, self._environments(snakemake_patches.deployed(workflow)))
+        snakemake_patches.make_beside(self._environments(snakemake_patches.deployed(workflow)))
         for line in self._outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
         snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs))

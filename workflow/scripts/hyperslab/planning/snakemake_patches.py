@@ -203,7 +203,7 @@ class _Triggering:
         return {other: files for other, files in found if not all(file.is_ancient for file in files)}
 
 
-def make_beside(workflow: Any, files: Collection[str]) -> None:
+def make_beside(files: Collection[str]) -> None:
     """Have Snakemake make `files` anew, and for no other reason run what needs them as ancient files alone.
 
     Snakemake (9.27.1) runs all that need an ancient file which is missing, though their results are there.
