@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import yaml
 from studies import load, with_case
 
+from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
 from hyperslab.planning.store_checks import check_kept
 from hyperslab.sites.configuration import load_sites
@@ -75,7 +77,10 @@ def study_of(tmp_path: Path, format_: str, more: dict[str, Any] | None = None, /
     return load(tmp_path, content)
 
 
-STORED_AT = [("hdf5", "bucket"), *((format_, "disk") for format_ in ("hdf5-s3", "zarr-s3", "virtual"))]
+STORED_AT = [
+    ("hdf5", "bucket"),
+    *((format_, "disk") for format_ in ("hdf5-s3", "zarr-s3", "virtual", "hsds-s3")),
+]
 
 
 @pytest.mark.parametrize(("format_", "site"), STORED_AT)
@@ -116,24 +121,60 @@ OWN = ("mine", "runs/s/")
 
 
 def test_a_gateway_lets_pass_what_is_the_cells_own() -> None:
-    assert foreign("PUT", "mine", "runs/s/data.h5", {}, OWN) is None
-    assert foreign("GET", "mine", "", {"list-type": "2", "prefix": "runs/s/"}, OWN) is None
-    for method, bucket, key, query in (
-        ("GET", "other", "runs/s/data.h5", {}),
-        ("PUT", "mine", "runs/other/data.h5", {}),
-        ("DELETE", "mine", "data.h5", {}),
-        ("GET", "mine", "runs/s/../other/data.h5", {}),
-        ("PUT", "mine", "", {}),
-        ("POST", "mine", "", {"delete": ""}),
-        ("GET", "mine", "", {"prefix": "runs/"}),
+    assert foreign("PUT", urlsplit("/mine/runs/s/data.h5"), OWN) is None
+    assert foreign("GET", urlsplit("/mine?list-type=2&prefix=runs/s/"), OWN) is None
+    for method, address in (
+        ("GET", "/other/runs/s/data.h5"),
+        ("PUT", "/mine/runs/other/data.h5"),
+        ("DELETE", "/mine/data.h5"),
+        ("GET", "/mine/runs/s/../other/data.h5"),
+        ("GET", "/mine/runs/s/%2e%2e/other/data.h5"),
+        ("PUT", "/mine"),
+        ("POST", "/mine?delete="),
+        ("GET", "/mine?prefix=runs/"),
+        ("GET", "/mine?prefix=runs/s/&prefix=runs/"),
     ):
-        assert foreign(method, bucket, key, query, OWN), (method, bucket, key)
+        assert foreign(method, urlsplit(address), OWN), (method, address)
+
+
+ALIAS = Alias("its_own", "mine", "runs/s/data/")
+# what a client asks for -> what the store is asked for
+LED = {
+    "/its_own/db/a.json": "/mine/runs/s/data/db/a.json",
+    "//its_own/db/a%20b?x-id=GetObject": "/mine/runs/s/data/db/a%20b?x-id=GetObject",
+    "/its_own?list-type=2": "/mine?prefix=runs/s/data/&list-type=2",
+    "/its_own/?list-type=2&prefix=db/&start-after=db%2Fa": (
+        "/mine?prefix=runs/s/data/db/&list-type=2&start-after=runs/s/data/db/a"
+    ),
+    "/its_own": "/mine?prefix=runs/s/data/",
+}
+
+
+@pytest.mark.parametrize("asked", LED)
+def test_a_client_without_a_prefix_gets_what_is_the_cells_own(asked: str) -> None:
+    assert ALIAS.names(asked)
+    led = urlsplit(ALIAS.led(asked))
+    wanted = urlsplit(LED[asked])
+    assert (unquote(led.path), parse_qs(led.query)) == (unquote(wanted.path), parse_qs(wanted.query))
+    assert foreign("GET", led, OWN) is None
+
+
+def test_other_names_are_no_alias() -> None:
+    assert not any(ALIAS.names(path) for path in ("/mine/its_own", "/its_owner/a", "/", "/?its_own"))
+    # What climbs out of it is refused after that.
+    assert foreign("GET", urlsplit(ALIAS.led("/its_own/../../other")), OWN)
+
+
+@pytest.mark.parametrize("quoted", ["runs/s/data/", "runs%2Fs%2Fdata%2F"])
+def test_a_listing_has_the_keys_that_a_client_knows(quoted: str) -> None:
+    listing = f"<Prefix>{quoted}db/</Prefix><Key>{quoted}db/a</Key><Key>{quoted}{quoted}b</Key>"
+    assert ALIAS.cut(listing) == f"<Prefix>db/</Prefix><Key>db/a</Key><Key>{quoted}b</Key>"
 
 
 def test_requests_are_counted_by_kind() -> None:
     counts = Counts()
-    for method, key in (("GET", "k"), ("GET", "k"), ("GET", ""), ("HEAD", "k")):
-        counts.began(kind_of(method, key))
+    for method, path in (("GET", "/b/k"), ("GET", "/b/k"), ("GET", "/b?list-type=2"), ("HEAD", "/b/k")):
+        counts.began(kind_of(method, urlsplit(path)))
     counts.sent += 7
     assert counts.to_dict() == {
         "requests": 4, "sent": 7, "received": 0, "failed": 0, "get_requests": 2, "list_requests": 1,

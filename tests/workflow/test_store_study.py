@@ -18,6 +18,7 @@ LAYOUTS: dict[str, Any] = {
     "chunks": {"format": "hdf5-s3", "chunks": [4, 6, 6], "filters": FILTERS},
     "in-place": {"format": "virtual", "chunks": [4, 6, 6], "filters": FILTERS},
     "zarr": {"format": "zarr-s3", "chunks": [4, 6, 6], "codecs": [{"zstd": 3}]},
+    "service": {"format": "hsds-s3", "chunks": [4, 6, 6]},
 }
 STUDY: dict[str, Any] = {
     "title": "A small store",
@@ -29,6 +30,8 @@ STUDY: dict[str, Any] = {
             "summaries": {"day": "all"}, "processes": [1], "fetch": True, "states": ["cold"],
             "repeats": {"cold": 1}, "layouts": ["contiguous", "zarr"],
         },
+        # Through the server, which keeps its objects in the store.
+        "written": {"write": {"lat": 12, "lon": 12}, "layouts": ["service"], "repeats": {"write": 2}},
     },
     "sites": ["bucket"],
     "rounds": 1,
@@ -44,17 +47,23 @@ SITES = {
 
 
 def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) -> None:
-    environment = Path(interpreter("object-store", require)).parents[1]
     clone = make_clone(tmp_path / "clone")
     (clone.directory / ".venv-releases").mkdir()
-    (clone.directory / ".venv-releases" / environment.name).symlink_to(environment)
+    for name in ("object-store", "hsds-1.0.2"):
+        environment = Path(interpreter(name, require)).parents[1]
+        (clone.directory / ".venv-releases" / environment.name).symlink_to(environment)
     clone.write_study("store", STUDY)
     sites = clone.directory / "config" / "sites.local.yaml"
     sites.write_text(yaml.safe_dump(SITES), encoding="utf-8")
     clone.build("--", "results/store/report.html")
     table = pd.read_parquet(clone.directory / "results/store/measurements.parquet")
-    assert len(table) == 4 * 4 + 2
-    series = table[(table["case"] == "series") & table["layout"].isin(["in-place", "zarr"])]
+    assert len(table) == 5 * 4 + 2 + 2
+    read = table[table["case"] == "series"]
+    series = read[read["layout"].isin(["in-place", "zarr"])]
+    # The server also asks for descriptions that it does not keep.
+    assert (
+        read[read["layout"] == "service"]["wire_bytes"] >= read[read["layout"] == "service"]["chunk_bytes"]
+    ).all()
     assert (series["wire_requests"] == series["chunks_touched"]).all()
     assert (series["wire_bytes"] == series["chunk_bytes"]).all()
     # A reference is one request more, as is the description of a Zarr array.

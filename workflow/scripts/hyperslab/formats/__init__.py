@@ -29,6 +29,7 @@ MODULES = {
     "zarr-rows": "hyperslab.formats.zarr_rows.rows",
     "parquet": "hyperslab.formats.parquet.rows",
     "hsds": "hyperslab.formats.hsds.array",
+    "hsds-s3": "hyperslab.formats.hsds_s3.array",
     "opendap": "hyperslab.formats.opendap.array",
 }
 

@@ -29,6 +29,7 @@ FORMATS = {
     "zarr-rows": "hyperslab.layouts.zarr_rows",
     "parquet": "hyperslab.layouts.parquet",
     "hsds": "hyperslab.layouts.hsds",
+    "hsds-s3": "hyperslab.layouts.hsds_s3",
     "opendap": "hyperslab.layouts.opendap",
 }
 # The format of a layout that names none.

@@ -183,6 +183,10 @@ class ServerArtifact(Artifact):
 
     def stop(self) -> None:
         """End the server with all its processes, and remove its directory."""
+        self.end_server()
+
+    def end_server(self) -> None:
+        """Do so, and leave alone whatever else belongs to the artifact."""
         self._end()
         if self._supervisor is not None:
             self._supervisor.wait()
@@ -194,16 +198,20 @@ class ServerArtifact(Artifact):
     def restart(self) -> None:
         """Start another server of the same data, which holds nothing of them yet."""
         if self._supervisor is not None:
-            self.stop()
+            self.end_server()
             self.start(self._layout)
 
     def clear(self) -> None:
         """Remove the data; a server that was running is started anew without any."""
         running = self._supervisor is not None
-        self.stop()
-        super().clear()
+        self.end_server()
+        self.clear_data()
         if running:
             self.start(self._layout)
+
+    def clear_data(self) -> None:
+        """Remove the data, which nothing serves any more."""
+        super().clear()
 
     def processes(self) -> Sequence[int]:
         """Return the processes of the server that there are now, but not the one that watches over them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -204,11 +205,19 @@ class Hsds:
             }
         finally:
             opened.close()
-        return inspection.report(path, spec, settings)
+        return inspection.report(self.objects(path), self.folders(path), spec, settings)
+
+    def objects(self, path: str) -> inspection.Objects:
+        """Return the bytes of every object that the server keeps, by its name."""
+        return inspection.objects_below(path)
+
+    def folders(self, path: str) -> int:
+        """Return the number of directories in which they lie."""
+        return sum(1 for _ in os.walk(path))
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what `predict` needs: the bytes of every chunk."""
-        return {"stored": inspection.stored(path)}
+        return {"stored": inspection.chunks_of(self.objects(path))}
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return the chunks that a selection touches and their bytes, which the server reads whole.

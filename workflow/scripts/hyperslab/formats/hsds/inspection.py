@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,20 @@ from hyperslab.specifications import Specification
 # The name of the object of a chunk: its place along each axis.
 CHUNK = re.compile(r"\d+(_\d+)*")
 Place = tuple[int, ...]
+# The bytes of every object, by its name.
+Objects = Mapping[str, int]
 
 
-def stored(path: str) -> dict[Place, int]:
-    """Return the bytes of every chunk that is stored, by its place."""
-    return {place_of(file): file.stat().st_size for file in files(path) if CHUNK.fullmatch(file.name)}
+def objects_below(path: str) -> Objects:
+    """Return the objects that are files below `path`."""
+    found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return {str(file): file.stat().st_size for file in found}
 
 
-def files(path: str) -> list[Path]:
-    """Return every file below `path`."""
-    return [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-
-
-def place_of(file: Path) -> Place:
-    """Return the place of a chunk in the array, counted in chunks."""
-    return tuple(map(int, file.name.split("_")))
+def chunks_of(objects: Objects) -> dict[Place, int]:
+    """Return the bytes of every chunk that is stored, by its place in the array, counted in chunks."""
+    named = {name.rpartition("/")[2]: size for name, size in objects.items()}
+    return {tuple(map(int, name.split("_"))): size for name, size in named.items() if CHUNK.fullmatch(name)}
 
 
 def touched(box: Box, chunks: list[int], sizes: dict[Place, int]) -> list[int]:
@@ -42,15 +42,14 @@ def touched(box: Box, chunks: list[int], sizes: dict[Place, int]) -> list[int]:
     return [sizes.get(place, 0) for place in product(*touched_per_axis(box.origin, box.extent, chunks))]
 
 
-def report(path: str, spec: Specification, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return sizes in bytes, counts of chunks and files, and the settings in force."""
+def report(objects: Objects, folders: int, spec: Specification, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return sizes in bytes, counts of chunks, objects and folders, and the settings in force."""
     dataset, layout = spec["dataset"], layout_of(spec["layout"])
     assert layout.chunks is not None
-    sizes, all_files = stored(path), files(path)
-    folders = sum(1 for _ in os.walk(path))
+    sizes = chunks_of(objects)
     itemsize = np.dtype(dataset["dtype"]).itemsize
     plain = not spec["layout"]["filters"]
-    total, held = sum(file.stat().st_size for file in all_files), sum(sizes.values())
+    total, held = sum(objects.values()), sum(sizes.values())
     padding = padding_bytes(dataset["shape"], layout.chunks, itemsize) if plain else 0
     return {
         "file_bytes": total,
@@ -64,7 +63,7 @@ def report(path: str, spec: Specification, settings: dict[str, Any]) -> dict[str
         "remainder_bytes": total - held,
         "chunks": len(sizes),
         "chunks_predicted": chunk_count(dataset["shape"], layout.chunks),
-        "files": len(all_files),
+        "files": len(objects),
         "folders": folders,
         "adjacent_share": None,
         "chunks_left_alone": None,

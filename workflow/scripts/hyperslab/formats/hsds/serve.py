@@ -1,7 +1,8 @@
 """Run the nodes of HSDS, as its own command starts them: python serve.py DIRECTORY ROOT PASSWORDS NODES
 
-DIRECTORY is for their sockets. The command `hsds` gives up when a socket is not there after ten seconds, so
-long may a busy machine take; whoever started this one has patience. It imports nothing of Hyperslab.
+DIRECTORY is for their sockets, ROOT for their objects, "" where these are in a store. The command `hsds`
+gives up when a socket is not there after ten seconds, so long may a busy machine take; whoever started this
+one has patience. It imports nothing of Hyperslab.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def commands(directory: str, root: str, passwords: str, nodes: int) -> list[list
     node = [sys.executable, os.path.join(sys.prefix, "bin", "hsds-node")]
     common = [
         "--standalone", "--use_socket", f"--dn_urls={urls}", f"--hsds_endpoint={address('sn_1')}",
-        f"--root_dir={root}", f"--password_file={passwords}", "--log_level=WARNING",
+        f"--password_file={passwords}", "--log_level=WARNING", *([f"--root_dir={root}"] if root else []),
     ]  # fmt: skip
     service = [*node, "--node_type=sn", "--log_prefix=sn ", f"--sn_url={address('sn_1')}", *common]
     data = [

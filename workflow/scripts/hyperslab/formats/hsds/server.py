@@ -19,7 +19,8 @@ from urllib.parse import quote
 from hyperslab.formats import Unavailable
 from hyperslab.measuring.servers import Connection, ServerArtifact, ServerError, write_private
 
-BUCKET = "hyperslab"
+# No bucket of a store is called so: their names have no underscore.
+BUCKET = "hyperslab_cell"
 FOLDERS = ("/home/", "/home/hyperslab/")
 DOMAIN = "/home/hyperslab/data.h5"
 PASSWORDS, PROGRAM = "passwords", "serve.py"
@@ -111,13 +112,15 @@ class HsdsArtifact(ServerArtifact):
         """Return the command of HSDS, with a file that holds the password."""
         directory = Path(connection.directory)
         write_private(directory / PASSWORDS, f"{connection.user}:{connection.password}\n")
-        os.makedirs(self.data / BUCKET, exist_ok=True)
         self._sockets = [directory / f"dn_{number + 1}.sock" for number in range(layout["settings"]["nodes"])]
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), PROGRAM)
-        root, passwords = os.path.abspath(self.data), str(directory / PASSWORDS)
-        return [
-            sys.executable, "-I", program, connection.directory, root, passwords, str(len(self._sockets))
-        ]  # fmt: skip
+        passwords, nodes = str(directory / PASSWORDS), str(len(self._sockets))
+        return [sys.executable, "-I", program, connection.directory, self.root(), passwords, nodes]
+
+    def root(self) -> str:
+        """Make and return the directory of its objects; "" where they are in a store."""
+        os.makedirs(self.data / BUCKET, exist_ok=True)
+        return os.path.abspath(self.data)
 
     def settings(self, layout: Mapping[str, Any], connection: Connection) -> dict[str, str]:
         """Return its configuration: the layout's, and nothing of what lies in a user's folders."""

@@ -85,12 +85,31 @@ def address_of(path: str | Path) -> Address:
         raise FileNotFoundError(f"{path}: the object store of this artifact is not reached yet") from None
 
 
-class StoredArtifact(Artifact):
-    """Data that lie here while they are written, and in a bucket when they are read."""
+def objects_of(path: str | Path) -> dict[str, int]:
+    """Return the bytes of every object of an artifact's in its bucket, by its name.
 
-    def __init__(self, data: str | Path) -> None:
+    Raises OSError where the store refuses, FileNotFoundError where no gateway runs for the artifact.
+    """
+    address = address_of(path)
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        return {one["path"]: one["size"] for page in obstore.list(address.store()) for one in page}
+    except BaseError as error:
+        raise told(error) from None
+
+
+class StoredArtifact(Artifact):
+    """Data that lie here while they are written, and in a bucket when they are read.
+
+    `alias` is a name that clients have for a bucket of their own, and what of the data they find in it.
+    """
+
+    def __init__(self, data: str | Path, alias: tuple[str, str] | None = None) -> None:
         super().__init__(data)
         self._gateway: subprocess.Popen[str] | None = None
+        self._alias = alias
 
     def files(self) -> list[Path]:
         """Return nothing: no reader opens what lies here, so the page cache has no part in it."""
@@ -109,7 +128,7 @@ class StoredArtifact(Artifact):
         Raises OSError where the store refuses, or holds other sizes afterwards.
         """
         address = self._reached()
-        files = dict(self._objects())
+        files = dict(self._files_to_put())
         if not files:
             return {}
         import obstore
@@ -123,10 +142,9 @@ class StoredArtifact(Artifact):
                 list(pool.map(put, files, files.values()))
             seconds = (perf_counter_ns() - started) / 1e9
             passed = on_wire(before, self.wire())
-            stored = {one["path"]: one["size"] for page in obstore.list(store) for one in page}
         except BaseError as error:
             raise told(error) from None
-        if stored != {key: file.stat().st_size for key, file in files.items()}:
+        if self.objects() != {key: file.stat().st_size for key, file in files.items()}:
             raise OSError(f"{self.data}: the store holds other objects than were put into it")
         assert passed is not None
         return {
@@ -134,6 +152,11 @@ class StoredArtifact(Artifact):
             "upload_requests": passed.requests,
             "upload_bytes": passed.received,
         }
+
+    def objects(self) -> dict[str, int]:
+        """Return the bytes of every object in the bucket, by its name; raises OSError where it refuses."""
+        self._reached()
+        return objects_of(self.data)
 
     def fetch(self) -> None:
         """Copy all objects, in parts at once, to where whoever computes reads them as files.
@@ -156,7 +179,7 @@ class StoredArtifact(Artifact):
                 opened.write(content)
 
         parts = []
-        for key, source in self._objects():
+        for key, source in self._files_to_put():
             file = target / Path(key).relative_to(data)
             make_directory(file.parent)
             size = source.stat().st_size
@@ -169,7 +192,7 @@ class StoredArtifact(Artifact):
         except BaseError as error:
             raise told(error) from None
 
-    def _objects(self) -> Iterator[tuple[str, Path]]:
+    def _files_to_put(self) -> Iterator[tuple[str, Path]]:
         """Yield the name of each object below the prefix, and the file that it is made of."""
         if self.data.exists():
             for file in super().files():
@@ -232,7 +255,7 @@ class StoredArtifact(Artifact):
             # Not killed: it removes what the cell has put into the bucket, and ends.
             preexec_fn=partial(end_with_parent, os.getpid(), 15),
         )
-        told = {**task, "prefix": prefix, "key": key, "parent": os.getpid()}
+        told = {**task, "prefix": prefix, "key": key, "parent": os.getpid(), "alias": self._alias}
         assert self._gateway.stdin is not None
         self._gateway.stdin.write(json.dumps(told) + "\n")
         self._gateway.stdin.flush()

@@ -23,12 +23,13 @@ import sys
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypedDict
-from urllib.parse import quote, unquote
+from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.signing import EMPTY, Refused, Signer
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
 from hyperslab.measuring.process import one_line
@@ -59,6 +60,8 @@ class Task(TypedDict):
     bandwidth: int | None
     # What clients sign with.
     key: str
+    # A bucket that is none, and the part of the prefix that clients take for the whole of it.
+    alias: tuple[str, str] | None
 
 
 class Gateway:
@@ -72,6 +75,10 @@ class Gateway:
         self._endpoint = (task["endpoint"] or "").rstrip("/")
         self._signer = Signer(task["region"], started=task["start"] is not None)
         self._session: aiohttp.ClientSession | None = None
+        self._alias: Alias | None = None
+        if task["alias"]:
+            name, below = task["alias"]
+            self._alias = Alias(name, task["bucket"], task["prefix"] + below)
         # Nothing lay below the prefix, so that all that does is the cell's.
         self._owned = False
 
@@ -163,10 +170,13 @@ class Gateway:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Pass a client's request on and its answer back, held back and counted."""
-        bucket, _, key = unquote(request.rel_url.raw_path).removeprefix("/").partition("/")
-        kind = kind_of(request.method, key)
+        # Two slashes would begin another host.
+        path = f"/{request.raw_path.lstrip('/')}"
+        alias = self._alias if self._alias is not None and self._alias.names(path) else None
+        url = urlsplit(alias.led(path) if alias else path)
+        kind = kind_of(request.method, url)
         self.counts.began(kind)
-        if reason := self._refusal(request, bucket, key):
+        if reason := self._refusal(request, url):
             self.counts.failed += 1
             return _error(403, "AccessDenied", reason)
         body = await request.read()
@@ -174,7 +184,7 @@ class Gateway:
         await self._line.carry(len(body))
         await self._line.reach()
         try:
-            return await self._passed(request, body)
+            return await self._passed(request, url, body, alias if kind == "list" else None)
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
             # Nothing that was cut short may look whole: the client's connection is cut, too.
             self.counts.failed += 1
@@ -182,7 +192,7 @@ class Gateway:
                 request.transport.abort()
             raise ConnectionResetError(one_line(error)) from None
 
-    def _refusal(self, request: web.Request, bucket: str, key: str) -> str | None:
+    def _refusal(self, request: web.Request, url: SplitResult) -> str | None:
         signed = request.headers.get("Authorization", "")
         found = re.search(r"Credential=([^/]+)/", signed)
         if not found or not hmac.compare_digest(found[1], self.task["key"]):
@@ -192,11 +202,14 @@ class Gateway:
         if "x-amz-copy-source" in request.headers:
             return "nothing is copied within a store"
         own = self.task["bucket"], self.task["prefix"]
-        return foreign(request.method, bucket, key, request.query, own)
+        return foreign(request.method, url, own)
 
-    async def _passed(self, request: web.Request, body: bytes) -> web.StreamResponse:
+    async def _passed(
+        self, request: web.Request, asked: SplitResult, body: bytes, alias: Alias | None
+    ) -> web.StreamResponse:
+        """Return the store's answer; of a listing for an alias, with the keys that its clients know."""
         assert self._session is not None
-        url = self._endpoint + request.raw_path
+        url = self._endpoint + asked.geturl()
         headers = {
             name: value
             for name, value in request.headers.items()
@@ -220,6 +233,11 @@ class Gateway:
                 for name, value in answer.headers.items()
                 if name.lower() in RETURNED or name.lower().startswith("x-amz-")
             }
+            if alias is not None:
+                listing = alias.cut(await answer.text()).encode()
+                await self._line.carry(len(listing))
+                self.counts.sent += len(listing)
+                return web.Response(status=answer.status, headers=kept, body=listing)
             found = web.StreamResponse(status=answer.status, headers=kept)
             if "Content-Length" in answer.headers:
                 found.content_length = int(answer.headers["Content-Length"])

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from urllib.parse import SplitResult, parse_qs, unquote
 
 # Bytes that the line carries before it is waited for: a timer of the event loop is late by a part of this.
 BURST_SECONDS = 0.005
 
 
-def kind_of(method: str, key: str) -> str:
+def parts(url: SplitResult) -> tuple[str, str]:
+    """Return the bucket and the key, "" for none, that a request is for."""
+    bucket, _, key = unquote(url.path).removeprefix("/").partition("/")
+    return bucket, key
+
+
+def kind_of(method: str, url: SplitResult) -> str:
     """Return what a request is: "list" for what asks a bucket, else its method, such as "get"."""
-    return "list" if method == "GET" and not key else method.lower()
+    return "list" if method == "GET" and not parts(url)[1] else method.lower()
 
 
 class Counts:
@@ -58,15 +64,17 @@ class Line:
             await asyncio.sleep(self._free_at - now)
 
 
-def foreign(method: str, bucket: str, key: str, query: Mapping[str, str], own: tuple[str, str]) -> str | None:
+def foreign(method: str, url: SplitResult, own: tuple[str, str]) -> str | None:
     """Return why a request is none of the cell's, None where it is; `own` are its bucket and prefix.
 
     Only what lies below the prefix is written, read or removed, whatever a client or its user asks.
     """
+    bucket, key = parts(url)
     if bucket != own[0]:
         return f"the site names the bucket {own[0]}, not {bucket}"
     if not key:
-        if method in ("GET", "HEAD") and query.get("prefix", "").startswith(own[1]):
+        prefixes = parse_qs(url.query).get("prefix", [""])
+        if method in ("GET", "HEAD") and all(prefix.startswith(own[1]) for prefix in prefixes):
             return None
         return f"only what begins with {own[1]} may be listed, and the bucket itself is not changed"
     if ".." in key.split("/"):

@@ -1,0 +1,1 @@
+"""The HSDS side of the format seam, in an object store."""
