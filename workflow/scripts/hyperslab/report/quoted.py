@@ -140,4 +140,5 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
         return expected
     row = as_ratios(of_rounds(logs.loc[[name]].to_numpy() - logs.loc[[pick]].to_numpy())).iloc[0]
     words, spread, tone = fmt.speed(row["ratio"], row["low"], row["high"], bool(row["different"]))
-    return Cell(expected.text, f"{pick} is {words} ({spread})" if spread else "", tone)
+    said = f"cannot be told from {pick}" if words == fmt.CANNOT_TELL else f"{pick} is {words}"
+    return Cell(expected.text, f"{said} ({spread})" if spread else "", tone)
