@@ -79,7 +79,7 @@ class Judged:
     small: list[bool]
 
     def shares(self) -> tuple[float, float, float]:
-        """Return how often regret is small or tied, how often bearable, and that with all layouts verified."""
+        """Return how often regret is small or tied, how often bearable, and that of all verified."""
         verified, all_ = np.array(self.verified), np.array(self.exhaustive)
         return (
             float(np.mean(self.small)),
