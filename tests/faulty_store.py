@@ -18,10 +18,12 @@ ANSWERS = {
 
 
 class FaultyStore:
-    """A proxy on loopback; `fault` is what it does to the next `times` requests for an object."""
+    """A proxy on loopback; `fault` is what it does to the next `times` requests for an object with `part` in
+    its name.
+    """
 
     def __init__(self, upstream: int) -> None:
-        self.fault, self.times = "", 0
+        self.fault, self.times, self.part = "", 0, ""
         self.caused = 0
         self._lock = threading.Lock()
         store = self
@@ -41,13 +43,14 @@ class FaultyStore:
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def cause(self, fault: str, times: int = ALWAYS) -> None:
+    def cause(self, fault: str, times: int = ALWAYS, part: str = "") -> None:
         """Cause a fault from now on; "" ends it."""
-        self.fault, self.times, self.caused = fault, times, 0
+        self.fault, self.times, self.part, self.caused = fault, times, part, 0
 
     def _due(self, method: str, path: str) -> str:
         """Return the fault of a request, "" for none; the bucket itself has none but that of clocks."""
-        of_object = path.partition("?")[0].count("/") > 1
+        name = path.partition("?")[0]
+        of_object = name.count("/") > 1 and self.part in name
         with self._lock:
             if not self.fault or self.caused >= self.times or not (of_object or self.fault == "skewed"):
                 return ""

@@ -316,6 +316,35 @@ def test_a_fault_is_got_over_or_said_in_one_line(
     assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
 
 
+# fault of chunks -> how often it comes, and what the one line says; None: the cell gets over it
+BEHIND: dict[str, tuple[str, int, str | None]] = {
+    "cut once": ("cut", 1, None),
+    "short objects": ("short", 10**9, "HSDS"),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_a_fault_behind_a_server_is_got_over_or_said_in_one_line(
+    users: Users, store_root: Path, tmp_path: Path, name: str
+) -> None:
+    put_store(store_root, users.site)
+    spec, artifact, record = cell("hsds-s3"), store_root / "s" / "l" / "box.r0", tmp_path / "r"
+    run("generate", spec, artifact, None, **users.credentials)
+    fault, times, said = BEHIND[name]
+    users.faults.cause(fault, times, "/0_")
+    try:
+        done = run("measure", spec, artifact, record, **users.credentials)
+        assert users.faults.caused
+    finally:
+        users.faults.cause("")
+    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
+    if said is None:
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    assert done.returncode == 1 and not record.exists()
+    assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+
+
 # what a site or the environment has wrong -> what the one line says before anything runs
 MISTAKES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "password": ({}, {"AWS_SECRET_ACCESS_KEY": "wrong"}, "is not that of its key"),
