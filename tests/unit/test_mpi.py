@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -250,6 +251,42 @@ def test_no_launcher_drops_the_last_words_of_ranks(tmp_path: Path) -> None:
     for _ in range(10):
         done = subprocess.run(words, env=ranks_here, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode and "ValueError: that is why" in done.stderr
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        'mpirun "$@"; exec sleep 600',
+        'trap "" TERM; mpirun "$@"; exec sleep 600',
+        'trap "" TERM; sleep 600 & echo $! > "$0.left"; mpirun "$@"; wait',
+    ],
+    ids=["ends when asked", "must be killed", "leaves a process with its pipes"],
+)
+def test_a_launcher_that_goes_on_after_a_rank_gave_up_is_ended(
+    memory: Path,
+    program: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    goes_on: str,
+) -> None:
+    program(
+        "from hyperslab.cases.reduce import moments\n"
+        "def broken(*_):\n"
+        "    raise OSError('a disk is gone')\n"
+        "moments.reduce_pieces = broken\n"
+    )
+    monkeypatch.setattr(launch, "LOOK_SECONDS", 1)
+    (mpirun,) = environment.resolved(["mpirun"])
+    script = tmp_path / "launcher"
+    script.write_text(goes_on.replace("mpirun", shlex.quote(mpirun)) + "\n")
+    try:
+        with pytest.raises(ChildProcessError, match=r"rank . of 2: OSError: a disk is gone"):
+            outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory, launcher=f"sh {script} -n 2")
+    finally:
+        for left in tmp_path.glob("launcher.left"):
+            os.kill(int(left.read_text()), signal.SIGKILL)
+    assert wait_until(lambda: not started_for(os.getpid()))
 
 
 def test_where_ranks_cannot_be_had_the_reason_is_passed_on(

@@ -27,6 +27,9 @@ NOT_HERE = "MPI4PY_RC_INITIALIZE"
 # How a rank says why it gave up; the launcher adds lines of its own.
 FAILURE = re.compile(r"rank \d+ of \d+: .*")
 
+# How often it is asked whether a launcher goes on after a rank has given up; MPICH's (4.0.2) has, for hours.
+LOOK_SECONDS = 20
+
 # What a launcher complains of, and what helps.
 HELP = {
     "attempt to run as root": "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -63,12 +66,29 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
         )
     except OSError as error:
         raise ChildProcessError(f"MPI ranks cannot be started: {words[0]}: {error.strerror}") from None
-    said, complained = launched.communicate()
+    said, complained = _words_of(launched)
     found = [line for line in said.splitlines() if line.startswith(MARK)]
     if launched.returncode or len(found) != 1:
         raise _failure(launched.returncode, said, complained)
     result: dict[str, Any] = json.loads(found[0].removeprefix(MARK))
     return result
+
+
+def _words_of(launched: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return what a launcher printed and complained of; it is ended where it outlives a rank's failure."""
+    ends = iter((launched.terminate, launched.kill))
+    while True:
+        try:
+            return launched.communicate(timeout=LOOK_SECONDS)
+        except subprocess.TimeoutExpired as waiting:
+            complained = (waiting.stderr or b"").decode(errors="replace")
+            if not FAILURE.search(complained):
+                continue
+            if (end := next(ends, None)) is None:
+                # Something that it started still holds the pipe.
+                launched.wait()
+                return "", complained
+            end()
 
 
 def _failure(status: int, said: str, complained: str) -> Exception:
