@@ -17,7 +17,6 @@ from hyperslab.layouts.idx import OPENVISUS
 from hyperslab.measuring.machine import describe_file_system
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 300
 
 # A deadline for each example would fail tests where other jobs take the processor.
 settings.register_profile("patient", deadline=None)
