@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.formats.hsds.server import BUCKET, HsdsArtifact
-from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of, objects_of
 from hyperslab.measuring.servers import Connection, write_private
 
 # In the server's own directory.
@@ -29,17 +29,21 @@ class HsdsS3Artifact(HsdsArtifact):
         """Return that there is no directory: its objects are in the store."""
         return ""
 
-    def settings(self, layout: Mapping[str, Any], connection: Connection) -> dict[str, str]:
-        """Return its configuration, with a file that says where the store is, and the key to it."""
-        address, file = address_of(self.data), Path(connection.directory, STORE)
+    def command(self, layout: Mapping[str, Any], connection: Connection) -> list[str]:
+        """Return the command of HSDS, with files that hold the password and the key to the store."""
+        address = address_of(self.data)
         # JSON is YAML.
-        write_private(file, json.dumps({
+        write_private(Path(connection.directory, STORE), json.dumps({
             "aws_s3_gateway": address.endpoint, "aws_region": address.region,
             "aws_access_key_id": address.key, "aws_secret_access_key": address.secret,
         }))  # fmt: skip
+        return super().command(layout, connection)
+
+    def settings(self, layout: Mapping[str, Any], connection: Connection) -> dict[str, str]:
+        """Return its configuration, and the file that says where the store is."""
         return {
             **super().settings(layout, connection),
-            "CONFIG_OVERRIDE_PATH": str(file),
+            "CONFIG_OVERRIDE_PATH": os.path.join(connection.directory, STORE),
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             # Its client would send bodies in pieces with a sum behind them, which not every store takes.
@@ -71,7 +75,7 @@ class HsdsS3Artifact(HsdsArtifact):
 
     def bytes(self) -> int:
         """Return the bytes of all objects in the bucket."""
-        return sum(self._store.objects().values())
+        return sum(objects_of(self.data).values())
 
     def fsync(self) -> None:
         """Do nothing: what is in the store is kept."""
