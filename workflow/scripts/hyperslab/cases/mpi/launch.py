@@ -27,7 +27,7 @@ NOT_HERE = "MPI4PY_RC_INITIALIZE"
 # How a rank says why it gave up; the launcher adds lines of its own.
 FAILURE = re.compile(r"rank \d+ of \d+: .*")
 
-# How often it is asked whether a launcher goes on after a rank has given up; MPICH's (4.0.2) has, for hours.
+# How often it is looked whether a launcher goes on after a rank has given up: nothing bounds how long it may.
 LOOK_SECONDS = 20
 
 # What a launcher complains of, and what helps.
