@@ -121,6 +121,23 @@ def test_added_rounds_are_kept_by_a_plain_study_and_used_by_a_longer_one(clone: 
     assert records(clone) == before
 
 
+def test_the_page_of_claims_takes_in_rounds_that_were_brought_to_its_table(clone: Clone) -> None:
+    brought = {record(clone, cell): record(clone, cell).read_bytes() for cell in ADDED}
+    for file in brought:
+        file.unlink()
+    clone.build(PAGE)
+    assert listed(clone)["records"] == []
+    for file, content in brought.items():
+        file.write_bytes(content)
+    before = records(clone)
+    clone.build(PAGE)
+    assert len(listed(clone)["records"]) == len(ADDED)
+    table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
+    assert table["round"].max() == 4
+    # Nothing was measured for it, and now there is nothing to be done.
+    assert records(clone) == before and not clone.planned(PAGE)
+
+
 def test_a_run_that_was_killed_while_rounds_were_added_goes_on(clone: Clone) -> None:
     for cell in ADDED:
         record(clone, cell).unlink()

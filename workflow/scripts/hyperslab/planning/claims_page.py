@@ -84,14 +84,20 @@ def _with_results(inventory: Inventory, name: str) -> list[str]:
         return []
 
 
+def shown(inventory: Inventory) -> list[str]:
+    """Return the studies that have both claims and results."""
+    return [
+        name
+        for name in _studies(inventory)
+        if inventory.study(name).claims and _with_results(inventory, name)
+    ]
+
+
 def inputs(inventory: Inventory) -> dict[str, Any]:
     """Return the verdicts of each study that has results, and the figures that show them."""
     found: dict[str, Any] = {"verdicts": [], "figures": []}
-    for name in _studies(inventory):
-        study = inventory.study(name)
-        sites = _with_results(inventory, name) if study.claims else []
-        if not sites:
-            continue
+    for name in shown(inventory):
+        study, sites = inventory.study(name), _with_results(inventory, name)
         found["verdicts"].append(f"results/{name}/claims.json")
         wanted = {claim["figure"] for claim in study.claims if claim.get("figure")}
         found["figures"] += [

@@ -91,13 +91,15 @@ class Reruns:
         """
         return {file for name in studies for file in self._forced_of(self._inventory.study(name))}
 
+    def outdated(self, studies: list[str]) -> set[str]:
+        """Return lists of added rounds and tables that were made of other records than there are now."""
+        return {file for name in studies for file in self._outdated_of(self._inventory.study(name))}
+
     def _forced_of(self, study: PlannedStudy) -> Iterator[str]:
         inventory = self._inventory
         if confirmation := self._unconfirmed(study.name):
             yield confirmation
-        if self._stages_outdated(study):
-            yield str(listing(study.name))
-        yield from self._outdated_tables(study)
+        yield from self._outdated_of(study)
         made = any(Path(f"results/{study.name}/{name}").exists() for name in MADE_OF_RECORDS)
         for site in inventory.sites_of(study):
             if site in inventory.left_out:
@@ -116,6 +118,11 @@ class Reruns:
                     # A marker tells nothing of records that went away after it, nor does its absence.
                     if wanted & set(mine) or not all(Path(record).exists() for record in mine):
                         yield marker
+
+    def _outdated_of(self, study: PlannedStudy) -> Iterator[str]:
+        if self._stages_outdated(study):
+            yield str(listing(study.name))
+        yield from self._outdated_tables(study)
 
     def _stages_outdated(self, study: PlannedStudy) -> bool:
         """Tell whether the list of added rounds is of another study than today's, or short of records.
