@@ -58,6 +58,16 @@ def test_whole_planes_lie_together_and_need_no_read_ahead_each(tmp_path: Path) -
     assert planes < slices
 
 
+def test_a_high_level_of_gzip_takes_long_in_every_write(tmp_path: Path) -> None:
+    levels = {f"gzip{level}": {"chunks": [4, 4, 64], "filters": [{"gzip": level}]} for level in (1, 4, 9)}
+    content = changed("layouts", {"default": {"chunks": [4, 4, 64], "filters": ["gzip"]}, **levels})
+    study = load(tmp_path, {**content, "score": None, "recommendation": {}})
+    fast, middle, slow, default = (
+        estimated_seconds(study, layout, "slices") for layout in ("gzip1", "gzip4", "gzip9", "default")
+    )
+    assert fast < middle < slow and default == middle
+
+
 @pytest.fixture
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     """A project with the study `mine` of two rounds on a disk."""

@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index
 from hyperslab.layouts.chunks import Shape
-from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, lossy, promised_error, text
+from hyperslab.layouts.hdf5_filters import encoding_seconds, largest_chunk_bytes, lossy, promised_error, text
 from hyperslab.layouts.hdf5_releases import made
 from hyperslab.layouts.layout import Abilities, Array, Layout, Setting
 
@@ -131,6 +131,10 @@ class Hdf5Layout(Layout):
     def promised_error(self) -> float | None:
         """Return the largest absolute error that lossy filters promise; None without a promise of each."""
         return promised_error(self.filters)
+
+    def encoding_seconds(self, size: int) -> float:
+        """Return about how long the filters take to encode so many bytes."""
+        return encoding_seconds(self.filters, size)
 
     def filters_text(self) -> str:
         """Return the filters as one short text, such as "shuffle, gzip 4"."""

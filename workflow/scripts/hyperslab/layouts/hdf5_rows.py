@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.layouts.hdf5 import FILE_BYTES, OBJECT_BYTES, Hdf5Layout
-from hyperslab.layouts.hdf5_filters import largest_chunk_bytes, text
+from hyperslab.layouts.hdf5_filters import encoding_seconds, largest_chunk_bytes, text
 from hyperslab.layouts.layout import Abilities, Array
 from hyperslab.layouts.rows import RowsLayout
 
@@ -116,6 +116,10 @@ class Hdf5RowsLayout(RowsLayout):
                 f"readers beside a writer need HDF5's default way to the file; leave settings.{beside[0]} out"
             )
         return self.growth_refusal()
+
+    def encoding_seconds(self, size: int) -> float:
+        """Return about how long the filters take to encode so many bytes."""
+        return encoding_seconds(self.filters, size)
 
     def filters_text(self) -> str:
         """Return the filters as one short text, such as "shuffle, gzip 4"."""

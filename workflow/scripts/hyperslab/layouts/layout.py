@@ -187,6 +187,10 @@ class Layout(ABC):
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
         return PIECE_SECONDS
 
+    def encoding_seconds(self, size: int) -> float:
+        """Return about how long filters take to encode so many bytes; 0 where writing takes longer."""
+        return 0.0
+
     def restart_seconds(self) -> float:
         """Return about how long it takes until what serves the data is there anew; 0 for files."""
         return 0.0

@@ -28,7 +28,8 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     kind = kind_of(asked)
     itemsize, shape = study.dataset.itemsize, study.dataset.values_shape(asked["shape"])
     size = stored.stored_bytes(shape, itemsize)
-    writing = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
+    plain = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
+    writing = plain + stored.encoding_seconds(size)
     repeats: int = sum(asked["repeats"].values())
     if kind.makes_its_file:
         # Each write also makes a plain reference, and what was written last is read back.
@@ -36,7 +37,8 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         reading_all = size / READ_BYTES_PER_S
         # Some read all of it in each repeat, the others at most one dataset of many.
         reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
-        return SECONDS_A_CELL + (2 * written + 1) * writing + reading_all + (repeats - written) * reading
+        there = written * (writing + plain) + writing
+        return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
     starts = 2 + asked["repeats"].get("cold", 0)
     writing += starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
