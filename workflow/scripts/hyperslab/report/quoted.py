@@ -84,7 +84,7 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
         mine, theirs = found.loc[pick, entry], found.loc[name, entry]
         lost = f"{fmt.seconds(mine)} where {name} takes {fmt.seconds(theirs)}"
         if max(mine, floor) < GIVEN_UP * max(theirs, floor):
-            return f"It gives up nothing that a second look confirmed: {title} takes {lost}."
+            return f"Measured again, it gives up nothing that anybody would notice: {title} takes {lost}."
     share = fmt.percent(other["above"], 0 if other["above"] < 0.95 else 1)
     return f"It gives up {title}: {lost}. Take {name} if more than {share} of your requests are for {title}."
 
