@@ -1,4 +1,4 @@
-"""What the unit tests share: directories on a real disk and in memory, and patience on a busy machine."""
+"""What the unit tests share: directories on a real disk and in memory, environments, and patience."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from own_environments import interpreter
 from samples import prepared
 
 import hyperslab
+from hyperslab.cases.mpi import environment, launch
 from hyperslab.layouts.idx import OPENVISUS
 from hyperslab.measuring.machine import describe_file_system
 
@@ -77,3 +78,30 @@ def root(memory: Path) -> Iterator[Path]:
 def openvisus(require: Callable[[str | None], None]) -> str:
     """The interpreter that has OpenVisus, made from its lock where it is not there."""
     return interpreter(OPENVISUS, require)
+
+
+@pytest.fixture
+def mpi(
+    require: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+    any_launcher: None,
+    own_locks: None,
+) -> None:
+    """The environment of ranks in the project's directory; tests of it need the machine's MPI."""
+    monkeypatch.chdir(ROOT)
+    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
+    require(f"no environment of MPI ranks: {said}" if said else None)
+    # As the rule has it: MPI is not to start in the measuring process.
+    monkeypatch.setenv(launch.NOT_HERE, "0")
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """`program(lines)`: what ranks run, which first do what these lines say."""
+
+    def replace(lines: str) -> None:
+        path = tmp_path / "ranks.py"
+        path.write_text(f"from hyperslab.cases.mpi import program\n{lines}program.main()\n", encoding="utf-8")
+        monkeypatch.setattr(launch, "PROGRAM", path)
+
+    return replace

@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +15,9 @@ from typing import Any
 
 import pytest
 from samples import file_specification, values_of
-from test_environments import ROOT
 from test_reduce import OneUnitMore, command, reduce_cell
 from test_workers import alive, wait_until
 
-import hyperslab
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import environment, launch
@@ -29,36 +26,10 @@ from hyperslab.measuring.workers import end_with_parent
 from hyperslab.specifications import CaseSpecification, Specification
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.
-pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpi")]
 Spec = Specification
 RANKS = 2
 STATES = {"write": 2, "cold": 2, "warm": 1}
-
-
-@pytest.fixture(autouse=True)
-def mpi(require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The environment of ranks in the project's directory; tests of it need the machine's MPI."""
-    monkeypatch.chdir(ROOT)
-    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
-    require(f"no environment of MPI ranks: {said}" if said else None)
-    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
-    # As the rule has it: MPI is not to start in the measuring process.
-    monkeypatch.setenv("MPI4PY_RC_INITIALIZE", "0")
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """`program(lines)`: what ranks run, which first do what these lines say."""
-
-    def replace(lines: str) -> None:
-        path = tmp_path / "ranks.py"
-        path.write_text(f"from hyperslab.cases.mpi import program\n{lines}program.main()\n")
-        monkeypatch.setattr(launch, "PROGRAM", path)
-
-    return replace
 
 
 def by_ranks(spec: Spec, ranks: int = RANKS) -> Spec:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from test_environments import ROOT
 
-import hyperslab
 from hyperslab import ragged
-from hyperslab.cases.mpi import environment
+from hyperslab.cases.mpi import environment, launch
 
-pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("any_launcher")]
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpi")]
 
 PROGRAM = """
 import sys
@@ -45,14 +42,6 @@ with h5py.File(path, "w", driver="mpio", comm=comm, libver="latest") as file:
 """
 
 
-@pytest.fixture(autouse=True)
-def mpi(require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of ranks in the project's directory."""
-    monkeypatch.chdir(ROOT)
-    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
-    require(f"no environment of MPI ranks: {said}" if said else None)
-
-
 def by_ranks(
     directory: Path, ranks: int, filters: str = "None", doing: str = "rows"
 ) -> subprocess.CompletedProcess[str]:
@@ -60,7 +49,8 @@ def by_ranks(
     (directory / "program.py").write_text(PROGRAM)
     words = environment.resolved(["mpirun", "-n", str(ranks)])
     words += [environment.python(), str(directory / "program.py"), str(directory / "a.h5"), filters, doing]
-    env = {**os.environ, "PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
+    # These ranks start MPI by themselves.
+    env = {**os.environ, launch.NOT_HERE: "1"}
     return subprocess.run(words, capture_output=True, text=True, timeout=120, env=env, check=False)
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,7 @@ from test_environments import ROOT
 from test_mpi import descendants, ranks_of
 from test_workers import alive, wait_until
 
-import hyperslab
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.mpi import environment, launch
 from hyperslab.cases.subvolumes import case as subvolumes
 from hyperslab.data import sub_volumes as division
 from hyperslab.data.selections import Box
@@ -152,21 +149,6 @@ def test_both_orders_give_the_same_runs_of_every_level(
 # ---- real ranks
 
 
-@pytest.fixture
-def mpi(
-    require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, any_launcher: None
-) -> None:
-    """The environment of ranks in the project's directory; tests of it need the machine's MPI."""
-    monkeypatch.chdir(ROOT)
-    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
-    require(f"no environment of MPI ranks: {said}" if said else None)
-    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
-    monkeypatch.setenv("MPI4PY_RC_INITIALIZE", "0")
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-
-
 def by_ranks(
     spec: Specification, way: str, ranks: int, along: dict[str, int] | None = None, **asked: Any
 ) -> Specification:
@@ -197,19 +179,6 @@ def outcome_of(spec: Specification, directory: Path) -> Outcome:
     return subvolumes.run(
         Context(spec, format_, path, open_values(spec["dataset"]), True, f"mpirun -n {ranks}")
     )
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Have ranks run lines of Python before their program."""
-
-    def change(lines: str) -> None:
-        (tmp_path / "ranks.py").write_text(
-            f"from hyperslab.cases.mpi import program\n{lines}program.main()\n", encoding="utf-8"
-        )
-        monkeypatch.setattr(launch, "PROGRAM", tmp_path / "ranks.py")
-
-    return change
 
 
 @pytest.mark.mpi
