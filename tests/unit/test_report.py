@@ -91,10 +91,13 @@ def test_what_the_pick_gives_up_is_told_and_for_whom() -> None:
 
 
 def test_a_score_is_told_where_there_are_criteria() -> None:
-    facts = {fact.term: fact.text for fact in page_of().answers[0].facts}
+    page, without = page_of(), build_page(Inputs(**inputs(measured(MAIN, "main"), None, score={})))
+    facts = {fact.term: fact.text for fact in page.answers[0].facts}
     assert facts["Score"].startswith("2 of 2 as published")
-    without = build_page(Inputs(**inputs(measured(MAIN, "main"), None, score={})))
+    assert "Score" in {column.name for column in page.overview.columns}
     assert "Score" not in {fact.term for fact in without.answers[0].facts}
+    assert "Score" not in {column.name for column in without.overview.columns}
+    assert all(len(row) == len(without.overview.columns) for row in without.overview.rows)
 
 
 def test_filters_of_the_automatic_chunks_are_told() -> None:

@@ -33,7 +33,7 @@ def overview(data: Data) -> tuple[Table, str]:
         OBJECTIVES[_rule(data)],
         *references,
         "#File size",
-        "Score",
+        *(["Score"] if _scored(data) else []),
         "Cannot be told from the best",
     ]
     rows = [_overview_row(data, site) for site in data.sites]
@@ -50,7 +50,7 @@ def _overview_row(data: Data, site: str) -> list[Any]:
     choice = data.choice(site)
     pick = choice.get("pick")
     if pick is None:
-        absent = [fmt.ABSENT] * (len(data.references()) + 4)
+        absent = [fmt.ABSENT] * (len(data.references()) + 3 + _scored(data))
         return [site, Cell("no recommendation", choice.get("reason") or NOTHING, "unknown"), *absent]
     phase = speed_phase(data, site, pick)
     return [
@@ -62,7 +62,7 @@ def _overview_row(data: Data, site: str) -> list[Any]:
             for _, name in data.references()
         ),
         _size_cell(data, choice),
-        Cell(absolute_text(data, site, pick), matched_text(data, site, pick)),
+        *([Cell(absolute_text(data, site, pick), matched_text(data, site, pick))] if _scored(data) else []),
         _tied_text(choice, 6),
     ]
 
@@ -176,9 +176,14 @@ def _facts(data: Data, site: str) -> list[Fact]:
     return [fact for fact in facts if fact.text]
 
 
+def _scored(data: Data) -> bool:
+    """Tell whether the study names criteria, of which layouts meet so many."""
+    return bool(data.score.get("criteria"))
+
+
 def _score_text(data: Data, site: str, pick: str) -> str:
     """Return the criteria met as published and matched; empty in a study without criteria."""
-    if not data.score.get("criteria"):
+    if not _scored(data):
         return ""
     return "; ".join(
         filter(None, [f"{absolute_text(data, site, pick)} as published", matched_text(data, site, pick)])

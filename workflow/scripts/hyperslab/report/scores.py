@@ -31,8 +31,6 @@ def absolute_text(data: Data, site: str, layout: str) -> str:
     """Return the criteria met as published: "3 of 4", with what was not measured."""
     total = len(data.score.get("criteria", []))
     found = _absolute(data, site).get(layout)
-    if not total:
-        return "no criteria"
     if found is None:
         return "not scored"
     missing = f", {found['missing']} not measured" if found.get("missing") else ""
