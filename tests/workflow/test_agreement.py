@@ -114,6 +114,22 @@ def test_a_record_that_was_exchanged_unnoticed_is_in_the_next_tables(clone: Clon
     assert not clone.planned(REPORT)
 
 
+def test_a_confirming_record_of_another_specification_is_measured_again(clone: Clone) -> None:
+    results = clone.directory / "results"
+    record = next(results.glob("tiny/cells/disk/*/slices.c0.json"))
+    content = json.loads(record.read_text(encoding="utf-8"))
+    asked = copy.deepcopy(content["specification"])
+    content["specification"]["repeats"]["cold"] += 1
+    # As a pack brings it: nothing that Snakemake noted says so.
+    record.write_text(json.dumps(content), encoding="utf-8")
+    before = snapshot(results)
+    clone.build(REPORT)
+    assert json.loads(record.read_text(encoding="utf-8"))["specification"] == asked
+    after = snapshot(results)
+    assert {name for name in after if after[name] != before[name]} == {str(record.relative_to(results))}
+    assert not clone.planned(REPORT)
+
+
 # All else comes from the first; of the others none comes from another.
 @pytest.mark.parametrize("names", ["measurements.parquet", "score.json confirmation.parquet figures"])
 def test_a_deleted_figure_or_table_is_made_again_for_the_report(clone: Clone, names: str) -> None:

@@ -95,9 +95,25 @@ class Reruns:
         """Return lists of added rounds and tables that were made of other records than there are now."""
         return {file for name in studies for file in self._outdated_of(self._inventory.study(name))}
 
+    def stale(self, studies: list[str], phase: str) -> set[str]:
+        """Return the records of a phase that are of another specification than today's.
+
+        A pack's have no history here by which Snakemake would see it. Not of sites measured in batches.
+        """
+        inventory, found = self._inventory, set()
+        for study in map(inventory.study, studies):
+            for site in inventory.sites_of(study):
+                if site in inventory.left_out or inventory.in_batches(site):
+                    continue
+                cells = inventory.cells(study, site, phase)
+                for record, cell in zip(inventory.records_of(study, site, phase), cells, strict=True):
+                    if Path(record).exists() and not study.counts(Path(record), cell):
+                        found.add(record)
+        return found
+
     def _forced_of(self, study: PlannedStudy) -> Iterator[str]:
         inventory = self._inventory
-        if confirmation := self._unconfirmed(study.name):
+        if confirmation := self._unconfirmed(study):
             yield confirmation
         yield from self._outdated_of(study)
         made = any(Path(f"results/{study.name}/{name}").exists() for name in MADE_OF_RECORDS)
@@ -157,16 +173,18 @@ class Reruns:
             if not sources.unchanged(here / "confirmation-sources.json", confirming):
                 yield str(table)
 
-    def _unconfirmed(self, study: str) -> str | None:
-        """Return the list of confirming records, where one that this run can measure is not there."""
+    def _unconfirmed(self, study: PlannedStudy) -> str | None:
+        """Return the list of confirming records, where one that this run can measure is not there, or is of
+        another specification.
+        """
         inventory = self._inventory
-        listed = f"results/{study}/confirmation.json"
+        listed = f"results/{study.name}/confirmation.json"
         if not Path(listed).exists():
             return None
         wanted = list(map(Path, listed_records(Path(listed), "wanted")))
         reached = inventory.sites.keys() - inventory.left_out.keys()
-        gone = any(record.parts[-3] in reached and not record.exists() for record in wanted)
-        return listed if gone else None
+        mine = [record for record in wanted if record.parts[-3] in reached]
+        return None if all(study.counts(record, _cell_of(record)) for record in mine) else listed
 
     def may_add(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that may be added beside those due; none where no more are."""
@@ -255,9 +273,7 @@ class Reruns:
 
     def _is_todays(self, content: Path, record: Path) -> bool:
         """Tell whether a file holds what would be measured for `record` today."""
-        _, study, _, _, layout, cell = record.parts
-        case, round_ = cell.removesuffix(".json").rsplit(".", 1)
-        return self._inventory.study(study).is_todays(content, (layout, case, round_))
+        return self._inventory.study(record.parts[1]).is_todays(content, _cell_of(record))
 
     def sweep(self, records: list[str]) -> None:
         """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
@@ -269,3 +285,9 @@ class Reruns:
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)
+
+
+def _cell_of(record: Path) -> Cell:
+    """Return what a record is of, by where it lies."""
+    case, round_ = record.name.removesuffix(".json").rsplit(".", 1)
+    return record.parts[-2], case, round_
