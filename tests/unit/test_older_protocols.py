@@ -15,6 +15,7 @@ from test_report import check_of
 from yaml import safe_load
 
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.reruns import out_of_step
 from hyperslab.records import write_record
 from hyperslab.report import claims as claims_page
 from hyperslab.report.build import build_page
@@ -96,6 +97,25 @@ def test_a_record_of_an_older_protocol_counts_but_is_not_todays(tmp_path: Path) 
         write_record(path, {"specification": spec, "repeats": []})
         assert (study.is_todays(path, cell), study.counts(path, cell)) == found
     assert not study.counts(tmp_path / "none.json", cell)
+
+
+def test_they_are_measured_again_only_beside_what_is_or_will_be_todays(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    folder = tmp_path / "results/mine/cells/disk"
+
+    def placed(layout: str, round_: str, older: bool) -> Path:
+        today = specification.cell_specification(study, layout, "slices", round_)
+        path = folder / layout / f"slices.{round_}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, {"specification": before(today) if older else today, "repeats": []})
+        return path
+
+    first = [placed(layout, "r0", older=True) for layout in ("auto", "contiguous")]
+    assert out_of_step(study, first) == []
+    mixed = [placed("auto", "r1", older=True), placed("contiguous", "r1", older=False)]
+    assert out_of_step(study, first + mixed) == [mixed[0]]
+    gone = folder / "4x4x64/slices.r0.json"
+    assert out_of_step(study, [*first, gone]) == [*first, gone]
 
 
 # ---- in tables

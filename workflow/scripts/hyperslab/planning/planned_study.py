@@ -104,13 +104,14 @@ class PlannedStudy(LoadedStudy):
 
     def is_todays(self, record: Path, cell: tuple[str, str, str]) -> bool:
         """Tell whether a record is there and of what its cell (layout, case, round) is today."""
-        return self._standing(record, cell) == "today"
+        return self.standing(record, cell) == "today"
 
     def counts(self, record: Path, cell: tuple[str, str, str]) -> bool:
         """Tell whether a record is there and its results count today, if of an older protocol."""
-        return self._standing(record, cell) != "stale"
+        return self.standing(record, cell) != "stale"
 
-    def _standing(self, record: Path, cell: tuple[str, str, str]) -> specification.Standing:
+    def standing(self, record: Path, cell: tuple[str, str, str]) -> specification.Standing:
+        """Return what a record's results are today; "stale" also where there is none that can be read."""
         with suppress(ValueError, KeyError, TypeError, OSError):
             expected = specification.digest(specification.cell_specification(self, *cell))
             return specification.standing(expected, read_record(record)["specification"], self.name)

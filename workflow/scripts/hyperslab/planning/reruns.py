@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -95,20 +95,17 @@ class Reruns:
         """Return lists of added rounds and tables that were made of other records than there are now."""
         return {file for name in studies for file in self._outdated_of(self._inventory.study(name))}
 
-    def stale(self, studies: list[str], phase: str) -> set[str]:
-        """Return the records of a phase that are of another specification than today's.
+    def again(self, studies: list[str], phase: str) -> set[str]:
+        """Return the records of a phase that are to be measured again to stand beside its others.
 
         A pack's have no history here by which Snakemake would see it. Not of sites measured in batches.
         """
         inventory, found = self._inventory, set()
         for study in map(inventory.study, studies):
             for site in inventory.sites_of(study):
-                if site in inventory.left_out or inventory.in_batches(site):
-                    continue
-                cells = inventory.cells(study, site, phase)
-                for record, cell in zip(inventory.records_of(study, site, phase), cells, strict=True):
-                    if Path(record).exists() and not study.counts(Path(record), cell):
-                        found.add(record)
+                if site not in inventory.left_out and not inventory.in_batches(site):
+                    records = inventory.records_of(study, site, phase)
+                    found |= {str(record) for record in out_of_step(study, records) if record.exists()}
         return found
 
     def _forced_of(self, study: PlannedStudy) -> Iterator[str]:
@@ -174,17 +171,17 @@ class Reruns:
                 yield str(table)
 
     def _unconfirmed(self, study: PlannedStudy) -> str | None:
-        """Return the list of confirming records, where one that this run can measure is not there, or is of
-        another specification.
+        """Return the list of confirming records, where one that this run can measure is not there, or does
+        not stand beside the others.
         """
         inventory = self._inventory
         listed = f"results/{study.name}/confirmation.json"
         if not Path(listed).exists():
             return None
         wanted = list(map(Path, listed_records(Path(listed), "wanted")))
-        reached = inventory.sites.keys() - inventory.left_out.keys()
-        mine = [record for record in wanted if record.parts[-3] in reached]
-        return None if all(study.counts(record, _cell_of(record)) for record in mine) else listed
+        reached = sorted(inventory.sites.keys() - inventory.left_out.keys())
+        by_site = ([record for record in wanted if record.parts[-3] == site] for site in reached)
+        return listed if any(out_of_step(study, records) for records in by_site) else None
 
     def may_add(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that may be added beside those due; none where no more are."""
@@ -285,6 +282,23 @@ class Reruns:
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)
+
+
+def out_of_step(study: PlannedStudy, records: Iterable[str | Path]) -> list[Path]:
+    """Return which records of a site are not there, of another specification, or of an older protocol where
+    not all of the same case and round are: beside today's those would not count (results/tables.py).
+    """
+    blocks: dict[tuple[str, ...], dict[Path, str]] = {}
+    for record in map(Path, records):
+        cell = _cell_of(record)
+        blocks.setdefault(cell[1:], {})[record] = study.standing(record, cell)
+    return [
+        record
+        for block in blocks.values()
+        if set(block.values()) != {"older protocol"}
+        for record, standing in block.items()
+        if standing != "today"
+    ]
 
 
 def _cell_of(record: Path) -> Cell:

@@ -76,7 +76,7 @@ class RunCourse:
             self._reruns.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
         if self._request.phase != "main":
-            forced |= self._reruns.stale(self._studies, self._request.phase)
+            forced |= self._reruns.again(self._studies, self._request.phase)
         if not self._request.measuring and claims_page.TARGET in invocation.targets:
             # Rounds after the first are no inputs: that a pack brought more shows in no time of a file.
             forced |= self._reruns.outdated(claims_page.shown(self._inventory))
