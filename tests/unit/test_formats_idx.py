@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from idx_cells import cell
 
 from hyperslab.data.selections import Box, coarse
@@ -323,7 +325,7 @@ def test_absent_files_and_blocks_hold_the_default_value(tmp_path: Path) -> None:
 def joined(extent: tuple[int, ...], shape: tuple[int, ...], order: list[int]) -> list[tuple[Any, Any]]:
     """What is written of the boxes of an array, given in turn along axes in this order, slowest first."""
     content, seen = np.arange(np.prod(shape)).reshape(shape), []
-    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values)))
+    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values)), shape)
     for corner in itertools.product(*(range(0, shape[axis], extent[axis]) for axis in order)):
         first = [corner[order.index(axis)] for axis in range(len(shape))]
         here = tuple(slice(o, o + e) for o, e in zip(first, extent, strict=True))
@@ -343,19 +345,43 @@ def test_boxes_in_turn_are_written_as_one(order: list[int]) -> None:
 
 def test_no_more_waits_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two rows of boxes at most.
-    monkeypatch.setattr("hyperslab.formats.idx.joining.WAITING_BYTES", 2 * 4 * 3 * 10 * 8)
+    monkeypatch.setattr("hyperslab.formats.idx.joining.SLAB_BYTES", 2 * 4 * 3 * 10 * 8)
     shapes = [values.shape for _, values in joined((4, 3, 5), (8, 9, 10), [0, 1, 2])]
-    assert shapes == [(4, 6, 10), (4, 3, 10), (4, 3, 10), (4, 6, 10)]
+    assert shapes == [(4, 6, 10), (4, 3, 10), (4, 6, 10), (4, 3, 10)]
     monkeypatch.setattr("hyperslab.formats.idx.joining.LARGE_BYTES", 1)
     assert len(joined((4, 3, 5), (8, 9, 10), [0, 1, 2])) == 12
 
 
 def test_a_box_that_is_written_again_is_written_after() -> None:
     seen: list[Any] = []
-    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values.tolist())))
+    joining = Joining(lambda place, origin, values: seen.append((tuple(origin), values.tolist())), [4])
     values = np.zeros(2, int)
     for number, origin in enumerate([0, 2, 2, 0]):
         values[:] = number
         joining.add(Place(0, 0), [origin], values)
     joining.flush()
     assert seen == [((0,), [0, 0, 1, 1]), ((2,), [2, 2]), ((0,), [3, 3])]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 11)), max_size=30), st.integers(1, 40))
+def test_what_is_written_last_stays_whatever_the_order(boxes: list[tuple[int, int]], largest: int) -> None:
+    """Boxes of three fields at any places, often again and with gaps: each element has its last value."""
+    shape, extent = (6, 8), (2, 2)
+    corners = list(itertools.product(range(0, 6, 2), range(0, 8, 2)))
+    truth, found = np.zeros((3, *shape), int), np.zeros((3, *shape), int)
+
+    def write(place: Place, origin: Any, values: Any) -> None:
+        here = tuple(slice(o, o + e) for o, e in zip(origin, values.shape, strict=True))
+        found[place.field][here] = values
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hyperslab.formats.idx.joining.SLAB_BYTES", largest * 8)
+        patched.setattr("hyperslab.formats.idx.joining.WAITING_BYTES", 2 * largest * 8)
+        joining = Joining(write, shape)
+        for number, (field, corner) in enumerate(boxes, 1):
+            (y, x), values = corners[corner], np.full(extent, number)
+            truth[field, y : y + 2, x : x + 2] = number
+            joining.add(Place(0, field), (y, x), values)
+            values[:] = -1
+        joining.flush()
+    assert np.array_equal(found, truth)

@@ -78,7 +78,7 @@ class Writer:
         self._flags = binary.flags(files.codec, files.row_major)
         self._most = min(max(1, WRITTEN_BYTES // files.block_bytes), files.block_count())
         self._own = threading.local()
-        self._joining = Joining(self._write_box)
+        self._joining = Joining(self._write_box, files.shape)
         # A rank has one processor.
         self._count = min(MOST_THREADS, len(os.sched_getaffinity(0))) if alone else 1
         self._threads = ThreadPoolExecutor(self._count)
