@@ -15,7 +15,7 @@ from typing import Any
 from fake_formats import server
 from fake_formats.planes import Planes, PlanesFormat, Spec
 from hyperslab.measuring.artifact import Artifact
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 
 
 def address(path: str | Path) -> str:

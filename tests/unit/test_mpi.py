@@ -22,7 +22,7 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import environment, launch
 from hyperslab.formats.hdf5.array import FORMAT
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.specifications import CaseSpecification, Specification
 
 # Compiling what these need takes minutes, so that a run of all tests may leave them out by their mark.

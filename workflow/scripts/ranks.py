@@ -2,7 +2,7 @@
 
 import os
 
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 
 # First of all, as what follows takes a second: a launcher that is killed leaves nothing behind.
 end_with_parent(os.getppid())

@@ -19,7 +19,7 @@ from typing import Any
 from hyperslab.measuring import fork_server, machine
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.records import write_record
 

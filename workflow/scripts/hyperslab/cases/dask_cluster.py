@@ -24,7 +24,8 @@ from distributed.security import Security
 
 import hyperslab
 from hyperslab.measuring.machine import node_name
-from hyperslab.measuring.workers import PATIENCE_S, end_with_parent
+from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.workers import PATIENCE_S
 
 SCRIPTS = str(Path(hyperslab.__file__).parents[1])
 # How long workers may take to start and to report to the scheduler, and between two looks whether they live.

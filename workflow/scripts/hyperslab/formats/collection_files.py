@@ -16,7 +16,7 @@ from hyperslab.data.values import Within
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.collection import CollectionLayout, touched_parts
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.specifications import LayoutSpecification, Specification
 
 if TYPE_CHECKING:

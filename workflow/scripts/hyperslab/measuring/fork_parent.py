@@ -31,7 +31,7 @@ from typing import NamedTuple, NoReturn
 
 from hyperslab.measuring import fork_requests
 from hyperslab.measuring.fork_requests import Request
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 
 # Set to 1 in a child, for its record.
 FORKED = "HYPERSLAB_FORKED"

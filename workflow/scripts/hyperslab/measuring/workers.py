@@ -7,7 +7,6 @@ is one byte on the pipe, so that the wait costs one read call, which is taken of
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -16,9 +15,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.parent import end_with_parent
 
 READY, GO, DONE, FAILED = b"r", b"g", b"d", b"f"
-PR_SET_PDEATHSIG = 1
 # How long a worker that was told to end may take before it is killed.
 PATIENCE_S = 10.0
 
@@ -37,14 +36,6 @@ class Job(Protocol):
 
     def result(self) -> Any:
         """Return what is reported of the last task, after the stopwatch: Counts, or what a case asks for."""
-
-
-def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Have the kernel end this process when its parent ends; `parent` is the parent's id as it knows it."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-    # The parent may have ended before the call.
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Connection, parent: int) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
 PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))

@@ -6,7 +6,6 @@ parent does, ends the child and removes what it left.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import shutil
@@ -17,13 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.rewriting import RewriteError
 
 SUFFIX = ".partial"
 # Where a directory waits that gives way to a new one.
 ASIDE = ".replaced"
-# prctl(2): the signal that a process gets when its parent dies.
-PR_SET_PDEATHSIG = 1
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -140,10 +138,9 @@ def _be_child(parent: int, work: Callable[[Path], None], partial: Path) -> NoRet
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == parent:
-            work(partial)
-            status = 0
+        end_with_parent(parent)
+        work(partial)
+        status = 0
     except BaseException:  # noqa: BLE001
         # At once: what is still open would complain about the same failure when it is destroyed.
         _leave(1)

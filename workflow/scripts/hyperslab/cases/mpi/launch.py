@@ -16,7 +16,7 @@ from hyperslab import formats
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.mpi import environment
 from hyperslab.measuring.machine import node_name
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 
 # The program of ranks; not a module of the measuring environment, which has no mpi4py.
 PROGRAM = Path(hyperslab.__file__).parents[1] / "ranks.py"

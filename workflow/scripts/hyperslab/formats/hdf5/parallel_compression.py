@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 import numpy as np
-from h5py import h5d, h5f, h5p, h5s
+from h5py import h5d, h5p
 
 from hyperslab.data.selections import Box
 from hyperslab.data.tiles import read_tile, row_major, tiles
 from hyperslab.data.values import Values
 from hyperslab.formats.hdf5.description import describe_dataset
+from hyperslab.formats.hdf5.encoding import Stored, encoded
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.specifications import Specification
 
 # A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
@@ -34,9 +35,6 @@ TILE_BYTES = 8 * 2**20
 MOST_WORKERS = 4
 # Starting processes takes longer than compressing less than this.
 LEAST_BYTES = 32 * 2**20
-
-# Filter mask and bytes of one chunk.
-Stored = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
@@ -129,21 +127,8 @@ def _compressed(tile: Box) -> Run:
     """Return every chunk of a run as HDF5 stores it, in row-major order."""
     spec, values, order = _given
     block = row_major(read_tile(values, tile, order))
-    access = h5p.create(h5p.FILE_ACCESS)
-    access.set_fapl_core(block_size=2**20, backing_store=False)
-    # Without a chunk cache each chunk goes through its filters as soon as it is written.
-    access.set_cache(0, 1, 0, 0.75)
-    access.set_fclose_degree(h5f.CLOSE_STRONG)
     creation = h5p.create(h5p.DATASET_CREATE)
     datatype, _ = describe_dataset(creation, spec)
-    file = h5f.create(b"chunks", h5f.ACC_TRUNC, fapl=access)
-    try:
-        # Without limits, or no chunk could be larger than the run at the array's edge.
-        space = h5s.create_simple(block.shape, (h5s.UNLIMITED,) * block.ndim)
-        dataset = h5d.create(file, b"data", datatype, space, creation)
-        dataset.write(h5s.ALL, h5s.ALL, block)
-        inside = Box((0,) * len(tile.origin), tile.extent)
-        chunks = [dataset.read_direct_chunk(place) for place in _places(inside, creation.get_chunk())]
-        return Run(chunks, os.getpid(), largest_memory_bytes())
-    finally:
-        file.close()
+    inside = Box((0,) * len(tile.origin), tile.extent)
+    chunks = encoded(block, creation, datatype, _places(inside, creation.get_chunk()))
+    return Run(chunks, os.getpid(), largest_memory_bytes())

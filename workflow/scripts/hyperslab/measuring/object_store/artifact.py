@@ -21,7 +21,7 @@ from typing import Any
 
 from hyperslab.measuring.artifact import FETCHED, Artifact, make_directory
 from hyperslab.measuring.counters import on_wire
-from hyperslab.measuring.workers import end_with_parent
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.sites import roots
 
 # Attempts at one request, the first included, and about how long all of them may take.

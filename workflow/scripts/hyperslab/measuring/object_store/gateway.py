@@ -32,8 +32,8 @@ from yarl import URL
 from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.signing import EMPTY, Refused, Signer
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.process import one_line
-from hyperslab.measuring.workers import end_with_parent
 
 # What a client sends that its store has to see; all other headers are between neighbours.
 PASSED = ("content-type", "content-md5", "content-encoding", "range", "if-match", "if-none-match")

@@ -17,8 +17,8 @@ import hyperslab
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats.idx.parallel.ways import Job, Token
 from hyperslab.layouts import layout_of
+from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.process import interpreter_of
-from hyperslab.measuring.workers import end_with_parent
 
 MODULE = "hyperslab.formats.idx.parallel.openvisus_process"
 PATIENCE_S = 10
