@@ -27,7 +27,7 @@ from hyperslab.layouts.collection import CollectionLayout, parts_of, touched_par
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.planning.site_checks import largest_bytes, largest_files
 from hyperslab.rewriting import RewriteError
-from hyperslab.rewriting.choice import asked
+from hyperslab.rewriting.asking import asked
 from hyperslab.specifications import Specification
 
 pytestmark = pytest.mark.usefixtures("own_locks")

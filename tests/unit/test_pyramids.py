@@ -27,7 +27,7 @@ from hyperslab.layouts import layout_of, schema_of
 from hyperslab.layouts.pyramids import level_specification
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.rewriting import RewriteError
-from hyperslab.rewriting.choice import asked
+from hyperslab.rewriting.asking import asked
 from hyperslab.specifications import Specification
 from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.validation.errors import Place

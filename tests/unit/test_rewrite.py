@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import re
 import resource
 import subprocess
 import sys
@@ -20,8 +22,9 @@ from hypothesis import strategies as st
 from rich_files import SHAPE, TARGET, USER_BLOCK, values, write_rich_file
 
 from hyperslab import rewrite
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, target
 from hyperslab.rewriting.differences import differences
+from hyperslab.rewriting.forks import processors
 from hyperslab.rewriting.progress import Progress
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
@@ -364,3 +367,36 @@ def test_group_properties_do_not_carry_addresses_of_the_old_file(tmp_path: Path)
         assert list(file["many"]) == [f"d{number}" for number in range(50)]
         file["many/more"] = 1
         assert h5p.CRT_ORDER_TRACKED & file["many"].id.get_create_plist().get_link_creation_order()
+
+
+def test_the_chunk_cache_is_of_use_and_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", (512, 512), "u1", chunks=(128, 128))
+    with h5py.File(path) as file:
+        for budget, size in ((2**30, 2 * 128 * 128), (2**16, 2**16 // max(8, 4 * processors()))):
+            opened = target.opened(file.id, b"a", budget)
+            assert opened.get_access_plist().get_chunk_cache()[1] == size
+            del opened
+
+
+def test_the_command_imports_what_it_needs(tmp_path: Path) -> None:
+    """Models of studies and layouts take as long as rewriting; the workflow hands on what it made of them."""
+    original = tmp_path / "a.h5"
+    with h5py.File(original, "w") as file:
+        file["a"] = np.arange(10)
+    for asked, absent in (
+        (["--layouts", json.dumps({"it": layout([5])})], "pydantic|yaml|hyperslab.studies|pandas"),
+        (["--layout", "{chunks: [5]}"], "hyperslab.studies|pandas"),
+    ):
+        command = [sys.executable, "-X", "importtime", "-m", "hyperslab.rewrite", str(original)]
+        done = subprocess.run(
+            [*command, str(tmp_path / "new.h5"), "--overwrite", "--dataset", "a", *asked],
+            env={"PYTHONPATH": str(SCRIPTS)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+        assert "hyperslab.rewriting.differences" in imported
+        assert not [name for name in imported if re.match(rf"({absent})\b", name)]

@@ -12,6 +12,7 @@ import yaml
 from studies import BASE, load
 
 from hyperslab.rewriting import RewriteError, choice
+from hyperslab.rewriting.recommended import picked
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -163,15 +164,15 @@ HAD: dict[str, Any] = {"a": {}, "b": {}}
 
 def test_sites_that_agree_need_no_choice() -> None:
     recommendation = {"sites": [entry("disk", "a"), entry("memory", "a")]}
-    assert choice.picked(recommendation, None, "r.json", HAD) == ("a", None)
+    assert picked(recommendation, None, "r.json", HAD) == ("a", None)
 
 
 def test_sites_that_differ_need_one() -> None:
     recommendation = {"sites": [entry("disk", "a"), entry("memory", "b")]}
     with pytest.raises(RewriteError) as error:
-        choice.picked(recommendation, None, "r.json", HAD)
+        picked(recommendation, None, "r.json", HAD)
     assert str(error.value) == "r.json: recommends a at disk, b at memory; choose with --config site=NAME"
-    assert choice.picked(recommendation, "memory", "r.json", HAD) == ("b", None)
+    assert picked(recommendation, "memory", "r.json", HAD) == ("b", None)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_sites_that_differ_need_one() -> None:
 )
 def test_where_nothing_is_recommended(sites: list[dict[str, Any]], site: str | None, said: str) -> None:
     with pytest.raises(RewriteError) as error:
-        choice.picked({"sites": sites}, site, "r.json", HAD)
+        picked({"sites": sites}, site, "r.json", HAD)
     assert str(error.value) == said
 
 
@@ -192,11 +193,11 @@ def test_of_layouts_that_a_file_cannot_get_the_next_that_it_can_is_taken() -> No
     ranking = [{"layout": name, "fits": name != "large"} for name in ("a", "large", "gone", "b", "c")]
     recommendation = {"sites": [entry("disk", "a") | {"ranking": ranking}]}
     layouts = {"a": "can grow", "large": {}, "b": {}, "c": {}}
-    name, said = choice.picked(recommendation, None, "r.json", layouts)
+    name, said = picked(recommendation, None, "r.json", layouts)
     assert name == "b"
     assert said == "a is recommended, which the file cannot get (can grow): b is the best of the others"
     with pytest.raises(RewriteError, match="recommends a, but can grow"):
-        choice.picked(recommendation, None, "r.json", {"a": "can grow"})
+        picked(recommendation, None, "r.json", {"a": "can grow"})
 
 
 def growing(directory: Path, own: Path, layouts: dict[str, Any]) -> LoadedStudy:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from hyperslab.rewriting.differences import differences
+from hyperslab.rewriting.forks import processors
 from hyperslab.rewriting.supervise import partial_of
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
@@ -75,17 +76,17 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def processes_of(new: Path) -> list[int]:
-    """The processes whose command names the new file."""
-    found = []
+def processes_of(new: Path) -> dict[int, int]:
+    """The processes whose command names the new file, each with the one that started it."""
+    found = {}
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             named = str(new).encode() in (directory / "cmdline").read_bytes().split(b"\0")
-            dead = (directory / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:
             continue
-        if named and not dead:
-            found.append(int(directory.name))
+        if named and state not in "ZX":
+            found[int(directory.name)] = int(parent)
     return found
 
 
@@ -100,7 +101,7 @@ def test_a_signal_leaves_no_trace(
     assert started.returncode == 128 + number
     assert "Traceback" not in said
     assert not list(new.parent.iterdir())
-    assert not processes_of(new)
+    await_true(lambda: not processes_of(new))
     assert digest(original) == before
 
 
@@ -110,7 +111,7 @@ def test_the_interrupt_of_a_terminal_leaves_no_trace(new: Path, started: subproc
     started.communicate(timeout=PATIENCE_SECONDS)
     assert started.returncode == 128 + signal.SIGINT
     assert not list(new.parent.iterdir())
-    assert not processes_of(new)
+    await_true(lambda: not processes_of(new))
 
 
 @pytest.mark.faults
@@ -131,12 +132,30 @@ def test_after_a_kill_the_next_run_starts_afresh(
 @pytest.mark.faults
 def test_the_death_of_the_working_process_is_a_failure(new: Path, started: subprocess.Popen[str]) -> None:
     """As when memory runs out."""
-    (worker,) = (process for process in processes_of(new) if process != started.pid)
+    (worker,) = (process for process, parent in processes_of(new).items() if parent == started.pid)
     os.kill(worker, signal.SIGKILL)
     _, said = started.communicate(timeout=PATIENCE_SECONDS)
     assert started.returncode == 1
     assert "was ended by SIGKILL" in said
     assert not list(new.parent.iterdir())
+    await_true(lambda: not processes_of(new))
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(processors() < 2, reason="one processor: nothing is shared")
+def test_the_death_of_a_process_that_shares_the_work_is_a_failure(
+    new: Path, started: subprocess.Popen[str]
+) -> None:
+    found = processes_of(new)
+    (worker,) = (process for process, parent in found.items() if parent == started.pid)
+    sharing = [process for process, parent in found.items() if parent == worker]
+    assert len(sharing) == processors()
+    os.kill(sharing[-1], signal.SIGKILL)
+    _, said = started.communicate(timeout=PATIENCE_SECONDS)
+    assert started.returncode == 1
+    assert "a process that shared the work was ended by signal 9" in said and "Traceback" not in said
+    assert not list(new.parent.iterdir())
+    await_true(lambda: not processes_of(new))
 
 
 def test_two_runs_do_not_write_the_same_file(
@@ -167,7 +186,7 @@ def test_a_signal_is_heeded_while_the_library_does_not_return(new: Path) -> None
         run.send_signal(signal.SIGTERM)
         assert run.wait(timeout=PATIENCE_SECONDS) == 128 + signal.SIGTERM
     assert not list(new.parent.iterdir())
-    assert not processes_of(new)
+    await_true(lambda: not processes_of(new))
 
 
 def test_a_file_that_exists_is_not_replaced_unasked(original: Path, new: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hyperslab.rewriting.pieces import Pieces, decoded, plan
+from hyperslab.rewriting.pieces import COPIES, Pieces, decoded, plan, shared
 
 EXTENTS = st.lists(st.tuples(*[st.integers(1, 12)] * 3), min_size=1, max_size=3)
 
@@ -65,3 +65,44 @@ def test_many_tiny_chunks_do_not_meet_in_one_box() -> None:
 
 def test_an_array_without_elements_has_no_boxes() -> None:
     assert not list(plan((0, 5), (1, 5), None, 4, 100).boxes((0, 5)))
+
+
+MIB = 2**20
+
+
+def test_boxes_that_cut_no_chunk_are_shared_by_all_processors() -> None:
+    pieces = shared((256, 256, 2048), (4, 4, 2048), (16, 16, 2048), 1, 256 * MIB, 128 * MIB, 2)
+    assert (pieces.decoded, pieces.processes) == (1, 2)
+    assert len(list(pieces.boxes((256, 256, 2048)))) >= 8
+
+
+@given(EXTENTS, st.integers(1, 2000), st.integers(1, 4))
+def test_what_processes_hold_together_fits_the_budget(
+    axes: list[tuple[int, ...]], budget: int, processors: int
+) -> None:
+    shape, unit, chunk = (tuple(axis[part] for axis in axes) for part in range(3))
+    pieces = shared(shape, unit, chunk, 1, budget, 128 * MIB, processors)
+    assert 1 <= pieces.processes <= processors
+    if pieces.processes > 1:
+        box = max(math.prod(box.extent) for box in pieces.boxes(shape))
+        assert COPIES * box * (pieces.processes + 1) <= budget
+
+
+def test_where_small_boxes_cut_chunks_often_one_process_has_large_ones() -> None:
+    # Each box of spectra needs all planes, and there is memory for few spectra.
+    planes, spectra, shape = (1, 512, 128), (512, 4, 128), (512, 512, 128)
+    alone = shared(shape, spectra, planes, 1, 32 * MIB, math.prod(shape), 1)
+    together = shared(shape, spectra, planes, 1, 32 * MIB, math.prod(shape), 2)
+    assert together == alone and together.decoded == 2
+
+
+def test_little_is_not_worth_a_process() -> None:
+    assert shared((64, 64, 64), (4, 4, 64), (4, 4, 64), 1, 256 * MIB, 2**18, 4).processes == 1
+    # Of a large array only what is stored counts.
+    assert shared((10**5, 10**5), (100, 100), (100, 100), 4, 256 * MIB, 10**5, 4).processes == 1
+
+
+def test_a_large_array_has_not_too_many_boxes() -> None:
+    shape, chunk = (10**5, 10**5), (100, 100)
+    pieces = shared(shape, chunk, chunk, 4, 2**30, math.prod(shape) * 4, 2)
+    assert pieces.processes == 2 and len(list(pieces.boxes(shape))) <= 2048

@@ -17,6 +17,7 @@ from rich_files import write_rich_file
 from hyperslab import ragged, rewrite
 from hyperslab.ragged.vlen import fill_vlen, vlen_blocks
 from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 from hyperslab.validation.errors import ConfigurationError
@@ -50,7 +51,7 @@ def original(tmp_path: Path) -> Path:
 
 def rewritten(path: Path, name: str, layout: str, dataset: str = ROWS) -> Path:
     new = path.with_name(name)
-    rewrite.rewrite(path, new, dataset, rewrite.read_layout(layout), 2**28, Progress())
+    rewrite.rewrite(path, new, dataset, read_layout(layout), 2**28, Progress())
     return new
 
 

@@ -21,7 +21,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.rewrite import rewrite
 from hyperslab.rewriting import RewriteError
-from hyperslab.rewriting.choice import asked
+from hyperslab.rewriting.asking import asked
 from hyperslab.rewriting.progress import Progress
 from hyperslab.studies.specification import cell_specification
 

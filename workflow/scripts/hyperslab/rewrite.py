@@ -14,20 +14,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from hyperslab.layouts.hdf5_rows_schema import Hdf5RowsModel
-from hyperslab.layouts.hdf5_schema import Hdf5Model
-from hyperslab.layouts.hdf5_settings_schema import Settings
-from hyperslab.layouts.zarr_schema import ZarrModel, ZarrSettings
-from hyperslab.rewriting import RewriteError, choice
+from hyperslab.rewriting import RewriteError, recommended
+from hyperslab.rewriting.forks import beside
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.supervise import made_whole
-from hyperslab.validation.errors import ConfigurationError, Place
 
 MIB = 2**20
-# The format of a layout that makes a directory, and that of ragged rows; any other is HDF5's for arrays.
-ZARR, ROWS = "zarr", "hdf5-rows"
+# The format of a layout that makes a directory.
+ZARR = "zarr"
 MOST_LINES = 20
 TEACHING = """\
 examples:
@@ -52,9 +46,11 @@ links still name their files.
 
 Zarr holds the dataset alone, with its attributes but for those of dimension scales, which are named.
 
-The new file is made as NEW.partial, synchronised, compared with the original value by value, and only then
-moved to its place. The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL
-a NEW.partial remains, which the next run overwrites.
+The new file is made as NEW.partial, synchronised, read back and compared with the original value by value
+(the values of DATASET by digests of 128 bits of what was read of the original), and only then moved to its
+place. --verify compares two files without digests. Up to four processes share the work where that is faster.
+The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL a NEW.partial
+remains, which the next run overwrites.
 """
 
 
@@ -62,38 +58,27 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def read_layout(text: str) -> dict[str, Any]:
-    """Return a layout as a study would say it; raises ConfigurationError for a mistake."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigurationError("--layout", "", f"not valid YAML: {_one_line(error)}") from None
-    place = Place(Path("--layout"))
-    format_ = content.get("format") if isinstance(content, dict) else None
-    if format_ == ZARR:
-        zarr = place.validate(ZarrModel, content)
-        place.at("settings").validate(ZarrSettings, zarr.settings)
-        order, found = zarr.order, choice.asked(zarr, zarr.settings, choice.ZARR)
-    else:
-        hdf5: Hdf5Model | Hdf5RowsModel = (
-            place.validate(Hdf5RowsModel, content) if format_ == ROWS else place.validate(Hdf5Model, content)
-        )
-        settings = place.at("settings").validate(Settings, hdf5.settings).model_dump(exclude_none=True)
-        # Rows have one axis, and no order of it.
-        order, found = getattr(hdf5, "order", None), choice.asked(hdf5, settings)
-    if order:
-        raise place.at("order").mistake("a rewritten dataset keeps its axes in their order")
-    return found
+def _read_layout(text: str) -> dict[str, Any]:
+    # Its models take a while to be made, and the workflow has checked its layouts.
+    from hyperslab.rewriting.asking import read_layout
+
+    return read_layout(text)
 
 
 def _choose(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
-    """Return the layout that the command line asks for; raises RewriteError or ConfigurationError."""
+    """Return the layout that the command line asks for; raises RewriteError or ChildProcessError."""
     if options.layout is not None:
-        return read_layout(options.layout)
+        wait = beside(lambda: _read_layout(options.layout))
+        # What copies takes as long to be imported.
+        from hyperslab.rewriting import copying, differences  # noqa: F401
+
+        return wait()
     layouts: Mapping[str, Any] = json.loads(options.layouts)
     if options.recommendation:
         text = options.recommendation.read_text(encoding="utf-8")
-        name, said = choice.picked(json.loads(text), options.site or None, options.recommendation, layouts)
+        name, said = recommended.picked(
+            json.loads(text), options.site or None, options.recommendation, layouts
+        )
         if said:
             progress.say(said)
     else:
@@ -114,7 +99,7 @@ def rewrite(
     """Write `partial`, the file `original` with `dataset` in another layout, and compare the two.
 
     `layout` has `chunks` (extents, "all", or "auto"; None for contiguous), `filters` and `settings`, as
-    rewriting.choice makes it. `budget` bounds the memory for values, in bytes. Names of other files lead
+    rewriting.asking makes it. `budget` bounds the memory for values, in bytes. Names of other files lead
     there from `folder` (default: where `partial` lies), unless `materialise` takes in the values of virtual
     datasets and of external storage. Raises RewriteError for what cannot be rewritten and
     for any difference, OSError and RuntimeError for what HDF5 refuses.
@@ -130,12 +115,13 @@ def rewrite(
     before = os.stat(original)
     relaid = [dataset, *(taking_in.paths(original) if materialise else ())]
     make = RowsCopy if rows else Copy
-    make(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise).make()
+    copy = make(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise)
+    digests = copy.make()
     _copy_user_block(original, partial)
     descriptor = os.open(partial, os.O_RDWR)
     os.fsync(descriptor)
     os.close(descriptor)
-    found = list(_first(differences(original, partial, relaid, budget, progress, folder, rows)))
+    found = list(_first(differences(original, partial, relaid, budget, progress, folder, rows, digests)))
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise RewriteError("was changed while it was read; run this again when nothing writes it")
@@ -242,7 +228,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--site", nargs="?", help="the site whose recommendation counts")
     parser.add_argument(
-        "--budget", type=int, default=256, metavar="MIB", help="memory for values, in MiB (default: 256)"
+        "--budget",
+        type=int,
+        default=256,
+        metavar="MIB",
+        help="memory for values, in MiB, of all processes together (default: 256)",
     )
     parser.add_argument(
         "--folder",
@@ -261,6 +251,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Run the command."""
+    # Nothing here computes with BLAS, whose idle threads are lost where a process is forked.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _parser()
     options = parser.parse_args()
     if not options.verify and (options.layout is None) == (options.layouts is None):
@@ -274,7 +266,7 @@ def main() -> None:
         progress = Progress(log)
         try:
             status = _verify(options) if options.verify else _rewrite(options, progress)
-        except (ConfigurationError, RewriteError, OSError, RuntimeError) as error:
+        except (RewriteError, OSError, RuntimeError) as error:
             progress.say(_one_line(error))
             status = 1
     sys.exit(status)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hyperslab.data.donor_paths import NotThere, is_hdf5, located
-from hyperslab.layouts import load
-from hyperslab.layouts.hdf5 import Hdf5Layout
-from hyperslab.layouts.hdf5_filters import FILTERS
-from hyperslab.layouts.hdf5_rows import STORAGES
-from hyperslab.layouts.hdf5_rows_schema import Hdf5RowsModel
-from hyperslab.layouts.hdf5_schema import Hdf5Model
-from hyperslab.layouts.schema import LayoutModel, is_balanced
-from hyperslab.layouts.zarr import ZarrLayout
-from hyperslab.layouts.zarr_schema import ZarrModel
+from hyperslab.layouts.schema import is_balanced
 from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.asking import HDF5, asked
+from hyperslab.rewriting.asking import ZARR as ZARR
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.layout_expansion import RECOMMENDED as RECOMMENDED
@@ -25,70 +19,9 @@ from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
-GONE = "it is not one of the study any more"
 # So many layouts that cannot be had stand in one line.
 MOST_NAMED = 3
-HDF5, ZARR = Hdf5Layout.suffix, ZarrLayout.suffix
 TARGET = re.compile(r"results/([^/]+)/layout/([^/]+)(\.h5|\.zarr)")
-# Settings that shape a file; the others hold only while one is open.
-SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "fill_time")
-
-
-def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) -> dict[str, Any]:
-    """Return what a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
-
-    Raises RewriteError, without the layout's name, for a layout that a user's file cannot get, or not in a
-    file or directory whose name ends in `suffix`.
-    """
-    kind = load(layout.format)
-    if layout.files is not None:
-        raise RewriteError("keeps the array in several files; a dataset is rewritten into one")
-    if not kind.abilities.rewriting:
-        raise RewriteError(f"is stored as {kind.title}; a dataset is rewritten as HDF5 or Zarr")
-    if kind.suffix != suffix:
-        raise RewriteError(f"is stored as {kind.title}: name a result that ends in {kind.suffix}")
-    if isinstance(layout, Hdf5Model | ZarrModel) and layout.pyramid:
-        raise RewriteError("has coarser levels beside the array; a rewritten file keeps what there was")
-    if isinstance(layout, ZarrModel):
-        return {"format": layout.format, **layout.model_dump(include={"chunks", "shards", "settings"}),
-                "codecs": [codec.model_dump(exclude_none=True) for codec in layout.codecs]}  # fmt: skip
-    if isinstance(layout, Hdf5RowsModel):
-        return _asked_of_rows(layout, settings)
-    assert isinstance(layout, Hdf5Model)
-    if layout.release:
-        raise RewriteError(f"is written by HDF5 {layout.release}; a file is rewritten by the HDF5 in use")
-    filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
-    second = layout.second.model_dump(exclude_none=True) if layout.second else {}
-    for options in [*filters, *second.get("filters", [])]:
-        if FILTERS[options["name"]].lossy(options):
-            raise RewriteError(f"{options['name']} may change values; a rewritten dataset keeps every bit")
-    return {
-        "chunks": layout.chunks,
-        "filters": filters,
-        "compact": layout.storage == "compact",
-        "settings": {key: settings[key] for key in SHAPING if key in settings},
-        **({"second": {"chunks": None, **second}} if second else {}),
-    }
-
-
-def _asked_of_rows(layout: Hdf5RowsModel, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a layout says of ragged rows; raises RewriteError, without the layout's name."""
-    storage = STORAGES[layout.storage]
-    if not storage.rewriting:
-        known = " and ".join(name for name, one in STORAGES.items() if one.rewriting)
-        raise RewriteError(f"is {layout.storage}; rows of a user's file are rewritten to {known}")
-    filters = [chosen.model_dump(exclude_none=True) for chosen in layout.filters]
-    row_chunk = layout.row_chunk or storage.row_chunk
-    if filters and not (storage.chunked_values or row_chunk):
-        raise RewriteError("cannot have filters without chunks; give the layout a row_chunk")
-    return {
-        "rows": True,
-        "vector": storage.chunked_values,
-        "chunk_bytes": layout.chunk_bytes or storage.chunk_bytes,
-        "row_chunk": row_chunk,
-        "filters": filters,
-        "settings": {key: settings[key] for key in SHAPING if key in settings},
-    }
 
 
 def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
@@ -211,42 +144,3 @@ def check(study: LoadedStudy, name: str, suffix: str = HDF5) -> str | None:
     return (
         f"{study.name}: the file cannot get {some}; should one of these win, the best of the others is taken"
     )
-
-
-def picked(
-    recommendation: Mapping[str, Any], site: str | None, file: str | Path, layouts: Mapping[str, Any]
-) -> tuple[str, str | None]:
-    """Return the layout recommended for a site, or for all of them where they agree, and what to say of it.
-
-    Where the user's file cannot get that one (`layouts` has the reason), it is the next in the ranking within
-    the size that it can get. Raises RewriteError.
-    """
-    sites: Sequence[Mapping[str, Any]] = recommendation["sites"]
-    found = {entry["site"]: entry for entry in sites if site in (None, entry["site"])}
-    if not found:
-        known = ", ".join(entry["site"] for entry in sites) or "none"
-        raise RewriteError(
-            f"{file}: has nothing on site {site}; it has {known}" if site else f"{file}: is empty"
-        )
-    for name, entry in found.items():
-        if entry["pick"] is None:
-            raise RewriteError(f"{file}: recommends nothing at {name}: {entry['reason']}")
-    chosen = {name: _best(entry, layouts, file) for name, entry in found.items()}
-    if len(set(chosen.values())) > 1:
-        said = ", ".join(f"{layout} at {name}" for name, layout in chosen.items())
-        raise RewriteError(f"{file}: recommends {said}; choose with --config site=NAME")
-    best, first = next(iter(chosen.values())), next(iter(found.values()))["pick"]
-    if best == first:
-        return best, None
-    why = layouts.get(first, GONE)
-    said = f"{first} is recommended, which the file cannot get ({why}): {best} is the best of the others"
-    return best, said
-
-
-def _best(entry: Mapping[str, Any], layouts: Mapping[str, Any], file: str | Path) -> str:
-    """Return the pick of a site, or the first after it that can be had."""
-    ranked = [one["layout"] for one in entry.get("ranking", []) if one["fits"]]
-    for name in (entry["pick"], *ranked):
-        if isinstance(layouts.get(name), dict):
-            return str(name)
-    raise RewriteError(f"{file}: recommends {entry['pick']}, but {layouts.get(entry['pick'], GONE)}")

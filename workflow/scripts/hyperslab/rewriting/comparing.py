@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5t
 
-from hyperslab.rewriting.elements import ELEMENTS_AT_ONCE, read_elements, read_plain
+from hyperslab.rewriting.elements import ELEMENTS_AT_ONCE, PlainReader, read_elements
+from hyperslab.rewriting.filling import Digests, digest
+from hyperslab.rewriting.forks import in_order, processors
 from hyperslab.rewriting.memory import Plain, References, form_of, same
-from hyperslab.rewriting.pieces import plan
+from hyperslab.rewriting.pieces import plan, shared
 from hyperslab.rewriting.progress import LARGE_BYTES, Progress
 from hyperslab.rewriting.storage import StoredChunks, chunk_of, storage
 
@@ -34,8 +38,12 @@ def same_values(
     references: References,
     budget: int,
     progress: Progress | None = None,
+    digests: Digests | None = None,
 ) -> bool:
-    """Return whether all values are equal; what is stored the same way is compared without decoding it."""
+    """Return whether all values are equal; what is stored the same way is compared without decoding it.
+
+    `digests` of ours, where they were read before, stand for its values. `budget` bounds the memory.
+    """
     plain = isinstance(form_of(ours.get_type()), Plain)
     if plain and chunk_of(ours) and storage(ours) == storage(theirs) and _same_chunks(ours, theirs):
         return True
@@ -43,37 +51,65 @@ def same_values(
     told = progress if progress and size >= LARGE_BYTES else None
     if told:
         told.start(f"comparing {name}", size)
-    equal = _same_boxes(ours, theirs, references, budget, told)
+    advance = told.advance if told else lambda _: None
+    if plain:
+        equal = _same_bytes(ours, theirs, budget, digests, advance)
+    else:
+        equal = _same_elements(ours, theirs, references, advance)
     if told:
         told.done()
     return equal
 
 
-def _same_boxes(
+def _same_bytes(
     ours: h5d.DatasetID,
     theirs: h5d.DatasetID,
-    references: References,
     budget: int,
-    progress: Progress | None,
+    digests: Digests | None,
+    advance: Callable[[int], None],
 ) -> bool:
-    datatype, shape = ours.get_type(), ours.shape
-    form, itemsize = form_of(datatype), datatype.get_size()
-    plain = isinstance(form, Plain)
-    # Elements of variable length are of unknown size.
-    limit = budget // 4 if plain else ELEMENTS_AT_ONCE * itemsize
-    stored = StoredChunks(ours), StoredChunks(theirs)
-    for box in plan(shape, chunk_of(theirs), chunk_of(ours), itemsize, limit).boxes(shape):
+    """Return whether values of fixed size are equal; several processes share the boxes where that pays."""
+    shape, itemsize = ours.shape, ours.get_type().get_size()
+    stored, readers = (StoredChunks(ours), StoredChunks(theirs)), (PlainReader(ours), PlainReader(theirs))
+    known = digests.values if digests else {}
+    held = max(chunks.count_bytes() for chunks in stored)
+    # Two boxes at once.
+    pieces = digests.pieces if digests else shared(
+        shape, chunk_of(theirs), chunk_of(ours), itemsize, budget // 2, held, processors()
+    )  # fmt: skip
+    boxes = list(pieces.boxes(shape))
+
+    def same_box(number: int) -> bool:
+        box = boxes[number]
         if not any(chunks.any(box) for chunks in stored):
-            equal = True
-        elif plain:
-            equal = np.array_equal(_as_bytes(read_plain(ours, box)), _as_bytes(read_plain(theirs, box)))
-        else:
+            return True
+        block = readers[1].read(box)
+        if number in known:
+            return digest(block) == known[number]
+        return np.array_equal(_as_bytes(readers[0].read(box)), _as_bytes(block))
+
+    with closing(in_order(same_box, len(boxes), pieces.processes)) as results:
+        for box, equal in zip(boxes, results, strict=True):
+            if not equal:
+                return False
+            advance(math.prod(box.extent) * itemsize)
+    return True
+
+
+def _same_elements(
+    ours: h5d.DatasetID, theirs: h5d.DatasetID, references: References, advance: Callable[[int], None]
+) -> bool:
+    """Return whether elements that point elsewhere are equal; of unknown size, so a few at once."""
+    datatype, shape = ours.get_type(), ours.shape
+    itemsize = datatype.get_size()
+    stored = StoredChunks(ours), StoredChunks(theirs)
+    pieces = plan(shape, chunk_of(theirs), chunk_of(ours), itemsize, ELEMENTS_AT_ONCE * itemsize)
+    for box in pieces.boxes(shape):
+        if any(chunks.any(box) for chunks in stored):
             with read_elements(ours, box) as first, read_elements(theirs, box) as second:
-                equal = same_elements(datatype, first, second, references)
-        if not equal:
-            return False
-        if progress:
-            progress.advance(math.prod(box.extent) * itemsize)
+                if not same_elements(datatype, first, second, references):
+                    return False
+        advance(math.prod(box.extent) * itemsize)
     return True
 
 

@@ -23,6 +23,7 @@ from hyperslab.rewriting.elements import (
     translated,
     write_elements,
 )
+from hyperslab.rewriting.filling import Digests, Filling
 from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references
 from hyperslab.rewriting.opening import (
     access_for_reading,
@@ -73,12 +74,12 @@ class Copy:
         self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
         self._nodes = survey(self._source)
-        self._old = dataset_at(self._source, path)
-        self._target = address_of(self._old)
+        old = dataset_at(self._source, path)
+        self._target = address_of(old)
         # Objects without a place in the new file, and attributes of the target that are not a user's.
         self._left_out: set[int] = set()
         self._not_copied: frozenset[bytes] = frozenset()
-        self._chunk = self._checked()
+        self._chunk = self._checked(old)
         self._lists = property_lists(self._source, layout["settings"], self._nodes)
         self._new = h5f.create(
             os.fsencode(new), h5f.ACC_TRUNC, fcpl=self._lists.file_creation, fapl=self._lists.file_access
@@ -90,8 +91,11 @@ class Copy:
         self._by_hand: list[Node] = []
         self._references = Correspondence(self._nodes, self._source, self._new, self._there)
 
-    def make(self) -> None:
-        """Copy everything but the target's values, then these; closes both files."""
+    def make(self) -> dict[int, Digests]:
+        """Copy everything but the target's values, then these; closes both files.
+
+        Returns address -> what was read, of those datasets of the original whose values were copied here.
+        """
         holder = self._copy_types()
         root = h5g.open(self._new, b"/")
         self._there[address_of(h5g.open(self._source, b"/"))] = address_of(root)
@@ -105,42 +109,42 @@ class Copy:
             self._remove(root, holder)
         for line in self._other.said():
             self._progress.say(line)
-        self._fill_target()
+        digests = self._fill_target()
         for node in self._taken_in:
-            new = h5d.open(self._new, node.path)
-            self._fill(node, f"{shown(node.path)}, whose values lie in other files,", chunk_of(new))
+            chunk = chunk_of(h5d.open(self._new, node.path))
+            digests |= self._fill(node, f"{shown(node.path)}, whose values lie in other files,", chunk)
         h5f.flush(self._new, h5f.SCOPE_LOCAL)
         self._new.close()
         self._source.close()
+        return digests
 
-    def _checked(self) -> tuple[int, ...] | None:
+    def _checked(self, old: h5d.DatasetID) -> tuple[int, ...] | None:
         """Return the chunk shape of the target; raises RewriteError where it cannot get the layout."""
-        return chunks_for(self._old, self._name, self._layout)
+        return chunks_for(old, self._name, self._layout)
 
     def _make_target(self, source: h5d.DatasetID, place: target.Place) -> None:
         """Make the target, empty."""
         target.create(source, self._type(source.get_type()), self._chunk, self._layout, self._lists, place)
 
-    def _fill_target(self) -> None:
+    def _fill_target(self) -> dict[int, Digests]:
         """Copy its values."""
-        self._fill(self._nodes[self._target], self._name, self._chunk)
+        return self._fill(self._nodes[self._target], self._name, self._chunk)
 
-    def _fill(self, node: Node, called: str, chunk: tuple[int, ...] | None) -> None:
-        """Copy the values of a dataset."""
+    def _fill(self, node: Node, called: str, chunk: tuple[int, ...] | None) -> dict[int, Digests]:
+        """Copy the values of a dataset; returns what was read by the dataset's address."""
         old = target.opened(self._source, node.path, self._budget)
         new = target.opened(self._new, node.path, self._budget)
-        pieces = target.pieces_for(old, new, self._budget)
+        filling = Filling(old, new, self._budget)
         storage = f"in chunks {list(chunk)}" if chunk else "without chunks"
         size = math.prod(old.shape) * old.get_type().get_size()
         self._progress.start(f"writing {called} {storage}", size)
-        if pieces.decoded >= DECODED_OFTEN:
-            self._progress.say(
-                f"reading each chunk {pieces.decoded:.1f} times; a larger --budget, fewer times"
-            )
-        target.copy_values(old, new, pieces, self._progress.advance)
+        if (decoded := filling.pieces.decoded) >= DECODED_OFTEN:
+            self._progress.say(f"reading each chunk {decoded:.1f} times; a larger --budget, fewer times")
+        digests = filling.run(self._progress.advance)
         # What fails in a destructor is lost.
         new.flush()
         self._progress.done()
+        return {node.address: digests}
 
     # Objects
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from hyperslab.formats.hdf5.other_files import found
 from hyperslab.rewriting import calls, target
 from hyperslab.rewriting.comparing import same_elements, same_values
 from hyperslab.rewriting.elements import attribute_elements, count
+from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.memory import UnknownReference
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.progress import Progress
@@ -42,6 +43,7 @@ def differences(
     progress: Progress | None = None,
     folder: Path | None = None,
     rows: str | None = None,
+    digests: Mapping[int, Digests] | None = None,
 ) -> Iterator[str]:
     """Yield one line for each difference between two HDF5 files; none where they hold the same.
 
@@ -50,7 +52,8 @@ def differences(
     datasets are stored is compared too, except for those named in `relaid`. Names of other files are the same
     where they lead to one file, those of the new file from `folder`, in which it is to lie (default: where it
     lies). Of `rows`, a dataset of ragged rows, the rows are compared, however each file keeps them. Of a
-    dataset in `relaid` whose values lie in other files the new file may have the values itself.
+    dataset in `relaid` whose values lie in other files the new file may have the values itself. `digests` of
+    datasets, by their address in the original, stand for values that were read of it before.
     `budget` bounds the memory, in bytes. Raises OSError for a file that cannot be read.
     """
     files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=_access(path, new)) for path in (original, new)]
@@ -61,7 +64,9 @@ def differences(
             yield f"the user block differs ({sizes[0]} and {sizes[1]} bytes)"
         places = original, (folder or new.parent) / new.name
         away = folder is not None and os.path.realpath(folder) != os.path.realpath(new.parent)
-        yield from _Comparison(files[0], files[1], places, away, relaid, budget, progress, rows).run()
+        yield from _Comparison(
+            files[0], files[1], places, away, relaid, budget, progress, rows, digests or {}
+        ).run()
     finally:
         for file in files:
             file.close()
@@ -93,11 +98,12 @@ class _Comparison:
         budget: int,
         progress: Progress | None,
         rows: str | None,
+        digests: Mapping[int, Digests],
     ) -> None:
         self._ours, self._theirs, self._places, self._away = ours, theirs, places, away
         self._nodes, self._others = survey(ours), survey(theirs)
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
-        self._budget, self._progress = budget, progress
+        self._budget, self._progress, self._digests = budget, progress, digests
         # Of rows: their dataset, and in each file that of their bytes, if there is one.
         self._rows = address_of(dataset_at(ours, rows)) if rows else None
         self._vectors = [vector_address(file, rows.encode()) if rows else None for file in (ours, theirs)]
@@ -120,7 +126,11 @@ class _Comparison:
             if calls.comment_of(first) != calls.comment_of(second):
                 yield f"{shown(path)}: the comment differs"
             if kind == h5o.TYPE_DATASET:
-                yield from self._dataset(path, first, second)
+                comparable = yield from self._dataset(path, first, second)
+                # Whoever opens a dataset first decides on its chunk cache.
+                del first, second
+                if comparable:
+                    yield from self._values(path)
             elif kind == h5o.TYPE_NAMED_DATATYPE and not first.copy().equal(second.copy()):
                 yield f"{shown(path)}: the datatype differs"
             elif kind == h5o.TYPE_GROUP:
@@ -247,11 +257,12 @@ class _Comparison:
 
     # Datasets
 
-    def _dataset(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
+    def _dataset(self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Generator[str, None, bool]:
+        """Yield what differs but for the values; returns whether these are still to be compared."""
         where = shown(path)
         if address_of(ours) == self._rows:
             yield from row_differences(where, ours, theirs)
-            return
+            return False
         found = list(self._shape_differences(where, ours, theirs))
         yield from found
         relaid = address_of(ours) in self._relaid
@@ -264,25 +275,26 @@ class _Comparison:
             first |= {words: second[words] for words in elsewhere(theirs, self._places[1])}
         yield from (f"{where}: differs in {words}" for words in first if first[words] != second[words])
         if found:
-            return
+            return False
         try:
-            yield from self._value_differences(path, ours, theirs, taken_in)
+            if not same_fill_value(ours, theirs, self._references):
+                yield f"{where}: the fill value differs"
         except UnknownReference as error:
             yield f"{where}: has {error}, which cannot be compared"
-
-    def _value_differences(
-        self, path: bytes, ours: h5d.DatasetID, theirs: h5d.DatasetID, taken_in: bool
-    ) -> Iterator[str]:
-        where = shown(path)
-        if not same_fill_value(ours, theirs, self._references):
-            yield f"{where}: the fill value differs"
+            return False
         # Where other files hold the values, their names are all that this file says.
         outside = not taken_in and any(elsewhere(ours, self._places[0]).values())
-        if outside or not count(ours.get_space()):
-            return
+        return not outside and bool(count(ours.get_space()))
+
+    def _values(self, path: bytes) -> Iterator[str]:
+        where = shown(path)
         ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
-        if not same_values(where, ours, theirs, self._references, self._budget, self._progress):
-            yield f"{where}: values differ"
+        digests = self._digests.get(address_of(ours))
+        try:
+            if not same_values(where, ours, theirs, self._references, self._budget, self._progress, digests):
+                yield f"{where}: values differ"
+        except UnknownReference as error:
+            yield f"{where}: has {error}, which cannot be compared"
 
 
 def _unmatched(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,17 +37,33 @@ def selected(space: h5s.SpaceID, box: Box) -> tuple[h5s.SpaceID, h5s.SpaceID]:
     return h5s.create_simple(box.extent), there
 
 
-def read_plain(dataset: h5d.DatasetID, box: Box) -> Bytes:
-    """Return the elements of a box as they are stored; for types of fixed size without references."""
-    datatype = dataset.get_type()
-    block = np.zeros(box.extent, f"V{datatype.get_size()}")
-    here, there = selected(dataset.get_space(), box)
-    dataset.read(here, there, block, datatype)
-    return block
+class PlainReader:
+    """Reads boxes of a dataset into one piece of memory; for types of fixed size without references."""
+
+    def __init__(self, dataset: h5d.DatasetID) -> None:
+        """Take the dataset, which stays open."""
+        self._dataset, self._datatype, self._space = dataset, dataset.get_type(), dataset.get_space()
+        self._dtype = np.dtype(f"V{self._datatype.get_size()}")
+        self._memory = np.empty(0, np.uint8)
+
+    def read(self, box: Box) -> Bytes:
+        """Return the elements of a box as they are stored; the next call takes their place."""
+        size = math.prod(box.extent) * self._dtype.itemsize
+        if self._memory.nbytes < size:
+            # First without the old one.
+            self._memory = np.empty(0, np.uint8)
+            self._memory = np.empty(size, np.uint8)
+        used = self._memory[:size]
+        # Where nothing is stored and no fill value defined HDF5 leaves the memory alone.
+        used.fill(0)
+        block = used.view(self._dtype).reshape(box.extent)
+        here, there = selected(self._space, box)
+        self._dataset.read(here, there, block, self._datatype)
+        return block
 
 
 def write_plain(dataset: h5d.DatasetID, box: Box, block: Bytes) -> None:
-    """Store elements as `read_plain` gives them."""
+    """Store elements as `PlainReader` gives them."""
     here, there = selected(dataset.get_space(), box)
     dataset.write(here, there, np.ascontiguousarray(block), dataset.get_type())
 

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hyperslab.data.selections import Box
 from hyperslab.layouts.chunks import chunks_per_axis
 
 # HDF5 keeps some hundred bytes for every chunk that one call touches.
 MOST_CHUNKS = 32768
+# A process that shares boxes holds one, what filters make of it, and what it hands on.
+COPIES = 4
+# Boxes that stay in a processor's cache, unless there would be too many.
+BOX_BYTES, MOST_BOXES = 4 * 2**20, 1024
+# Starting processes takes longer than copying less than this.
+LEAST_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Pieces:
     """Boxes of equal `extent` (cut at the edge) that cover an array.
 
-    `decoded` is how often the average chunk of the source is touched: 1 where no box cuts one.
+    `decoded` is how often the average chunk of the source is touched: 1 where no box cuts one. `processes`
+    share the boxes.
     """
 
     extent: tuple[int, ...]
     decoded: float
+    processes: int = 1
 
     def boxes(self, shape: Sequence[int]) -> Iterator[Box]:
         """Yield the boxes, in row-major order; none for an array without elements."""
@@ -75,8 +83,9 @@ def plan(
     kind to the chunks of the source.
 
     `unit` and `chunk` are None for storage without chunks. A single unit may exceed the limit: it cannot be
-    written in parts. Grows, from one unit, the axis that lets the boxes cut the fewest chunks of the source;
-    of equal ones the last, for long runs in a file.
+    written in parts. Begins with the smallest box that cuts no chunk, or where that is too large with one
+    unit, and grows the axis that lets the boxes cut the fewest chunks of the source; of equal ones the last,
+    for long runs in a file.
     """
     axes = range(len(shape))
     counted = [storage for storage in (unit, chunk) if storage is not None]
@@ -92,6 +101,10 @@ def plan(
         touched = [math.prod(-(-e // c) + 1 for e, c in zip(cut, by, strict=True)) for by in counted]
         return math.prod(cut) * itemsize <= limit and max(touched, default=0) <= MOST_CHUNKS
 
+    # Along an axis that is not longer than a chunk of the source, all units.
+    whole = [-(-n // u) * u if c >= n else math.lcm(u, c) for u, c, n in zip(unit, chunk, shape, strict=True)]
+    if fits(whole):
+        extent = whole
     while True:
         found = []
         for axis in axes:
@@ -108,3 +121,38 @@ def plan(
         if best is None or best[0] > decoded(extent, chunk, shape):
             return Pieces(tuple(extent), decoded(extent, chunk, shape))
         extent = best[3]
+
+
+def shared(
+    shape: Sequence[int],
+    unit: Sequence[int] | None,
+    chunk: Sequence[int] | None,
+    itemsize: int,
+    budget: int,
+    held: int,
+    processors: int,
+) -> Pieces:
+    """Return boxes as `plan` does, and how many processes share them, so that the work ends soonest.
+
+    Every box is encoded once, and every chunk of the source decoded as often as boxes touch it, by processes
+    of which more have less memory each: of a `budget` in bytes. Boxes of one process have half of it. `held`
+    are the bytes that the source really has.
+    """
+    alone = plan(shape, unit, chunk, itemsize, budget // 2)
+    whole = math.prod(shape) * itemsize
+    if held < LEAST_BYTES:
+        return alone
+    found = [alone]
+    for processes in range(2, processors + 1):
+        most = budget // (COPIES * (processes + 1))
+        for limit in (min(most, max(BOX_BYTES, whole // MOST_BOXES)), most):
+            pieces = plan(shape, unit, chunk, itemsize, limit)
+            box = math.prod(min(e, n) for e, n in zip(pieces.extent, shape, strict=True)) * itemsize
+            if box <= limit:
+                found.append(replace(pieces, processes=processes))
+
+    def duration(pieces: Pieces) -> float:
+        boxes = math.prod(chunks_per_axis(shape, pieces.extent))
+        return (pieces.decoded + 1) / max(1, min(pieces.processes, boxes))
+
+    return min(found, key=duration)

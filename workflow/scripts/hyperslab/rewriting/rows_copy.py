@@ -17,6 +17,7 @@ from hyperslab.ragged.convention import SUFFIX
 from hyperslab.ragged.vlen import fill_vlen
 from hyperslab.rewriting import RewriteError, opening
 from hyperslab.rewriting.copying import Copy
+from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
 from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows
 from hyperslab.rewriting.survey import address_of, attributes_of, shown
@@ -26,10 +27,10 @@ from hyperslab.rewriting.target import Place, check_filters
 class RowsCopy(Copy):
     """The making of a new file with rows of the variable-length type, or of `hyperslab.ragged`."""
 
-    def _checked(self) -> None:
+    def _checked(self, old: h5d.DatasetID) -> None:
         """Refuse rows that cannot be had, or that cannot be kept as asked; raises RewriteError."""
         try:
-            self._rows = _source(self._old, self._layout)
+            self._rows = _source(old, self._layout)
         except RewriteError as error:
             raise RewriteError(f"{self._name}: {error}") from None
         links = [link for node in self._nodes.values() for link in node.links if link.kind == h5l.TYPE_HARD]
@@ -68,8 +69,8 @@ class RowsCopy(Copy):
             name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept
         )
 
-    def _fill_target(self) -> None:
-        """Write all rows, some 16 MiB at a time."""
+    def _fill_target(self) -> dict[int, Digests]:
+        """Write all rows, some 16 MiB at a time; their copy is compared with what the original has."""
         new = h5py.Dataset(h5d.open(self._new, self._nodes[self._target].path))
         if self._layout["vector"]:
             with ragged.open(new) as rows:
@@ -78,6 +79,7 @@ class RowsCopy(Copy):
         else:
             fill_vlen(new, self._told())
             new.id.flush()
+        return {}
 
     def _told(self) -> Iterator[Block]:
         """Yield blocks of rows, and say now and then how many there were."""

@@ -45,18 +45,21 @@ class StoredChunks:
         self._nothing = dataset.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED
         chunk = chunk_of(dataset)
         self._map: npt.NDArray[np.bool_] | None = None
-        if chunk is None:
-            return
-        self._chunk = chunk
-        counts = chunks_per_axis(dataset.shape, chunk)
+        self._itemsize, self._chunk = dataset.get_type().get_size(), chunk or dataset.shape
+        counts = chunks_per_axis(dataset.shape, chunk) if chunk else (1,)
+        self._count = 0 if self._nothing else math.prod(counts)
         # Without a map every chunk counts as stored.
-        if not self._nothing and math.prod(counts) <= MOST_MAPPED:
+        if chunk and not self._nothing and self._count <= MOST_MAPPED:
             self._map = np.zeros(counts, bool)
-            dataset.chunk_iter(self._mark)
+            found: list[tuple[int, ...]] = []
+            dataset.chunk_iter(lambda stored: found.append(stored.chunk_offset))
+            if found:
+                self._map[tuple((np.array(found, np.int64) // chunk).T)] = True
+            self._count = len(found)
 
-    def _mark(self, stored: Any) -> None:
-        assert self._map is not None
-        self._map[tuple(o // c for o, c in zip(stored.chunk_offset, self._chunk, strict=True))] = True
+    def count_bytes(self) -> int:
+        """Return the size of what is stored, as whole chunks, before any filter."""
+        return self._count * math.prod(self._chunk) * int(self._itemsize)
 
     def _within(self, box: Box) -> npt.NDArray[np.bool_]:
         if self._nothing or self._map is None:
