@@ -12,9 +12,9 @@ import h5py
 import numpy as np
 import pytest
 
-from compare_with_h5repack import repack_command, storage_of
+from compare_with_h5repack import ratio_of, repack_command, storage_of, tiled
 from hyperslab import rewrite
-from hyperslab.rewrite import read_layout
+from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 
@@ -79,7 +79,23 @@ def test_the_comparison_of_times_is_printed(original: Path, tmp_path: Path) -> N
     called = [sys.executable, str(SCRIPT), str(original), DATASET, LAYOUTS["gzip"], "--rounds", "1"]
     done = run([*called, "--directory", str(tmp_path)])
     assert done.returncode == 0, done.stderr
-    first = [line.split()[0] for line in done.stdout.splitlines()[:3]]
-    assert first == ["hyperslab.rewrite", "h5repack", "h5diff"]
+    first = [line.split()[0] for line in done.stdout.splitlines()[:4]]
+    assert first == ["hyperslab.rewrite", "h5repack", "h5diff", "hyperslab.rewrite"]
     assert f"chunks, filters and stored bytes of {DATASET}: equal" in done.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_is_repeated_up_to_a_size(tmp_path: Path) -> None:
+    original = tmp_path / "mine.h5"
+    data = np.random.default_rng(2).integers(0, 9, (8, 30, 10)).astype("i2")
+    with h5py.File(original, "w") as file:
+        file.create_dataset("a/b", data=data, chunks=(4, 7, 10), compression="gzip")
+    with h5py.File(tiled(original, "/a/b", 3.5 * data.nbytes, tmp_path / "large.h5")) as file:
+        assert (file["a/b"][...] == np.concatenate([data] * 3)).all()
+        assert (file["a/b"].chunks, file["a/b"].compression) == ((4, 7, 10), "gzip")
+
+
+def test_the_ratio_is_that_of_the_rounds() -> None:
+    times = {"ours": [1.0, 2.0, 4.0], "one": [1.5, 3.0, 6.0], "other": [0.5, 1.0, 2.0]}
+    assert ratio_of(times) == "0.500 (0.500 to 0.500)"
+    assert ratio_of({name: taken[:2] for name, taken in times.items()}) == "0.500"
