@@ -46,7 +46,7 @@ def in_order(work: Work[Result], count: int, processes: int) -> Generator[Result
         return
     shared = _Shared(work, processes)
     try:
-        shared.offer(range(processes + 1))
+        shared.offer(range(min(processes + 1, count)))
         for number in range(count):
             result = shared.result(number)
             shared.offer(range(number + processes + 1, min(number + processes + 2, count)))

@@ -136,23 +136,36 @@ def shared(
 
     Every box is encoded once, and every chunk of the source decoded as often as boxes touch it, by processes
     of which more have less memory each: of a `budget` in bytes. Boxes of one process have half of it. `held`
-    are the bytes that the source really has.
+    are the bytes that the source really has. Of equal ones those win that leave the new chunks in row-major
+    order, then the smaller.
     """
     alone = plan(shape, unit, chunk, itemsize, budget // 2)
-    whole = math.prod(shape) * itemsize
     if held < LEAST_BYTES:
         return alone
     found = [alone]
     for processes in range(2, processors + 1):
         most = budget // (COPIES * (processes + 1))
-        for limit in (min(most, max(BOX_BYTES, whole // MOST_BOXES)), most):
+        limit = max(BOX_BYTES, math.prod(shape) * itemsize // MOST_BOXES)
+        while True:
+            limit = min(limit, most)
             pieces = plan(shape, unit, chunk, itemsize, limit)
             box = math.prod(min(e, n) for e, n in zip(pieces.extent, shape, strict=True)) * itemsize
             if box <= limit:
                 found.append(replace(pieces, processes=processes))
+            if limit == most:
+                break
+            limit *= 2
 
-    def duration(pieces: Pieces) -> float:
+    def cost(pieces: Pieces) -> tuple[float, bool]:
         boxes = math.prod(chunks_per_axis(shape, pieces.extent))
-        return (pieces.decoded + 1) / max(1, min(pieces.processes, boxes))
+        shares = max(1, min(pieces.processes, boxes))
+        return (pieces.decoded + 1) / shares, not _in_rows(pieces.extent, unit, shape)
 
-    return min(found, key=duration)
+    return min(found, key=cost)
+
+
+def _in_rows(extent: Sequence[int], unit: Sequence[int] | None, shape: Sequence[int]) -> bool:
+    """Return whether boxes one after the other have their chunks in row-major order."""
+    several = [e > u for e, u in zip(extent, unit or [1] * len(shape), strict=True)]
+    first = several.index(True) if True in several else len(shape) - 1
+    return all(e >= n for e, n in zip(extent[first + 1 :], shape[first + 1 :], strict=True))
