@@ -8,6 +8,7 @@ import random
 import shutil
 import threading
 import time
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from idx_cells import cell
 from hyperslab.data.selections import Box, coarse
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
-from hyperslab.formats.idx import files
+from hyperslab.formats.idx import description, files
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
@@ -235,7 +236,7 @@ def damaged(tmp_path: Path, key: str, value: str | None) -> str:
     generated(tmp_path / "a", spec)
     file = tmp_path / "a" / "array.idx"
     lines = file.read_text().splitlines()
-    at = lines.index(f"({key})")
+    at = lines.index(f"({key})") if f"({key})" in lines else len(lines)
     lines[at : at + 2] = [] if value is None else [f"({key})", value]
     file.write_text("\n".join(lines) + "\n")
     with pytest.raises(OSError) as raised:
@@ -268,6 +269,11 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ("bitsperblock", "0", "(bitsperblock) is 0; should be a whole number from 1"),
         ("bitsperblock", "9", "a block of codec raw holds 512 bytes instead of 1024"),
         ("blocksperfile", "many", "(blocksperfile) is many"),
+        ("blocksperfile", f"{2**31}", f"is {2**31}; should be a whole number from 1 to {2**20}"),
+        ("blocksperfile", f"{2**20}", "0000.bin: ends at"),
+        ("fields", "field0 uint16 default_value(70000)", "the default_value of field0 is no uint16"),
+        ("time", "0 0 ../time%09d/", "(time): ../time%09d/ leaves the directory"),
+        ("time", "0 0 /time%09d/", "(time): /time%09d/ leaves the directory"),
         ("filename_template", "../other/%04x.bin", "../other/%04x.bin leaves the directory"),
         ("filename_template", "/etc/%04x.bin", "/etc/%04x.bin leaves the directory"),
         ("filename_template", "./a/%s.bin", "should have parts such as %04x, and no others"),
@@ -276,6 +282,51 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
 )
 def test_a_damaged_description_is_named(tmp_path: Path, key: str, value: str, says: str) -> None:
     assert says in damaged(tmp_path, key, value)
+
+
+def test_templates_that_leave_the_directory_together_are_named() -> None:
+    spec = spec_of("edges")
+    text = description.written(files_of(spec), "uint16").replace("./array/%04x.bin", "./array/.%04x.bin")
+    with pytest.raises(ValueError, match=r"^\(time\): ./other%d/ in ./array/.%04x.bin leaves the directory$"):
+        description.parsed(f"{text}(time)\n0 0 ./other%d/\n")
+
+
+def header_of(path: Path, spec: Spec, block: int, word: int, value: int) -> Path:
+    """Put a number into a block's header; returns its file."""
+    held = files_of(spec)
+    file = path / name_of(held.template, "", 0, held.first_of_file(block))
+    with file.open("r+b") as opened:
+        opened.seek(40 * (1 + held.slot(block, 0)) + 4 * word)
+        opened.write(value.to_bytes(4, "big"))
+    return file
+
+
+@pytest.mark.parametrize("word", [files.LOW, files.HIGH, files.SIZE])
+def test_a_header_that_points_beyond_the_file_takes_no_memory(tmp_path: Path, word: int) -> None:
+    spec = spec_of("edges")
+    generated(tmp_path / "a", spec)
+    file = header_of(tmp_path / "a", spec, 1, word, 2**32 - 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(OSError, match=f"^{file}: ends at [0-9,]+ bytes, and [0-9,]+ are needed$"):
+            FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("word", [files.LOW, files.SIZE])
+def test_an_absent_block_holds_the_default_value(tmp_path: Path, word: int) -> None:
+    spec = spec_of("edges")
+    truth = generated(tmp_path / "a", spec).block((0, 0, 0), (21, 19, 50)).copy()
+    text = (tmp_path / "a" / "array.idx").read_text()
+    (tmp_path / "a" / "array.idx").write_text(text.replace("default_value(0)", "default_value(7)"))
+    header_of(tmp_path / "a", spec, 1, word, 0)
+    lattice = files_of(spec).blocks.lattice(1)
+    inside = lattice.within((0, 0, 0), (21, 19, 50))
+    assert inside is not None
+    truth[lattice.indices(inside, (0, 0, 0), (1, 1, 1))] = 7
+    assert np.array_equal(FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50))), truth)
 
 
 @pytest.mark.parametrize("name", ["edges", "zip", "lz4"])

@@ -26,6 +26,8 @@ FILE_SYSTEM_BLOCK = 4096
 NAME = "array"
 DESCRIPTION = f"{NAME}.idx"
 TIME_TEMPLATE = "time%09d/"
+# Of a file all blocks' headers are read at once.
+MOST_BLOCKS_PER_FILE = 2**20
 # Bits of a block's number that one file name holds, and each further directory.
 NAME_BITS, DIRECTORY_BITS = 16, 8
 

@@ -8,14 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from hyperslab.layouts import idx_order
+from hyperslab.layouts.idx_files import MOST_BLOCKS_PER_FILE
 from hyperslab.layouts.layout import Array
 from hyperslab.layouts.schema import LayoutModel
 from hyperslab.validation.errors import Place
 from hyperslab.validation.models import Count, Name, Strict, Text
 
 BITMASKS = {"guess": idx_order.guessed_bitmask, "regular": idx_order.regular_bitmask}
-# A header names the bytes of a block in 31 bits, and of a file all blocks' headers are read at once.
-MOST_BITS_PER_BLOCK, MOST_BLOCKS_PER_FILE = 24, 2**20
+# A header names the bytes of a block in 31 bits.
+MOST_BITS_PER_BLOCK = 24
 
 
 class IdxSettings(Strict):

@@ -6,8 +6,16 @@ import os
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from hyperslab.layouts import idx_order
-from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, IdxFiles
+from hyperslab.layouts.idx_files import (
+    DESCRIPTION,
+    MOST_BLOCKS_PER_FILE,
+    TIME_TEMPLATE,
+    IdxFiles,
+    name_of,
+)
 
 VERSIONS = ("6", "6.1")
 REQUIRED = ("version", "box", "fields", "bits", "bitsperblock", "blocksperfile", "filename_template")
@@ -94,21 +102,30 @@ def parsed(text: str) -> Description:
     if not TEMPLATE.fullmatch(template):
         raise ValueError(f"(filename_template): {template} should have parts such as %04x, and no others")
     times, time_template = _times(entries.get("time", ""))
-    for part in (template, time_template):
-        if part.startswith("/") or ".." in part.split("/"):
-            raise ValueError(f"(filename_template): {part} leaves the directory")
+    for key, part in (("filename_template", template), ("time", time_template)):
+        if _leaves(part):
+            raise ValueError(f"({key}): {part} leaves the directory")
+    if _leaves(name_of(template, time_template, 0, 0)):
+        raise ValueError(f"(time): {time_template} in {template} leaves the directory")
     bits = _whole(entries, "bitsperblock", 1, 31)
+    bits = min(bits, len(entries["bits"]) - 1)
     fields = tuple(_field(field) for field in re.split(r"\+(?![^(]*\))", entries["fields"]))
-    blocks = _whole(entries, "blocksperfile", 1, 2**31)
+    # All headers of a file are read at once; more than the box has blocks are of no use.
+    most = max(MOST_BLOCKS_PER_FILE, 1 << len(entries["bits"]) - 1 - bits)
+    blocks = _whole(entries, "blocksperfile", 1, most)
     interleaved = entries.get("interleave block", "0")
     if interleaved not in ("0", "1"):
         raise ValueError(
             f"(interleave block) is {interleaved}; blocks of fields that take turns are not read"
         )
     return Description(
-        shape, fields, entries["bits"], min(bits, len(entries["bits"]) - 1), blocks, template, times,
-        time_template,
+        shape, fields, entries["bits"], bits, blocks, template, times, time_template
     )  # fmt: skip
+
+
+def _leaves(name: str) -> bool:
+    """Return whether a name, or what such names are made of, lies outside of the directory."""
+    return name.startswith("/") or ".." in name.split("/")
 
 
 def _entries(text: str) -> dict[str, str]:
@@ -146,11 +163,16 @@ def _field(text: str) -> Field:
     if not words or words[0].lower() not in TYPES:
         raise ValueError(f"(fields): {text.strip() or 'nothing'} should be a name and a type of one number")
     options = dict(re.findall(r"(\w+)\(([^)]*)\)", text))
+    dtype = words[0].lower()
     try:
         default = float(options.get("default_value") or 0)
     except ValueError:
         raise ValueError(f"(fields): the default_value of {name} is no number") from None
-    return Field(name, words[0].lower(), default)
+    if np.dtype(dtype).kind in "iu":
+        held = np.iinfo(dtype)
+        if not held.min <= default <= held.max:
+            raise ValueError(f"(fields): the default_value of {name} is no {dtype}")
+    return Field(name, dtype, default)
 
 
 def _times(text: str) -> tuple[range, str]:

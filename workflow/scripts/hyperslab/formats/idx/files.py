@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,8 +73,11 @@ def _headers_of(descriptor: int, file: str, slots: int) -> Headers:
     return np.frombuffer(content, ">u4").reshape(-1, HEADER_WORDS)[1:].astype(np.uint32)
 
 
-def _read(descriptor: int, size: int, offset: int, file: str) -> memoryview:
-    """Return bytes of a file; raises OSError where it ends before."""
+def _read(descriptor: int, size: int, offset: int, file: str, known: int = 0) -> memoryview:
+    """Return bytes of a file that has `known` ones at least; raises OSError where it ends before."""
+    # A damaged header may ask for more than there is memory.
+    if offset + size > known and offset + size > (there := os.fstat(descriptor).st_size):
+        raise OSError(f"{file}: ends at {there:,} bytes, and {offset + size:,} are needed")
     found = bytearray(size)
     view, at = memoryview(found), offset
     while view:
@@ -130,10 +134,15 @@ class BinaryFile:
     end: int = 0
     changed: bool = field(default=False)
 
+    @property
+    def absent(self) -> bool:
+        """Whether there is no such file: none of its blocks is stored, and it has no headers."""
+        return self.end < 0
+
     def read(self, offset: int, size: int) -> memoryview:
         """Return bytes; raises OSError where the file is cut short."""
         assert self.descriptor is not None
-        return _read(self.descriptor, size, offset, self.path)
+        return _read(self.descriptor, size, offset, self.path, self.end)
 
     def write(self, offset: int, content: memoryview) -> None:
         """Write bytes at their place."""
@@ -173,6 +182,8 @@ class OpenFiles:
         self._path_of, self._slots, self._mode = path_of, slots, mode
         self._files: dict[tuple[int, int], BinaryFile] = {}
         self._open: dict[tuple[int, int], None] = {}
+        # How often each was opened.
+        self.opened: Counter[tuple[int, int]] = Counter()
 
     @property
     def full(self) -> bool:
@@ -183,15 +194,15 @@ class OpenFiles:
         """Return an open file with its headers; raises OSError where it is cut short."""
         key = (time, first)
         known = self._files.get(key)
-        if known is not None and (key in self._open or known.end < 0):
+        if known is not None and (key in self._open or known.absent):
             return known
         path = self._path_of(time, first)
         try:
             descriptor = os.open(path, self._mode)
         except FileNotFoundError:
-            # None of its blocks is stored.
-            self._files[key] = BinaryFile(path, None, new_headers(self._slots), -1)
+            self._files[key] = BinaryFile(path, None, new_headers(0), -1)
             return self._files[key]
+        self.opened[key] += 1
         while len(self._open) >= OPEN_FILES:
             oldest = next(iter(self._open))
             del self._open[oldest]

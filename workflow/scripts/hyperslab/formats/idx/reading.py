@@ -77,6 +77,9 @@ class Reader:
             first = numbers[start] - numbers[start] % per_file
             stop = bisect_left(numbers, first + per_file, start)
             file = self._open.of(time, first)
+            if file.absent:
+                start = stop
+                continue
             held = [
                 binary.stored_of(file.headers, field * per_file + number - first, file.path)
                 for number in numbers[start:stop]
