@@ -274,6 +274,10 @@ def with_layout(**layout: Any) -> dict[str, Any]:
         ),
         ({"storage": "compact", "pyramid": {"levels": 1}}, "compact storage is for small arrays"),
         ({"format": "idx", "pyramid": {"levels": 1}}, "pyramid"),
+        (
+            {"format": "zarr-s3", "chunks": [2, 3, 4], "pyramid": {"levels": 1}},
+            "of Zarr in an object store the array alone is read",
+        ),
     ],
     ids=str,
 )

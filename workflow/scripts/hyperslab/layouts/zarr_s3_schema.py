@@ -22,6 +22,8 @@ class ZarrS3Model(zarr_schema.ZarrModel):
     def _zarr_python(self) -> ZarrS3Model:
         if self.settings.get("pipeline", "default") != "default":
             raise ValueError("settings: zarr-python's own pipeline reads through obstore, no other")
+        if self.pyramid:
+            raise ValueError("pyramid: of Zarr in an object store the array alone is read")
         return self
 
 
