@@ -102,6 +102,7 @@ class PlanesFormat:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def create(self, path: str, spec: Spec) -> Planes:
         """Create the directory and the description of the array."""

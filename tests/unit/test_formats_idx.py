@@ -19,16 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from idx_cells import cell
 
-from hyperslab.data.selections import Box, coarse
+from hyperslab.data.selections import Box, coarse, steps_of
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
 from hyperslab.formats.idx import description, files
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
-from hyperslab.formats.idx.places import files_of
+from hyperslab.formats.idx.places import disk_order, files_of
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.idx_files import Place, name_of
+from hyperslab.layouts.idx_order import hz_addresses
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.specifications import Specification
 
@@ -134,6 +135,55 @@ def test_counts_are_those_of_the_kernel(tmp_path: Path, name: str) -> None:
         if level == 0:
             touched = layout_of(spec["layout"]).touched(box.origin, box.extent)
             assert touched == predicted["chunks_touched"]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_levels_and_files_are_those_of_all_samples(tmp_path: Path, name: str) -> None:
+    spec = spec_of(name)
+    generated(tmp_path / "a", spec)
+    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
+    held, disk = files_of(spec), disk_order(spec)
+    shape = spec["dataset"]["shape"]
+    for level in range(4):
+        asked = coarse(Box((0,) * len(shape), tuple(shape)), [1 << level] * len(shape))
+        steps = [steps_of(asked)[axis] for axis in disk]
+        grid = [np.arange(0, size, by) for size, by in zip(held.shape, steps[held.leading :], strict=True)]
+        addresses = hz_addresses(held.bitmask, np.meshgrid(*grid, indexing="ij"))
+        predicted = FORMAT.predict(asked, spec, stored)
+        assert predicted["levels_touched"] >= int(addresses.max()).bit_length() + 1
+        times = -(-held.times // steps[0]) if held.has_times else 1
+        firsts = np.unique((addresses >> held.blocks.bits) // held.blocks_per_file)
+        # Of a level that is finer along some axes than what is asked for all blocks are read.
+        exact = held.bitmask.steps(int(predicted["levels_touched"]) - 1) == tuple(steps[held.leading :])
+        assert predicted["files_touched"] >= times * len(firsts)
+        assert not exact or predicted["files_touched"] == times * len(firsts)
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("levels", [(3, 2, 1, 0), (2, 0), (5, 1)])
+def test_a_view_that_becomes_finer_reads_nothing_twice(
+    tmp_path: Path, name: str, levels: tuple[int, ...]
+) -> None:
+    spec, counters = spec_of(name), Counters()
+    values = generated(tmp_path / "a", spec)
+    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
+    for box in some_boxes(spec["dataset"]["shape"], 6, name):
+        origin = tuple(start >> levels[0] << levels[0] for start in box.origin)
+        boxes = [coarse(Box(origin, box.extent), [1 << level] * len(origin)) for level in levels]
+        opened = FORMAT.open(str(tmp_path / "a"), spec)
+        view, whole = FORMAT.refinement.begin(opened), 0.0
+        for asked, predicted in zip(boxes, FORMAT.refinement.predict(boxes, spec, stored), strict=True):
+            read = view.reader(asked)
+            before = counters.read()
+            found = read()
+            counted = between(before, counters.read())
+            assert np.array_equal(found, selected(values, asked)), (box, asked)
+            assert counted["requested_bytes"] == predicted["requested"], asked
+            assert counted["requested_reads"] == predicted["requested_reads"], asked
+            whole += predicted["chunks_touched"]
+        # No more blocks than the finest level has by itself, and just as many.
+        assert whole == FORMAT.predict(boxes[-1], spec, stored)["chunks_touched"]
+        opened.close()
 
 
 @pytest.mark.parametrize("name", CELLS)

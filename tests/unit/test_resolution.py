@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,10 @@ def test_a_view_is_read_from_coarse_to_fine(disk: Path, tmp_path: Path, layout: 
             assert row["first_requested_bytes"] == row["first_requested_predicted_bytes"] > 0
         else:
             assert row["resident_before"] >= 0.99 and "first_requested_predicted_bytes" not in row
-    forgets = layout == "zarr"
-    assert ("requested_predicted_bytes" in rows[-1]) == forgets
-    if forgets:
+    # What keeps nothing between two levels, and what keeps all of it, is told exactly.
+    exact = layout in ("zarr", "idx")
+    assert ("requested_predicted_bytes" in rows[-1]) == exact
+    if exact:
         assert rows[-1]["requested_predicted_bytes"] == rows[-1]["requested_bytes"]
     # Only one view of the first round shows what it looks like.
     assert [row["levels"].count('"picture"') for row in rows] == [4, 0, 0, 0, 0]
@@ -167,6 +169,28 @@ def test_a_preview_of_a_pyramid_asks_for_little(disk: Path) -> None:
         asked[layout] = rows[-1]["first_requested_bytes"]
     # Of two levels of means the coarser is read for the third, and thinned.
     assert asked["plain"] > 100 * asked["with-levels"] and asked["plain"] > 15 * asked["means"]
+
+
+def test_a_view_of_idx_reads_nothing_twice(disk: Path) -> None:
+    asked: dict[str, list[Any]] = {}
+    for name, level in (("refined", [3, 2, 1, 0]), ("finest", [0])):
+        directory = disk / f"idx-{name}"
+        directory.mkdir()
+        row = run(context_of(directory, "idx", resolution={"x": "all"}, level=level)).repeats[-1]
+        asked[name] = [row["requested_bytes"], row["chunks_touched"]]
+    assert asked["refined"] == asked["finest"]
+
+
+def test_short_views_are_repeated_more_often(tmp_path: Path, disk: Path) -> None:
+    study = load(tmp_path, {**content(), "repeats": {"warm": 2}})
+    spec = cell_specification(study, "idx", "view", "r0")
+    assert (spec["repeats"]["cold"], spec["most_repeats"]) == (15, {"cold": 45})
+    directory = disk / "short"
+    directory.mkdir()
+    context = context_of(directory, "idx")
+    context = replace(context, specification={**context.specification, "most_repeats": {"cold": 6}})
+    states = [row["state"] for row in run(context).repeats]
+    assert states.count("cold") == 6 and states.count("warm") == 2
 
 
 def test_a_wrong_element_of_any_level_fails_the_cell(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,7 @@ def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
         predicted = context.format.predict(box, spec, stored)
         row["chunks_touched"] = predicted["chunks_touched"]
         row["chunk_bytes"] = predicted["chunk_bytes"]
-        if "files_touched" in predicted:
-            row["files_touched"] = predicted["files_touched"]
+        row |= {name: predicted[name] for name in ("files_touched", "levels_touched") if name in predicted}
         if row["state"] in ("cold", "library-cold"):
             # On a file that stays open, the library's own caches decide what is asked for.
             row["requested_predicted_bytes"] = predicted["requested"]

@@ -1,7 +1,8 @@
 """Views that become finer, level by level until full resolution, as a viewer pans and zooms: cold and warm.
 
 The stopwatches are those of timed_selections, one a level. A repeat is a view: a box somewhere, all of its
-levels in order on one open file, of which nothing is evicted between two levels.
+levels in order on one open file, of which nothing is evicted between two levels. What refines keeps what it
+has read of the view when a finer level is asked for; all else reads each level anew.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import Session, counted, timed_close, timed_open, until_enough
 from hyperslab.data.levels import truth
 from hyperslab.data.selections import Box, asked_boxes, at_level
-from hyperslab.formats import OpenArray
+from hyperslab.formats import OpenArray, Refinement
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
 
@@ -45,13 +46,22 @@ class View:
     around: Row
     levels: list[Row] = field(default_factory=list)
 
+    def waited(self) -> float:
+        """Return the seconds until the finest level was there, of a file opened for it."""
+        return float(self.around["open_s"] + sum(row["time_s"] for row in self.levels))
 
-def _refined(
-    session: Session, opened: OpenArray, view: View, levels: Sequence[int], state: str, repeat: int
-) -> None:
+
+def _refinement(context: Context) -> Refinement | None:
+    """Return what keeps what it has read of a view; None where each level is read anew."""
+    return context.format.refinement if context.layout.abilities.refines else None
+
+
+def _read(context: Context, session: Session, opened: OpenArray, view: View, state: str, repeat: int) -> None:
     """Read a view level by level."""
-    for level in levels:
-        view.levels.append(session.timed_selection(opened, at_level(view.box, level), state, repeat))
+    refinement = _refinement(context)
+    source = refinement.begin(opened) if refinement else opened
+    for level in context.specification["case"]["levels"]:
+        view.levels.append(session.timed_selection(source, at_level(view.box, level), state, repeat))
 
 
 def _cold(context: Context, session: Session, cache: NodeCache, boxes: Iterator[Box]) -> Iterator[View]:
@@ -61,7 +71,7 @@ def _cold(context: Context, session: Session, cache: NodeCache, boxes: Iterator[
         share = cache.evicted()
         opened, open_s = timed_open(context)
         view = View(box, {"open_s": open_s, "resident_before": share})
-        _refined(session, opened, view, context.specification["case"]["levels"], name, repeat)
+        _read(context, session, opened, view, name, repeat)
         view.around["close_s"] = timed_close(opened)
         view.around["resident_after"] = cache.resident()
         yield view
@@ -76,7 +86,7 @@ def _warm(context: Context, session: Session, cache: NodeCache, boxes: Iterator[
         share = cache.filled()
         for repeat, box in enumerate(boxes):
             view = View(box, {"resident_before": share, **({"open_s": open_s} if repeat == 0 else {})})
-            _refined(session, opened, view, context.specification["case"]["levels"], "warm", repeat)
+            _read(context, session, opened, view, "warm", repeat)
             share = view.around["resident_after"] = cache.resident()
             yield view
     finally:
@@ -92,19 +102,29 @@ def _aligned(box: Box, level: int) -> Box:
     return Box(tuple(start >> level << level for start in box.origin), box.extent)
 
 
+def _predicted(context: Context, box: Box, stored: dict[str, Any]) -> list[dict[str, float]]:
+    """Return the counts of each level of a view."""
+    spec, refinement = context.specification, _refinement(context)
+    boxes = [at_level(box, level) for level in spec["case"]["levels"]]
+    if refinement:
+        return refinement.predict(boxes, spec, stored)
+    return [context.format.predict(one, spec, stored) for one in boxes]
+
+
 def _row(context: Context, view: View, stored: dict[str, Any]) -> Row:
     """Return the row of a view: sums over its levels, its first picture, and each level by itself."""
-    spec = context.specification
+    spec, able = context.specification, context.layout.abilities
     found: list[Row] = []
-    for level, row in zip(spec["case"]["levels"], view.levels, strict=True):
-        predicted = context.format.predict(at_level(view.box, level), spec, stored)
+    for level, row, predicted in zip(
+        spec["case"]["levels"], view.levels, _predicted(context, view.box, stored), strict=True
+    ):
         row = {
             **counted(row),
             "level": level,
             **{key: predicted[key] for key in ("chunks_touched", "chunk_bytes")},
         }
         # Of a file that stays open the library may know indexes and pieces from the level before.
-        cold = row["state"] != "warm" and (context.layout.abilities.forgets or not found)
+        cold = row["state"] != "warm" and (able.forgets or able.refines or not found)
         found.append({**{key: row[key] for key in KEPT}, "requested_predicted_bytes":
                       predicted["requested"] if cold else None})  # fmt: skip
     first, known = found[0], [one.pop("requested_predicted_bytes") for one in found]
@@ -185,7 +205,12 @@ def run(context: Context) -> Outcome:
 
     def measure(state: str) -> None:
         boxes = (_aligned(box, coarsest) for box in asked_boxes(spec, state))
-        views.extend(STATES[state](context, session, cache, until_enough(context, session, state, boxes)))
+        enough = until_enough(
+            context, session, state, boxes, lambda count: [view.waited() for view in views[-count:]]
+        )
+        for view in STATES[state](context, session, cache, enough):
+            # Before the next box is drawn.
+            views.append(view)
 
     try:
         skipped = each_state(spec["case"]["states"], STATES, measure, views)

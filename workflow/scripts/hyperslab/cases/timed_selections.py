@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 from typing import Any
@@ -16,7 +16,7 @@ import xxhash
 from hyperslab.cases.context import Context, VerificationError, error_columns
 from hyperslab.data.levels import truth
 from hyperslab.data.selections import Box
-from hyperslab.formats import OpenArray
+from hyperslab.formats import OpenArray, View
 from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
@@ -70,7 +70,7 @@ class Session:
         self.rows: list[Row] = []
 
     def timed_selection(
-        self, opened: OpenArray, box: Box, state: str, repeat: int, opening: Row | None = None
+        self, opened: OpenArray | View, box: Box, state: str, repeat: int, opening: Row | None = None
     ) -> Row:
         """Read a box and keep a digest of it; returns the row of the repeat, its counters not parsed.
 
@@ -106,10 +106,9 @@ class Session:
         """Return the bytes that all selections of a state so far have had from the device."""
         return sum(counted(row)["device_bytes"] for row in self.rows if row["state"] == state)
 
-    def short(self, repeats: int) -> bool:
-        """Return whether the last `repeats` selections, each on a file opened for it, took little time."""
-        waited = [float(row["open_s"] + row["time_s"]) for row in self.rows[-repeats:]]
-        return statistics.median(waited) < SHORT_SECONDS
+    def waited(self, repeats: int) -> list[float]:
+        """Return the seconds of the last selections, each on a file opened for it, with opening."""
+        return [float(row["open_s"] + row["time_s"]) for row in self.rows[-repeats:]]
 
     def verify(self) -> dict[str, float]:
         """Compare everything that was read with the truth; raises VerificationError naming the selection.
@@ -154,19 +153,30 @@ class Session:
         return error_columns(self._context, deviation)
 
 
-def until_enough(context: Context, session: Session, state: str, boxes: Iterator[Box]) -> Iterator[Box]:
+def _short(seconds: Sequence[float]) -> bool:
+    """Return whether repeats took little time."""
+    return statistics.median(seconds) < SHORT_SECONDS
+
+
+def until_enough(
+    context: Context,
+    session: Session,
+    state: str,
+    boxes: Iterator[Box],
+    waited: Callable[[int], Sequence[float]] | None = None,
+) -> Iterator[Box]:
     """Yield as many `boxes` as the state has repeats; more where these were short and the cell may go on, and
     cold on a throttled site until their mean says enough.
 
     What one selection takes and moves decides how many that are, so each is drawn when the last one has been
-    read.
+    read. `waited` returns the seconds of so many last repeats, where one is no single selection.
     """
     spec = context.specification
     planned = spec["repeats"][state]
     most = spec.get("most_repeats", {}).get(state, planned)
     context.limiter.begin()
     yield from itertools.islice(boxes, planned)
-    if most > planned and session.short(planned):
+    if most > planned and _short((waited or session.waited)(planned)):
         yield from itertools.islice(boxes, most - planned)
         planned = most
     for repeat, box in enumerate(boxes, planned):

@@ -194,6 +194,25 @@ class SubVolumes(Protocol):
         """Return what writes a rank's part in the way that a case names; `mpi` is mpi4py's MPI."""
 
 
+class View(Protocol):
+    """Levels of one box, each finer than the one before, of which what was read is kept."""
+
+    def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
+        """Return what reads a level of the box, with everything done but the read, for a stopwatch."""
+
+
+class Refinement(Protocol):
+    """What a format offers whose layouts keep what they have read of a box for finer levels of it."""
+
+    def begin(self, opened: OpenArray) -> View:
+        """Return what reads levels of one box of an open array."""
+
+    def predict(
+        self, boxes: Sequence[Box], spec: Specification, stored: dict[str, Any]
+    ) -> list[dict[str, float]]:
+        """Return `Format.predict` of each level of a box, from coarse to fine, on a freshly opened file."""
+
+
 class Store(Protocol):
     """What every storage format must offer, whatever its data model.
 
@@ -233,6 +252,10 @@ class Format(Store, Protocol):
     @property
     def sub_volumes(self) -> SubVolumes | None:
         """How MPI ranks each write a part of one dataset; None where they cannot."""
+
+    @property
+    def refinement(self) -> Refinement | None:
+        """How levels of a box are read, nothing twice, for layouts whose abilities say so; else None."""
 
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty array with the layout of `spec`."""

@@ -97,6 +97,7 @@ class Collections:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def __init__(self, one: Format) -> None:
         self._one = one

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from hyperslab.layouts.chunks import Shape
 from hyperslab.layouts.environments import made
@@ -25,7 +27,12 @@ class IdxLayout(Layout):
     title = "IDX"
     suffix = ".idx"
     libraries = {"OpenVisusNoGui": "OpenVisus"}
-    abilities = Abilities(coarse_levels=True)
+    abilities = Abilities(coarse_levels=True, refines=True)
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        super().__init__(described)
+        if described["settings"]["library"] == "openvisus":
+            self.abilities = replace(self.abilities, refines=False)
 
     @property
     def chunks(self) -> list[int]:

@@ -52,6 +52,8 @@ class Abilities:
     ranks: bool = False
     # A coarser level of the array can be read by itself.
     coarse_levels: bool = False
+    # Of a box that is read level by level on an open file nothing is read twice.
+    refines: bool = False
     # Nothing that was read of chunks and indexes is kept for the next selection on an open file.
     forgets: bool = False
     # Its data lie in files of the site, whose pages are evicted and filled; else they are objects in a store.

@@ -47,7 +47,9 @@ def view_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
                "#Device so far", "#Chunks or blocks"]  # fmt: skip
     note = (
         f"Medians over all views of all rounds; bytes, chunks and blocks of the state {STATES[states[0]]}. "
-        "So far: of this level and all coarser ones, cold with opening. A contiguous array has no chunks."
+        "So far: of this level and all coarser ones, cold with opening. What keeps what it has read of a "
+        "view, as IDX does, asks for what a level adds; all else reads each level whole. A contiguous array "
+        "has no chunks."
     )
     return table(
         f"Level by level: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick

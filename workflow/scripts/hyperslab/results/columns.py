@@ -109,7 +109,12 @@ _TIMES = {
 _COUNTS = {
     "asked_bytes": _bytes("of the selection, or of the array written"),
     "rows": Column("number of rows read or written (ragged rows)"),
-    "files_touched": Column("number of files of a collection that the selection touches, by arithmetic"),
+    "files_touched": Column(
+        "number of files, of a collection or of an IDX dataset, that the selection touches, by arithmetic"
+    ),
+    "levels_touched": Column(
+        "number of levels that hold the selection's elements, by arithmetic (IDX; the coarsest has one)"
+    ),
     "chunks_touched": Column("number of chunks that the selection touches, by arithmetic"),
     "chunks_shared": Column("number of chunks among them that more than one worker reads (reductions)"),
     "chunk_bytes": _bytes("stored for those chunks (for the selection, where contiguous), by arithmetic"),

@@ -183,6 +183,7 @@ class Hdf5:
     many_arrays: ManyArrays | None = ManyArrays()
     parallel: Parallel | None = Parallel(_open_by)
     sub_volumes = SubVolumes()
+    refinement = None
     _workers_memory_bytes = 0
 
     def versions(self) -> dict[str, str]:

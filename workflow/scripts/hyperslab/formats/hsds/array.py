@@ -122,6 +122,7 @@ class Hsds:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of server and client, and of what they rest on."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box, steps_of
-from hyperslab.data.tiles import TILE_BYTES
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
 from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
 from hyperslab.formats.idx.parallel.sub_volumes import SubVolumes
-from hyperslab.formats.idx.places import disk_order, files_of, places_in
-from hyperslab.formats.idx.reading import Reader
+from hyperslab.formats.idx.places import disk_order, files_of, places_in, tiles_of
+from hyperslab.formats.idx.reading import Kept, Reader
 from hyperslab.formats.idx.writing import Writer, create_files
-from hyperslab.layouts.idx_files import IdxFiles
+from hyperslab.layouts.idx_files import Place
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
@@ -26,7 +25,7 @@ Block = npt.NDArray[Any]
 
 
 class IdxArray:
-    """The array of one open dataset; boxes are in array terms. Either `reader` or `writer` is there."""
+    """The array of one open dataset, new or read; boxes are in array terms."""
 
     def __init__(self, path: str, spec: Specification, writing: bool) -> None:
         self._files, self._order = files_of(spec), disk_order(spec)
@@ -49,19 +48,27 @@ class IdxArray:
         """Return the elements of `box`, at a coarser level every so many."""
         return self.reader(box)()
 
-    def reader(self, box: Box) -> Callable[[], Block]:
-        """Return `read` of `box` with everything done but the read."""
+    def reader(self, box: Box, kept: dict[Place, Kept] | None = None) -> Callable[[], Block]:
+        """Return `read` of `box` with everything done but the read.
+
+        What is `kept` of coarser levels of the box is not read again, and what is read is kept there.
+        """
         reader, turned, leading = self._stored, box.permuted(self._order), self._files.leading
         assert isinstance(reader, Reader)
-        places, steps = list(places_in(turned, self._files)), steps_of(turned)
+        places, steps = [place for _, place in places_in(turned, self._files)], steps_of(turned)
         origin, extent = turned.origin[leading:], turned.extent[leading:]
 
+        def one(place: Place) -> Block:
+            asked = (place.time, place.field, origin, extent, steps[leading:])
+            if kept is None:
+                return reader.read(*asked)
+            kept[place] = reader.refined(kept.get(place), *asked)
+            return kept[place].every(steps[leading:])
+
         def read() -> Block:
+            parts = [one(place) for place in places]
             if not leading:
-                return reader.read(0, 0, origin, extent, steps).transpose(self._inverse)
-            parts = [
-                reader.read(place.time, place.field, origin, extent, steps[leading:]) for _, place in places
-            ]
+                return parts[0].transpose(self._inverse)
             shape = [len(range(0, width, by)) for width, by in zip(turned.extent, steps, strict=True)]
             return np.stack(parts).reshape(shape).transpose(self._inverse)
 
@@ -85,23 +92,35 @@ class IdxArray:
         self._stored.close()
 
 
-def tiles_of(files: IdxFiles, limit: int = TILE_BYTES) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Yield (origin, extent) of the parts, cut at the edge, that cover one field in HZ order.
+class View:
+    """Levels of one box of an open array, each finer than the one before: what was read is kept."""
 
-    They are those of the first splits, so that each touches as few blocks as can be.
-    """
-    digits = 0
-    while digits < files.bitmask.bits and files.itemsize << files.bitmask.bits - digits > limit:
-        digits += 1
-    extent = files.bitmask.steps(digits)
-    numbers = np.arange(1 << digits, dtype=np.int64)
-    for place in zip(*files.bitmask.split_into(0, digits, numbers), strict=True):
-        origin = [int(p) * width for p, width in zip(place, extent, strict=True)]
-        cut = [
-            min(width, size - start) for start, width, size in zip(origin, extent, files.shape, strict=True)
-        ]
-        if min(cut) > 0:
-            yield origin, cut
+    def __init__(self, opened: IdxArray) -> None:
+        self._opened, self._kept = opened, dict[Place, Kept]()
+
+    def reader(self, box: Box) -> Callable[[], Block]:
+        """Return a function that reads a level of the box."""
+        return self._opened.reader(box, self._kept)
+
+
+class Refinement:
+    """The IDX side of the seam of refinement."""
+
+    def begin(self, opened: OpenArray) -> View:
+        """Return what reads levels of one box."""
+        assert isinstance(opened, IdxArray)
+        return View(opened)
+
+    def predict(
+        self, boxes: Sequence[Box], spec: Specification, stored: dict[str, Any]
+    ) -> list[dict[str, float]]:
+        """Return the counts of each level on a newly opened dataset."""
+        return _predicted(boxes, spec, stored)
+
+
+def _predicted(boxes: Sequence[Box], spec: Specification, stored: dict[str, Any]) -> list[dict[str, float]]:
+    turned = [box.permuted(disk_order(spec)) for box in boxes]
+    return prediction.predict(turned, files_of(spec), stored["stored"])
 
 
 class Idx:
@@ -111,6 +130,7 @@ class Idx:
     many_arrays = None
     parallel = None
     sub_volumes = SubVolumes()
+    refinement = Refinement()
 
     def versions(self) -> dict[str, str]:
         """Return the versions of OpenVisus, where it is the one that writes or reads, and of the codecs."""
@@ -143,16 +163,12 @@ class Idx:
         files, order = files_of(spec), disk_order(spec)
         inverse = [order.index(axis) for axis in range(len(order))]
         opened = self.create(path, spec)
-        try:
-            for place in files.places():
-                leading = ([place.time] if files.has_times else []) + (
-                    [place.field] if files.has_fields else []
-                )
-                for origin, extent in tiles_of(files):
-                    part = Box((*leading, *origin), (*(1 for _ in leading), *extent)).permuted(inverse)
-                    opened.write(part, values.block(part.origin, part.extent))
-        finally:
-            opened.close()
+        for place in files.places():
+            leading = ([place.time] if files.has_times else []) + ([place.field] if files.has_fields else [])
+            for origin, extent in tiles_of(files):
+                part = Box((*leading, *origin), (*(1 for _ in leading), *extent)).permuted(inverse)
+                opened.write(part, values.block(part.origin, part.extent))
+        opened.close()
         return "plain"
 
     def workers_memory_bytes(self) -> int:
@@ -168,10 +184,8 @@ class Idx:
         return {"stored": inspection.stored(path, files_of(spec))}
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
-        """Return blocks touched, their stored bytes, bytes requested and the number of reads."""
-        files, turned = files_of(spec), box.permuted(disk_order(spec))
-        places = [place for _, place in places_in(turned, files)]
-        return prediction.predict(turned, places, files, stored["stored"])
+        """Return levels, files and blocks touched, their stored bytes, bytes requested and read calls."""
+        return _predicted([box], spec, stored)[0]
 
 
 FORMAT = Idx()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,23 @@ def path_of(path: str, described: description.Description, time: int, first: int
     return os.path.normpath(
         os.path.join(path, name_of(described.template, described.time_template, step, first))
     )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What has been read of a box up to a level: every `fine`-th sample, and the first block where that holds
+    finer levels, too.
+    """
+
+    level: int
+    fine: tuple[int, ...]
+    samples: Block
+    first_block: Block | None
+
+    def every(self, steps: Shape) -> Block:
+        """Return every `steps`-th sample of the box; `steps` are those of the level, or coarser."""
+        thin = (by // one for by, one in zip(steps, self.fine, strict=True))
+        return self.samples[tuple(slice(None, None, by) for by in thin)]
 
 
 class Reader:
@@ -52,18 +70,37 @@ class Reader:
         """Return of a box every `steps`-th sample; `origin` is a multiple of `steps`, which are powers of
         two.
         """
-        level = self.level(steps)
+        return self.refined(None, time, field, origin, extent, steps).every(steps)
+
+    def refined(
+        self, kept: Kept | None, time: int, field: int, origin: Shape, extent: Shape, steps: Shape
+    ) -> Kept:
+        """Return the same with what a finer level of the box needs of it; `kept` is that of a coarser one, of
+        which nothing is read again.
+        """
+        level, first = self.level(steps), self.blocks.bits
+        if kept is not None and level <= kept.level:
+            return kept
         fine = self.bitmask.steps(level)
         shape = [-(-width // by) for width, by in zip(extent, fine, strict=True)]
         found = np.full(shape, self.described.fields[field].default, self.dtype(field))
+        new, grid = list(self.blocks.levels(level)), None
+        if kept is not None:
+            thin = (by // one for by, one in zip(kept.fine, fine, strict=True))
+            found[tuple(slice(None, None, by) for by in thin)] = kept.samples
+            new = [own for own in new if own > max(first, kept.level)]
+            if kept.first_block is not None:
+                grid = kept.first_block
+                self._order.put(self._order.covered(first, origin, extent), 0, grid, found, origin, fine)
         size = self.blocks.samples * found.itemsize
-        for own in self.blocks.levels(level):
+        for own in new:
             covered = self._order.covered(own, origin, extent)
             for number, stored, content, file in self._stored(time, field, covered.numbers.tolist()):
                 samples: Block = np.frombuffer(codecs.decoded(stored.codec, content, size, file), found.dtype)
-                grid = self._order.grid(own, samples, stored.row_major)
-                self._order.put(covered, number, grid, found, origin, fine)
-        return found[tuple(slice(None, None, by // one) for by, one in zip(steps, fine, strict=True))]
+                read = self._order.grid(own, samples, stored.row_major)
+                self._order.put(covered, number, read, found, origin, fine)
+                grid = read if own == first else grid
+        return Kept(level, fine, found, grid if level < first else None)
 
     def _stored(
         self, time: int, field: int, numbers: list[int]

@@ -109,6 +109,7 @@ class Opendap:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of pydap, of what it serves with, and of the library of the file."""

@@ -83,6 +83,7 @@ class Virtual:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def __init__(self) -> None:
         self._hdf5 = Hdf5()

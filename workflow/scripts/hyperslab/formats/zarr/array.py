@@ -98,6 +98,7 @@ class Zarr:
     many_arrays = None
     parallel = None
     sub_volumes = None
+    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""
