@@ -46,6 +46,32 @@ def test_a_file_in_memory_stays_there(memory: Path) -> None:
         assert pagecache.resident_share([descriptor]) == 1
 
 
+def test_writeback_begins_without_fsync_and_of_what_it_is_asked_for(disk: Path) -> None:
+    def dirty() -> int:
+        found = pagecache._cachestat(descriptor)
+        assert found is not None
+        return int(found.dirty)
+
+    half = 64 * pagecache.PAGE
+    with opened(file_on(disk, "cache", 2 * half)) as descriptor:
+        if pagecache.method(descriptor) != "cachestat":
+            pytest.skip("before Linux 6.5 nobody tells how many pages of a file are dirty")
+        if dirty() < 128:
+            pytest.skip("the kernel was faster")
+        pagecache.begin_writeback(descriptor, 0, half)
+        assert dirty() <= 64
+        pagecache.begin_writeback(descriptor, half, half)
+        assert dirty() == 0
+
+
+def test_where_writeback_cannot_begin_nothing_happens(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(file_on(disk, "cache", pagecache.PAGE)) as descriptor:
+        # Not of a descriptor that is none, nor where the C library lacks the call.
+        pagecache.begin_writeback(-1, 0, 1)
+        monkeypatch.setattr(pagecache, "_libc", object())
+        pagecache.begin_writeback(descriptor, 0, pagecache.PAGE)
+
+
 def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = iter([0.5, 0.2, 0.01, 0.3])
     monkeypatch.setattr(pagecache, "resident_share", lambda _: next(shares))

@@ -1,4 +1,4 @@
-"""The kernel's page cache: how much of a file it holds, and how to empty or fill it."""
+"""The kernel's page cache: how much of a file it holds, and how to empty, fill or write it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Numbers of asm-generic system calls since Linux 5.x are the same on every architecture.
 CACHESTAT = 451
+# SYNC_FILE_RANGE_WRITE of linux/fs.h: begin, and do not wait.
+BEGIN = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -51,6 +53,13 @@ def _mincore(descriptor: int, size: int) -> int:
         address = np.frombuffer(mapped, np.uint8).ctypes.data
         _libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), vector)
         return sum(entry & 1 for entry in vector)
+
+
+def begin_writeback(descriptor: int, offset: int, size: int) -> None:
+    """Have the kernel begin to put bytes of a file on its device; nothing is promised before fsync."""
+    if hasattr(_libc, "sync_file_range"):
+        begin, length = ctypes.c_int64(offset), ctypes.c_int64(size)
+        _libc.sync_file_range(descriptor, begin, length, ctypes.c_uint(BEGIN))
 
 
 def method(descriptor: int) -> str:
