@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from hyperslab.data.selections import Box, coarse
 from hyperslab.formats.idx.array import FORMAT
+from hyperslab.formats.idx.places import disk_order, files_of
 from hyperslab.measuring.counters import Counters, between
 
 
@@ -29,15 +31,33 @@ def write(directory: Path, name: str, spec: Any, content: Any) -> None:
     opened.close()
 
 
+def boxes_of(shape: Sequence[int]) -> Iterator[Box]:
+    """Yield the whole array, a part in the middle, one at the end, and a plane."""
+    third = tuple(max(1, extent // 3) for extent in shape)
+    yield Box((0,) * len(shape), tuple(shape))
+    yield Box(tuple(extent // 3 for extent in shape), third)
+    yield Box(tuple(extent - one for extent, one in zip(shape, third, strict=True)), third)
+    yield Box((*(0 for _ in shape[1:]), shape[-1] // 2), (*shape[:-1], 1))
+
+
+def steps_of_levels(spec: Any, axes: int) -> Iterator[tuple[str, list[int]]]:
+    """Yield the distance between samples, in array terms, of each level of the bitmask; then of every second
+    and fourth sample along each axis, which may be no level.
+    """
+    files, order = files_of(spec), disk_order(spec)
+    for level in range(files.bitmask.bits + 1):
+        steps = [*(1 for _ in range(files.leading)), *files.bitmask.steps(level)]
+        yield str(level), [steps[order.index(axis)] for axis in range(axes)]
+    yield from ((f"every {by}", [by] * axes) for by in (2, 4))
+
+
 def read(directory: Path, name: str, spec: Any, content: Any) -> list[dict[str, Any]]:
     """Read it whole and in part at every level; returns what differs, and what was requested."""
     path, counters, found = str(directory / name), Counters(), []
     stored = FORMAT.stored_sizes(path, spec)
-    inner = tuple(extent // 3 for extent in content.shape)
-    boxes = [Box((0,) * content.ndim, content.shape), Box(inner, tuple(max(1, one) for one in inner))]
-    for box in boxes:
-        for level in range(max(content.shape).bit_length() + 1):
-            asked = coarse(box, [1 << level] * content.ndim)
+    for box in boxes_of(content.shape):
+        for level, steps in steps_of_levels(spec, content.ndim):
+            asked = coarse(box, steps)
             opened = FORMAT.open(path, spec)
             reader = opened.reader(asked)
             before = counters.read()

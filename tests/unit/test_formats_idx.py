@@ -379,6 +379,22 @@ def test_an_absent_block_holds_the_default_value(tmp_path: Path, word: int) -> N
     assert np.array_equal(FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50))), truth)
 
 
+@pytest.mark.parametrize("name", ["cube", "times"])
+def test_what_was_not_finished_is_no_dataset(tmp_path: Path, name: str) -> None:
+    spec = spec_of(name)
+    shape = spec["dataset"]["shape"]
+    opened = FORMAT.create(str(tmp_path / "a"), spec)
+    opened.write(
+        Box((0,) * len(shape), tuple(shape)), open_values(spec["dataset"]).block([0] * len(shape), shape)
+    )
+    opened.flush()
+    assert any((tmp_path / "a").rglob("*.bin"))
+    with pytest.raises(FileNotFoundError, match="array.idx"):
+        FORMAT.open(str(tmp_path / "a"), spec)
+    opened.close()
+    FORMAT.open(str(tmp_path / "a"), spec).close()
+
+
 @pytest.mark.parametrize("name", ["edges", "zip", "lz4"])
 def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     spec = spec_of(name)

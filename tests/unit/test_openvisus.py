@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from rank_cells import SHAPE, WAYS, written_by
 from test_environments import ROOT
 from test_formats_idx import CELLS, generated, spec_of
 
 import hyperslab
+from hyperslab.cases.context import Context
+from hyperslab.cases.mpi import launch
 from hyperslab.data.selections import Box, coarse
+from hyperslab.data.values import open_values
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.specifications import Specification
 
@@ -46,13 +52,63 @@ def test_openvisus_reads_every_kind_of_file_that_we_write(tmp_path: Path, openvi
         for within in ("hz", "row-major"):
             spec = spec_of(name, within_block=within)
             keep(tmp_path, f"{name}-{within}", spec, generated(tmp_path / f"{name}-{within}", spec))
-    found = run(openvisus, "read", tmp_path)
-    assert len(found) == 2 * len(CELLS)
+    assert_read_as_written(tmp_path, openvisus, 2 * len(CELLS))
+
+
+def assert_read_as_written(directory: Path, openvisus: str, cells: int) -> None:
+    """OpenVisus reads all cells of a directory, four boxes at every level and two others."""
+    found = run(openvisus, "read", directory)
+    assert len(found) == cells
     for name, reads in found.items():
-        assert len(reads) >= 6
+        spec = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        assert len(reads) == 4 * (len(spec["layout"]["bitmask"]) + 2)
         for one in reads:
             assert one["equal"], (name, one)
             assert one["counted"] == one["predicted"], (name, one)
+
+
+# What ranks write: a name for each, the way, and what a study says of layout and case.
+BY_RANKS: dict[str, tuple[str, tuple[int, ...], dict[str, Any], dict[str, Any]]] = {
+    **{way: (way, SHAPE, {}, {}) for way in WAYS if not way.startswith("plain")},
+    "token-rows": ("token", SHAPE, {"within_block": "row-major"}, {}),
+    "aggregated-rows": ("aggregated", SHAPE, {"within_block": "row-major"}, {"aggregators": 1}),
+    **{
+        f"{way}-fields": (way, (3, *SHAPE), {"fields": "w"}, {"along": {"z": 2}})
+        for way in ("token", "per-level-fast", "aggregated")
+    },
+    "aggregated-turned": ("aggregated", SHAPE, {"order": ["z", "x", "y"]}, {"along": {"y": 2}}),
+}  # fmt: skip
+# One start of ranks writes all.
+WRITE_ALL = """
+import dataclasses, json, pathlib
+from hyperslab.cases.subvolumes import kept
+from hyperslab.cases.subvolumes.ranks import Cell
+from hyperslab.data.values import open_values
+def run(ranks, context):
+    for file in sorted(pathlib.Path(context.path).glob("*.json")):
+        spec = json.loads(file.read_text())
+        values = open_values(spec["dataset"])
+        one = dataclasses.replace(
+            context, specification=spec, path=str(file.with_suffix("")), values=values
+        )
+        Cell(ranks, one).written()
+    return {}
+kept.run = run
+"""
+
+
+@pytest.mark.mpi
+def test_openvisus_reads_what_ranks_write_in_every_way(
+    tmp_path: Path, mpi: None, openvisus: str, program: Callable[[str], None]
+) -> None:
+    program(WRITE_ALL)
+    (directory := tmp_path / "cells").mkdir()
+    for name, (way, shape, layout, asked) in BY_RANKS.items():
+        spec = written_by(way, 2, shape, asked, **layout)
+        keep(directory, name, spec, open_values(spec["dataset"]))
+    context = Context(spec, FORMAT, str(directory), open_values(spec["dataset"]), False, "mpirun -n 2")
+    launch.ranks(context, "subvolumes.kept")
+    assert_read_as_written(directory, openvisus, len(BY_RANKS))
 
 
 def test_one_wrong_sample_is_seen(tmp_path: Path, openvisus: str) -> None:

@@ -1,14 +1,7 @@
-"""Sub-volumes that ranks write: who holds and writes what, and every way with real ranks."""
+"""Sub-volumes that ranks write: who holds, writes, opens and sends what, and what a study says of them."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from idx_cells import cell
-from samples import file_specification, prepared
+from rank_cells import HDF5_WAYS, LAYOUT, SHAPE, WAYS
 from studies import changed, mistake
 from studies import load as load_study
 from test_environments import ROOT
-from test_mpi import descendants, ranks_of
-from test_workers import alive, wait_until
 
-from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.subvolumes import case as subvolumes
+import check_idx_ranks
 from hyperslab.data import sub_volumes as division
 from hyperslab.data.selections import Box
-from hyperslab.data.values import open_values
-from hyperslab.formats import load
 from hyperslab.formats.idx.ordering import Ordering
-from hyperslab.formats.idx.parallel import aggregated, by_openvisus, runs, ways
-from hyperslab.formats.idx.parallel.division import writers_of_files
+from hyperslab.formats.idx.parallel import division as idx
+from hyperslab.formats.idx.parallel import runs, ways
 from hyperslab.formats.idx.places import files_of
+from hyperslab.layouts.idx_files import IdxFiles
 from hyperslab.layouts.idx_order import hz_addresses
-from hyperslab.specifications import CaseSpecification, Specification
-
-WAYS = ("token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain")
-HDF5_WAYS = ("independent", "collective")
-SHAPE = (40, 32, 48)
-LAYOUT: dict[str, Any] = {"bits_per_block": 9, "blocks_per_file": 16}
-
 
 # ---- arithmetic
 
@@ -111,7 +93,7 @@ def test_every_file_has_one_writer_who_mostly_holds_it(ranks: int, axis: int, ag
     files = files_of(cell(SHAPE, **LAYOUT))
     boxes = division.sub_volumes(SHAPE, [ranks if one == axis else 1 for one in range(3)])
     chosen = list(range(min(aggregators, ranks)))
-    found = writers_of_files(files, boxes, chosen)
+    found = idx.writers_of_files(files, boxes, chosen)
     assert [first for first, _ in found] == files.files.tolist()
     assert {rank for _, rank in found} <= set(chosen)
     load = [sum(len(files.in_file(first)) for first, owner in found if owner == rank) for rank in chosen]
@@ -120,14 +102,16 @@ def test_every_file_has_one_writer_who_mostly_holds_it(ranks: int, axis: int, ag
 
 
 @settings(max_examples=30)
-@given(st.tuples(*(st.integers(0, 20) for _ in range(3))), st.tuples(*(st.integers(1, 12) for _ in range(3))))
+@given(
+    st.tuples(*(st.integers(0, 20) for _ in range(3))), st.tuples(*(st.integers(1, 12) for _ in range(3))),
+    st.sampled_from([4, 11, 18]),
+)  # fmt: skip
 def test_both_orders_give_the_same_runs_of_every_level(
-    origin: tuple[int, int, int], extent: tuple[int, int, int]
+    origin: tuple[int, int, int], extent: tuple[int, int, int], part_bits: int
 ) -> None:
     files = files_of(cell(SHAPE, **LAYOUT))
     values = np.random.default_rng(1).integers(0, 2**16, extent).astype(np.uint16)
     order = Ordering(files.blocks, row_major=False)
-    slow, fast = runs.by_formula(files, origin, values), runs.by_blocks(files, order, origin, values)
     grid = [np.arange(o, o + e, dtype=np.int64) for o, e in zip(origin, extent, strict=True)]
     truth = dict(
         zip(
@@ -135,292 +119,113 @@ def test_both_orders_give_the_same_runs_of_every_level(
             values.reshape(-1).tolist(), strict=True,
         )
     )  # fmt: skip
-    for way in (slow, fast):
-        assert len(way) == files.bitmask.bits + 1
-        found: dict[int, int] = {}
-        for level, held in enumerate(way):
-            for address, samples in held:
-                numbers = range(address, address + len(samples))
-                assert {number.bit_length() for number in numbers} == {level}
-                found |= dict(zip(numbers, samples.tolist(), strict=True))
-        assert found == truth
+    with pytest.MonkeyPatch.context() as patch:
+        # Several parts of a level, and several lots of blocks.
+        patch.setattr(runs, "PART_BITS", part_bits)
+        patch.setattr(runs, "ORDERED_BYTES", 3 * files.block_bytes)
+        for way in (runs.ByFormula, runs.ByBlocks):
+            held = way(files, order, origin, values)
+            found: dict[int, int] = {}
+            for level in range(files.bitmask.bits + 1):
+                seen: list[int] = []
+                for address, samples in held.of_level(level):
+                    numbers = range(address, address + len(samples))
+                    assert {number.bit_length() for number in numbers} == {level}
+                    found |= dict(zip(numbers, samples.tolist(), strict=True))
+                    seen += numbers
+                assert seen == sorted(seen)
+            assert found == truth
 
 
-# ---- real ranks
-
-
-def by_ranks(
-    spec: Specification, way: str, ranks: int, along: dict[str, int] | None = None, **asked: Any
-) -> Specification:
-    """What measure is told of ranks that write an array in one way."""
-    described = {"along": along or {"x": ranks}, "aggregators": None, "files_each": None, **asked}
-    case: CaseSpecification = {
-        "name": "all", "kind": "subvolumes", "family": "all", "by": "ranks", "workers": ranks,
-        "states": ["write"], "subvolumes": {"way": way, **described},
-    }  # fmt: skip
-    return {**spec, "case": case, "repeats": {"write": 2}, "seed": 1, "round": "r0", "protocol": 1}
-
-
-def written_by(
-    way: str,
-    ranks: int,
-    shape: Sequence[int] = SHAPE,
-    asked: dict[str, Any] | None = None,
-    **layout: Any,
-) -> Specification:
-    """The same for an IDX dataset; `asked` is what the case says of sub-volumes."""
-    return by_ranks(cell(shape, **{**LAYOUT, **layout}), way, ranks, **(asked or {}))
-
-
-def outcome_of(spec: Specification, directory: Path) -> Outcome:
-    """The outcome of a cell of ranks."""
-    ranks, format_ = spec["case"]["workers"], load(spec["layout"]["format"])
-    path = str(directory / "data.idx")
-    return subvolumes.run(
-        Context(spec, format_, path, open_values(spec["dataset"]), True, f"mpirun -n {ranks}")
-    )
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize(
-    ("way", "ranks", "layout", "asked"),
-    [
-        *((way, 2, {}, {}) for way in WAYS),
-        ("aggregated", 1, {}, {}),
-        ("aggregated", 3, {}, {"aggregators": 2}),
-        ("aggregated", 3, {}, {"files_each": 5}),
-        ("aggregated", 3, {"within_block": "row-major"}, {}),
-        ("aggregated", 2, {"bits_per_block": 5, "blocks_per_file": 1000}, {}),
-        ("aggregated", 4, {}, {"along": {"x": 2, "z": 2}, "aggregators": 1}),
-        ("token", 2, {}, {"along": {"z": 2}}),
-        ("per-level-fast", 3, {"order": ["z", "x", "y"]}, {"along": {"y": 3}}),
-    ],
-)
-def test_every_way_writes_every_byte(
-    memory: Path, mpi: None, way: str, ranks: int, layout: dict[str, Any], asked: dict[str, Any]
+@pytest.mark.parametrize("way", [runs.ByFormula, runs.ByBlocks])
+def test_runs_that_follow_each_other_in_a_file_are_one_piece(
+    monkeypatch: pytest.MonkeyPatch, way: Any
 ) -> None:
-    spec = written_by(way, ranks, asked=asked, **layout)
-    outcome = outcome_of(spec, memory)
-    total = int(np.prod(SHAPE)) * 2
-    assert len(outcome.repeats) == 2
-    for row in outcome.repeats:
-        assert (row["state"], row["asked_bytes"], row["processes"]) == ("write", total, ranks)
-        parts = ("create_s", "write_s", "close_s", "fsync_s")
-        assert row["time_s"] == pytest.approx(sum(row[part] for part in parts)) and row["reference_s"] > 0
-        assert row["written_bytes"] >= total
-        assert ("time_by_level" in row) == way.startswith("per-level")
-    files, opens = files_of(spec), {row["opens"] for row in outcome.repeats}
-    assert len(opens) == 1
-    match way:
-        case "aggregated":
-            # Whole blocks, each file once, beside headers and the description.
-            held = sum(len(files.in_file(int(first))) for first in files.files) * files.block_bytes
-            headers = len(files.files) * files.header_bytes
-            assert opens == {len(files.files)}
-            for row in outcome.repeats:
-                assert held + headers < row["written_bytes"] < held + headers + 2000
-                assert row["requested_writes"] == 2 * len(files.files) + 1
-        case "per-level" | "per-level-kept":
-            once = sum(
-                len(np.unique(files.blocks.touched(box.origin, box.extent) // files.blocks_per_file))
-                for box in division.sub_volumes(SHAPE, (ranks, 1, 1))
-            )
-            assert opens == {once} if way == "per-level-kept" else min(opens) > once
-    if way != "plain":
-        assert outcome.report["chunks"] == outcome.report["chunks_predicted"]
-    assert not list(memory.glob("data.idx*"))
+    files = files_of(cell((32, 32, 32), **LAYOUT))
+    values = np.arange(2**15, dtype=np.uint16).reshape(files.shape)
+    order, by_address = Ordering(files.blocks, row_major=False), np.empty(2**15, np.uint16)
+    by_address[addresses(files)] = values
+    for most, count in ((2**20, 2), (3 * files.block_bytes, 2 * 6)):
+        monkeypatch.setattr(runs, "ORDERED_BYTES", most)
+        held = way(files, order, (0, 0, 0), values).of_level(15)
+        # Half of the 64 blocks are of the finest level, in two files of 16.
+        found = list(runs.in_files(files, 0, held))
+        assert len(found) == count
+        for first, offset, samples in found:
+            at = (offset - files.data_start) // 2 + first * files.blocks.samples
+            assert samples.tolist() == by_address[at : at + len(samples)].tolist()
 
 
-@pytest.mark.mpi
-def test_fields_are_written_together(memory: Path, mpi: None) -> None:
-    spec = written_by("aggregated", 2, (3, *SHAPE), fields="w")
-    (row, _) = outcome_of(spec, memory).repeats
-    assert row["asked_bytes"] == 3 * int(np.prod(SHAPE)) * 2
-
-
-@pytest.mark.mpi
-def test_a_file_is_written_piece_by_piece(memory: Path, mpi: None, program: Callable[[str], None]) -> None:
-    # Three blocks at once of files that hold up to sixteen, and of which others hold a part.
-    program("from hyperslab.formats.idx.parallel import aggregated\naggregated.PIECE_BYTES = 3 * 1024\n")
-    spec = written_by("aggregated", 2, (2, *SHAPE), fields="w", asked={"along": {"y": 2}})
-    (row, _) = outcome_of(spec, memory).repeats
-    files = files_of(spec)
-    pieces = sum(-(-len(files.in_file(first)) // 3) for first in files.files.tolist())
-    # Headers, the description, and each piece of each field once.
-    assert row["requested_writes"] == len(files.files) + 1 + 2 * pieces
-    assert row["opens"] == len(files.files)
+def addresses(files: IdxFiles) -> Any:
+    """The HZ address of every sample."""
+    grid = [np.arange(extent, dtype=np.int64) for extent in files.shape]
+    return hz_addresses(files.bitmask, np.meshgrid(*grid, indexing="ij"))
 
 
 def test_pieces_of_a_file_are_all_of_it_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_of(cell(SHAPE, **LAYOUT))
-    monkeypatch.setattr(aggregated, "PIECE_BYTES", 3 * files.block_bytes)
+    monkeypatch.setattr(idx, "PIECE_BYTES", 3 * files.block_bytes)
     for first in files.files.tolist():
-        found = [piece.blocks(files) for piece in aggregated.pieces_of(files, first)]
+        found = [piece.blocks(files) for piece in idx.pieces_of(files, first)]
         assert np.concatenate(found).tolist() == files.in_file(first).tolist()
         assert max(map(len, found)) <= 3
 
 
-@pytest.mark.mpi
-@pytest.mark.parametrize("chunks", [None, (8, 16, 24)])
-@pytest.mark.parametrize("way", HDF5_WAYS)
-def test_parallel_hdf5_writes_every_byte(memory: Path, mpi: None, way: str, chunks: Any) -> None:
-    spec = by_ranks(file_specification(SHAPE, chunks, "zxy"), way, 2, {"z": 2})
-    outcome = outcome_of(spec, memory)
-    total = int(np.prod(SHAPE)) * 2
-    for row in outcome.repeats:
-        assert row["asked_bytes"] == total and row["written_bytes"] >= total and row["opens"] == 2
-        assert "time_by_level" not in row
-    assert outcome.report["data_bytes"] == total
-    said = outcome.report["settings"]
-    assert said["dataset_layout"] == ("chunked" if chunks else "contiguous")
-    assert said["last_call"].endswith("collective") == (way == "collective")
-    assert not list(memory.glob("data.idx*"))
-
-
-@pytest.mark.mpi
-def test_openvisus_writes_in_turn_for_ranks(memory: Path, mpi: None, openvisus: str) -> None:
-    # Blocks of which two ranks have a part each are read again by the second.
-    spec = written_by("token", 2, settings={"library": "openvisus"}, within_block="row-major")
-    (first, second) = outcome_of(spec, memory).repeats
-    total = int(np.prod(SHAPE)) * 2
-    for row in (first, second):
-        assert row["written_bytes"] >= total and "opens" not in row and row["write_s"] > 0
-    assert not started_by_openvisus()
-
-
-def started_by_openvisus() -> list[str]:
-    """The processes with OpenVisus that are still there."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            found += [entry.name] if by_openvisus.MODULE.encode() in words else []
-    return found
-
-
-# A rank's arrays, counted where numpy allocates them; its values among them.
-COUNTED = """
-import tracemalloc
-tracemalloc.start()
-from hyperslab.cases.subvolumes import ranks
-written = ranks.Cell.written
-def counted(self):
-    tracemalloc.reset_peak()
-    row = written(self)
-    peak, allowed = tracemalloc.get_traced_memory()[1], 2 * self._values.nbytes + 2**26
-    if not self._values.nbytes < peak <= allowed:
-        raise MemoryError(f"{peak:,} bytes, and {allowed:,} are allowed")
-    return row
-ranks.Cell.written = counted
-"""
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize("way", ["per-level-fast", "aggregated"])
-def test_a_rank_holds_its_sub_volume_twice_at_most_and_little_more(
-    disk: Path, mpi: None, program: Callable[[str], None], way: str
+@settings(max_examples=20)
+@given(
+    st.sampled_from([{"x": 2}, {"y": 3}, {"z": 4}, {"x": 2, "z": 2}]), st.integers(1, 4), st.integers(1, 5),
+    st.integers(1, 2),
+)  # fmt: skip
+def test_messages_are_those_of_all_samples(
+    along: dict[str, int], aggregators: int, blocks_a_piece: int, fields: int
 ) -> None:
-    program(COUNTED)
-    # 80 MiB a rank: holding them three times would be too much.
-    spec = written_by(way, 2, (640, 256, 512), bits_per_block=15, blocks_per_file=256)
-    assert len(outcome_of({**spec, "repeats": {"write": 1}}, disk).repeats) == 1
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize(
-    ("boxes", "says"),
-    [
-        (
-            "[Box((0, 0, 0), shape), Box((1, 0, 0), (1, 1, 1))]",
-            "ranks 0 and 1 both hold samples at (1, 0, 0)",
-        ),
-        ("[Box((0, 0, 0), (1, 1, 1)), Box((1, 0, 0), (1, 1, 1))]", "their sub-volumes leave holes"),
-    ],
-)
-def test_sub_volumes_that_do_not_make_up_the_array_are_named_before_anything_is_written(
-    memory: Path, mpi: None, program: Callable[[str], None], boxes: str, says: str
-) -> None:
-    program(
-        "from hyperslab.data import sub_volumes\n"
-        "from hyperslab.data.selections import Box\n"
-        f"sub_volumes.sub_volumes = lambda shape, parts: {boxes.replace('shape', 'tuple(shape)')}\n"
-    )
-    with pytest.raises(ChildProcessError, match=rf"rank . of 2: ValueError: .*{re.escape(says)}"):
-        outcome_of(written_by("aggregated", 2), memory)
-    assert not list(memory.glob("data.idx*"))
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize("way", WAYS)
-def test_a_byte_that_differs_fails_the_cell(
-    memory: Path, mpi: None, way: str, program: Callable[[str], None]
-) -> None:
-    program(
-        "from hyperslab.cases.subvolumes import ranks\n"
-        "from hyperslab.measuring.artifact import Artifact\n"
-        "def damage(self):\n"
-        "    if self._ranks.rank == 0:\n"
-        "        file = max(self._artifact.files(), key=lambda one: one.stat().st_size)\n"
-        "        with open(file, 'r+b') as opened:\n"
-        "            opened.seek(-1, 2)\n"
-        "            byte = opened.read(1)\n"
-        "            opened.seek(-1, 2)\n"
-        "            opened.write(bytes([byte[0] ^ 1]))\n"
-        "ranks.Cell._fsync = damage\n"
-    )
-    with pytest.raises(VerificationError, match="the sub-volume at .* differs from what was written"):
-        outcome_of(written_by(way, 2, (32, 32, 32)), memory)
-    subprocess.run(["rm", "-rf", *map(str, memory.glob("data.idx*"))], check=True)
-
-
-@pytest.mark.mpi
-@pytest.mark.faults
-@pytest.mark.parametrize("way", ["aggregated", "token"])
-def test_a_killed_rank_leaves_one_line_and_nothing_that_looks_finished(
-    memory: Path, mpi: None, tmp_path: Path, way: str
-) -> None:
-    from hyperslab.studies.specification import text
-
-    spec = written_by(way, 2)
-    spec["repeats"] = {"write": 10**5}
-    with prepared(memory) as root:
-        artifact, record = root / "study" / "layout" / "all.r0", tmp_path / "record.json"
-        words = [
-            sys.executable, "-m", "hyperslab.measure",
-            "--specification", text(spec), "--artifact", str(artifact), "--site", "here",
-            "--record", str(record), "--launcher", "mpirun -n 2",
+    shape = (fields, *SHAPE) if fields > 1 else SHAPE
+    files = files_of(cell(shape, **LAYOUT, **({"fields": "w"} if fields > 1 else {})))
+    boxes = division.sub_volumes(SHAPE, [along.get(axis, 1) for axis in "xyz"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(idx, "PIECE_BYTES", blocks_a_piece * files.block_bytes)
+        rounds = idx.rounds_of(files, boxes, idx.aggregators_of(files, len(boxes), aggregators, None))
+    found = idx.sent_of(files, boxes, rounds)
+    writes = {
+        block: (rank, number)
+        for number, pieces in enumerate(rounds)
+        for rank, piece in pieces.items()
+        for block in piece.blocks(files).tolist()
+    }
+    messages: dict[tuple[int, int, int], int] = {}
+    for rank, box in enumerate(boxes):
+        for block in (addresses(files)[box.slices()] >> files.blocks.bits).reshape(-1).tolist():
+            to, number = writes[block]
+            if to != rank:
+                messages[rank, to, number] = messages.get((rank, to, number), 0) + 1
+    for rank in range(len(boxes)):
+        sent = [many for (one, _, _), many in messages.items() if one == rank]
+        got = [many for (_, to, _), many in messages.items() if to == rank]
+        assert [counts[rank] for counts in found] == [
+            fields * len(sent), fields * len(got), 2 * fields * sum(sent), 2 * fields * sum(got)
         ]  # fmt: skip
-        run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
-            # They are at work.
-            assert wait_until(lambda: any(artifact.glob("data.idx/**/*.bin")))
-            started = descendants(run.pid)
-            os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
-            _, said = run.communicate(timeout=60)
-        finally:
-            run.kill()
-        assert run.returncode == 1
-        (line,) = said.splitlines()
-        assert "ChildProcessError: MPI ranks ended with status" in line
-        assert not artifact.exists() and not record.exists()
-        assert wait_until(lambda: not any(map(alive, started)))
 
 
-@pytest.mark.mpi
-def test_openvisus_reads_what_four_ranks_aggregated_at_every_level(
-    mpi: None, openvisus: str, tmp_path: Path
-) -> None:
-    words = ["ranks", "--extent", "64", "--bits-per-block", "9", "--along", "xyz", "--directory"]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "workflow/scripts/check_idx_openvisus.py"), *words, str(tmp_path / "d")],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "4 ranks (2 along x x 2 along y x 1 along z), aggregated" in done.stdout
-    assert done.stdout.count("samples equal") == 19
-    assert "OpenVisus reads all 19 levels as they were written" in done.stdout
-    assert not list((tmp_path / "d").iterdir())
+@pytest.mark.parametrize("along", [{"x": 3}, {"z": 5}, {"x": 2, "y": 2, "z": 2}])
+def test_opens_are_those_of_all_samples(along: dict[str, int]) -> None:
+    files = files_of(cell(SHAPE, **LAYOUT))
+    for box in division.sub_volumes(SHAPE, [along.get(axis, 1) for axis in "xyz"]):
+        held = addresses(files)[box.slices()].reshape(-1).tolist()
+        opened = {(one.bit_length(), (one >> files.blocks.bits) // files.blocks_per_file) for one in held}
+        assert idx.opens_of(files, box, kept=False) == len(opened)
+        assert idx.opens_of(files, box, kept=True) == len({file for _, file in opened})
+
+
+def test_every_file_is_made_by_one_rank() -> None:
+    files = files_of(cell(SHAPE, **LAYOUT))
+    made = [first for rank in range(3) for first in idx.created_by(files, rank, 3)]
+    assert sorted(made) == files.files.tolist()
+
+
+def test_what_more_ranks_would_do_is_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "idx.md").read_text(encoding="utf-8")
+    for table in check_idx_ranks.tables(check_idx_ranks.files_of()).split("\n\n"):
+        assert table in text
 
 
 # ---- what a study says of them
@@ -466,6 +271,14 @@ VISUS = {"format": "idx", "settings": {"library": "openvisus"}}
         ({"along": "x", "aggregators": 1, "files_each": 1}, None, "aggregators and files_each say the same"),
         ({"along": "x", "ways": ["collective"]}, None, "ranks write IDX in the ways token, per-level,"),
         ({"along": "x", "ways": ["plain"]}, VISUS, "OpenVisus one after the other (token), not plain"),
+        *(
+            (
+                {"along": "x", "ways": [way]}, {"format": "idx", "within_block": "row-major"},
+                f"level by level what lies in HZ order within a block (hz), not {way} into others",
+            )
+            for way in WAYS
+            if way.startswith("per-level")
+        ),
         ({"along": "x", "ways": ["token"]}, {"chunks": [2, 3, 4]}, "that are independent or collective"),
         (
             {"along": "x", "ways": ["independent"]}, {"chunks": "auto", "filters": ["shuffle"]},

@@ -153,7 +153,8 @@ def ranks(options: argparse.Namespace) -> None:
         cut = " x ".join(f"{number} along {axis}" for axis, number in parts.items())
         print(
             f"{options.ranks} ranks ({cut}), {options.way}: {size / 1e6:,.0f} MB in {row['time_s']:.2f} s, "
-            f"create to fsync ({size / row['time_s'] / 1e6:,.0f} MB/s), {row['opens']} files opened"
+            f"create to fsync ({size / row['time_s'] / 1e6:,.0f} MB/s), files made or opened {row['opens']} "
+            "times"
         )
         inside("inside-ranks", {"spec": spec, "path": str(path)})
     finally:

@@ -6,7 +6,7 @@ What a study may say of it, and all that needs no library, is in hyperslab.layou
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -158,11 +158,18 @@ class SubVolumeWriter(Protocol):
     collective.
     """
 
-    # Nanoseconds by phase ("order", "exchange"), and by level where levels are written in turn.
+    # Nanoseconds by phase ("order", "exchange", "file_writes") where they are known, and by level where
+    # levels are written in turn.
     spent: dict[str, int]
     levels: dict[int, int]
-    # Files opened, None where that is not known.
-    opens: int | None
+
+    @property
+    def opens(self) -> int | None:
+        """How often this rank has made or opened a file of data, None where that is not known."""
+
+    @property
+    def most_opens(self) -> int | None:
+        """How often it has opened the same file to write into it, at most."""
 
     @property
     def processes(self) -> Sequence[int]:
@@ -177,8 +184,10 @@ class SubVolumeWriter(Protocol):
     def close(self) -> None:
         """Close what is open."""
 
-    def stored(self) -> npt.NDArray[Any]:
-        """Return this rank's part, read back by this process alone, in array terms."""
+    def stored(self) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
+        """Yield small parts of this rank's sub-volume, read back by this process alone: where each lies in
+        it, and its elements, in array terms.
+        """
 
     def described(self) -> dict[str, Any]:
         """Return the report of what was written: sizes in bytes, and settings as they are in force."""

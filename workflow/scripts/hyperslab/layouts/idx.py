@@ -16,7 +16,8 @@ from hyperslab.layouts.layout import Abilities, Array, Layout
 # Seen on one machine, as an estimate.
 PIECE_SECONDS = 60e-6
 # How ranks write sub-volumes.
-WAYS = ("token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain")
+LEVEL_BY_LEVEL = ("per-level", "per-level-kept", "per-level-fast-reopened", "per-level-fast")
+WAYS = ("token", *LEVEL_BY_LEVEL, "aggregated", "plain", "plain-writeback")
 # The environment in which OpenVisus writes and reads.
 OPENVISUS = "openvisus-2.2.149"
 
@@ -96,6 +97,10 @@ class IdxLayout(Layout):
             return f"ranks write IDX in the ways {', '.join(WAYS)}, not {way}"
         if self.described["settings"]["library"] == "openvisus" and way != "token":
             return f"ranks write through OpenVisus one after the other (token), not {way}"
+        if self.described["within_block"] != "hz" and way in LEVEL_BY_LEVEL:
+            return (
+                f"ranks write level by level what lies in HZ order within a block (hz), not {way} into others"
+            )
         if self.described["codec"] != "raw":
             return "ranks write blocks without codec, whose places are known beforehand"
         if "times" in self.described:

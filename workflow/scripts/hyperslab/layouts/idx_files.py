@@ -26,6 +26,8 @@ FILE_SYSTEM_BLOCK = 4096
 NAME = "array"
 DESCRIPTION = f"{NAME}.idx"
 TIME_TEMPLATE = "time%09d/"
+# As long as not all of it has been written, the description has another name, if it is there at all.
+UNFINISHED = "unfinished.idx"
 # Of a file all blocks' headers are read at once.
 MOST_BLOCKS_PER_FILE = 2**20
 # Bits of a block's number that one file name holds, and each further directory.

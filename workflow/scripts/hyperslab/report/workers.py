@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,8 @@ from hyperslab.studies.case_kinds import families, shown_by
 from hyperslab.studies.case_kinds.workers import API_NAMES, WAY_NAMES, WORKERS, interface_of, way_of
 from hyperslab.studies.summary import in_order
 
+# Parts of a write by ranks, as columns.
+PHASES = ("create", "order", "exchange", "file_writes", "write")
 # Figures of the same cases.
 SPEEDUP, RATES = "speedup", "parallel"
 BEYOND = "beyond the physical cores: not claimed"
@@ -147,20 +149,36 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                 WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beyond), layout,
                 fmt.megabytes(middle["asked_bytes"]),
                 _rate(own, name, "write", middle["asked_bytes"]), _compared(own, name, "write", twins),
-                *(fmt.seconds(middle[f"{phase}_s"]) for phase in ("create", "order", "exchange", "write")),
+                *(fmt.seconds(middle[f"{phase}_s"]) for phase in PHASES),
                 fmt.percent(share, 1) if share == share else fmt.ABSENT,
-                fmt.whole(middle["opens"]), fmt.whole(middle["requested_writes"]),
-                fmt.megabytes(middle["written_bytes"]),
+                Cell(fmt.whole(middle["opens"]), _by_rank(here["opens_by_rank"], fmt.whole)),
+                Cell(fmt.whole(middle["requested_writes"]), _by_rank(here["writes_by_rank"], fmt.whole)),
+                Cell(
+                    fmt.megabytes(middle["written_bytes"]), _by_rank(here["written_by_rank"], fmt.megabytes)
+                ),
             ])  # fmt: skip
     columns = ["Way", "#Ranks", "Layout", "#Bytes", "#Durable write", "#Plain MPI-IO is", "#Create", "#Order",
-               "#Exchange", "#Write", "#Levels 0 to 6", "#Files opened", "#Write calls", "#Bytes written",
+               "#Exchange", "#File writes", "#Write", "#Levels 0 to 6", "#Files made and opened",
+               "#Write calls", "#Bytes written",
     ]  # fmt: skip
     note = (
-        "Durable write: from the geometric mean of the rounds' medians, with its 95 % interval. Order and "
-        "exchange are parts of the write, those of the slowest rank; times, files, calls and bytes are "
-        "medians over all repeats. Levels 0 to 6: their share of the write, where levels are written in turn."
+        "Durable write: from the geometric mean of the rounds' medians, with its 95 % interval. Order, "
+        "exchange and file writes are parts of the write, those of the slowest rank; where they are more "
+        "than the write in all, they overlap. Times, files, calls and bytes are medians over all repeats; "
+        "under counts stand the least and the most of a rank. Levels 0 to 6: their share of the write, where "
+        "levels are written in turn."
     )
     return table("Sub-volumes written by ranks", columns, body, note, folded=len(body) > 24, pick=pick)
+
+
+def _by_rank(told: pd.Series, words: Callable[[float], str]) -> str:
+    """Return the least and the most of what ranks count, as the last repeat has them; "" where none does."""
+    known = [text for text in told.fillna("").astype(str) if text]
+    counts = [int(one) for one in known[-1].split()] if known else []
+    if len(counts) < 2:
+        return ""
+    low, high = words(min(counts)), words(max(counts))
+    return f"{low} a rank" if low == high else f"{low} to {high} a rank"
 
 
 def _access(case: Mapping[str, Any]) -> str:

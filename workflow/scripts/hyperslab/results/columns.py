@@ -96,6 +96,10 @@ _TIMES = {
     ),
     "order_s": _seconds("of the slowest rank to put samples in order (sub-volumes)"),
     "exchange_s": _seconds("of the slowest rank to send samples to those who write them (sub-volumes)"),
+    "file_writes_s": _seconds(
+        "of the slowest rank inside calls that write into files; an aggregator's thread makes them while the "
+        "next samples are put in order and exchanged (sub-volumes that tell them apart)"
+    ),
     "coarse_levels_s": _seconds(
         "to write levels 0 to 6, each by its slowest rank (sub-volumes that are written level by level)"
     ),
@@ -160,7 +164,13 @@ _COUNTS = {
         "largest resident memory of each process of the server up to then, summed; empty without a server"
     ),
     "requested_writes": Column("number of write calls of the library (syscw)"),
-    "opens": Column("number of times that a rank opened a binary file (sub-volumes)"),
+    "opens": Column("number of times that ranks made or opened files of data (sub-volumes)"),
+    "most_opens": Column(
+        "number of times that one rank opened the same file to write into it, at most (sub-volumes)"
+    ),
+    "opens_by_rank": _text("opens of each rank, with spaces between (sub-volumes)"),
+    "writes_by_rank": _text("requested_writes of each rank, likewise (sub-volumes)"),
+    "written_by_rank": _text("written_bytes of each rank, likewise (sub-volumes)"),
     "requests": Column("number of requests of all clients together (clients)"),
     "errors": Column("number of requests that failed and were made again (clients)"),
     "fairness": Column("requests a second of the fastest client over those of the slowest (clients)"),

@@ -65,14 +65,25 @@ Way = Literal[
     "token",
     "per-level",
     "per-level-kept",
+    "per-level-fast-reopened",
     "per-level-fast",
     "aggregated",
     "plain",
+    "plain-writeback",
     "independent",
     "collective",
 ]
 # Into the blocks of an IDX dataset, and beside it the same bytes in no order.
-IDX_WAYS: tuple[Way, ...] = ("token", "per-level", "per-level-kept", "per-level-fast", "aggregated", "plain")
+IDX_WAYS: tuple[Way, ...] = (
+    "token",
+    "per-level",
+    "per-level-kept",
+    "per-level-fast-reopened",
+    "per-level-fast",
+    "aggregated",
+    "plain",
+    "plain-writeback",
+)
 Along = Name | Annotated[list[Name], Field(min_length=1)] | Annotated[dict[Name, Count], Field(min_length=1)]
 ALONG_FORMS = "an axis, such as x, a list of them, or a mapping to numbers of parts, such as {x: 2, y: 2}"
 EACH_FORMS = "a number of elements, or a mapping of each axis to one, such as {x: 256, y: 256}"

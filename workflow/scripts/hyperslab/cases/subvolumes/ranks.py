@@ -20,6 +20,12 @@ from hyperslab.records import Row
 
 PHASES = ("create", "write", "close", "fsync")
 WRITTEN = ("written_bytes", "requested_writes")
+# Of these the column that has those of each rank.
+BY_RANK = {
+    "opens": "opens_by_rank",
+    "written_bytes": "written_by_rank",
+    "requested_writes": "writes_by_rank",
+}
 # The levels of which the document says that they cost out of proportion.
 COARSE_LEVELS = range(7)
 
@@ -54,18 +60,24 @@ class Cell:
         }  # fmt: skip
         columns = {f"{name}_s": timed(self._ranks, steps[name]) for name in PHASES}
         counted = between(before, counters.read())
-        # Plane by plane: beside the values and what was read back nothing large is held.
-        if not all(map(np.array_equal, way.stored(), self._values)):
-            raise VerificationError(
-                f"{self._context.path}: the sub-volume at {self._box.origin} differs from what was written"
-            )
+        # Part by part: beside the values nothing large is held.
+        for part, found in way.stored():
+            if not np.array_equal(found, self._values[part.slices()]):
+                raise VerificationError(
+                    f"{self._context.path}: the sub-volume at {self._box.origin} differs from what was "
+                    "written"
+                )
         way.end()
         self._way = way
         row: Row = {**columns, "time_s": sum(columns.values()), "flush_s": 0.0}
         row |= {f"{name}_s": self._ranks.greatest(spent / 1e9) for name, spent in way.spent.items()}
-        row |= {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
-        if way.opens is not None:
-            row["opens"] = int(self._ranks.total(way.opens))
+        counts = {"opens": way.opens, **{name: counted[name] for name in WRITTEN}}
+        for name, count in counts.items():
+            if count is not None:
+                by_rank = self._ranks.comm.allgather(int(count))
+                row |= {name: sum(by_rank), BY_RANK[name]: " ".join(map(str, by_rank))}
+        if way.most_opens is not None:
+            row["most_opens"] = int(self._ranks.greatest(way.most_opens))
         if last := int(self._ranks.greatest(max(way.levels, default=0))):
             # The slowest rank of each level: they wait for each other's turn at the files, not by barriers.
             levels = [way.levels.get(level, 0) for level in range(last + 1)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from operator import add
 from typing import Any
 
 import h5py
@@ -10,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5fd, h5p
 
+from hyperslab.data.selections import Box
 from hyperslab.data.sub_volumes import boxes_of
+from hyperslab.data.tiles import tiles
 from hyperslab.formats.hdf5 import filter_setters, settings
 from hyperslab.formats.hdf5.description import create_file, describe_dataset, disk_order
 from hyperslab.formats.hdf5.parallel_files import actual_io_mode, through_mpi_io
@@ -35,14 +39,15 @@ class Writer:
         self._transfer.set_dxpl_mpio(h5fd.MPIO_COLLECTIVE if collective else h5fd.MPIO_INDEPENDENT)
         self.spent: dict[str, int] = {}
         self.levels: dict[int, int] = {}
-        self.opens: int | None = 0
+        # The one file, which stays open from beginning to end.
+        self.opens = self.most_opens = 0
 
     def create(self) -> None:
         """Make the file with its dataset on all ranks."""
         lists = settings.property_lists(self._spec["layout"]["settings"], self._path)
         through_mpi_io(self._comm, self._hints)(lists.file_access)
         file = create_file(self._path, lists)
-        self.opens = 1
+        self.opens = self.most_opens = 1
         kind, space = describe_dataset(lists.creation, self._spec)
         h5d.create(file, b"data", kind, space, lists.creation).close()
         self._file = h5py.File(file)
@@ -80,11 +85,17 @@ class Writer:
     def end(self) -> None:
         """Do nothing: no process works for this one."""
 
-    def stored(self) -> npt.NDArray[Any]:
-        """Return this rank's part, read back by this process alone, in array terms."""
+    def stored(self) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
+        """Yield parts of this rank's sub-volume, read back by this process alone: where each lies in it, and
+        its elements, in array terms.
+        """
+        extent = self._box.extent
         with h5py.File(self._path, "r") as file:
-            found: npt.NDArray[Any] = file["data"][self._box.slices()]
-            return found.transpose(self._inverse)
+            dataset = file["data"]
+            chunk = dataset.chunks or (1,) * len(extent)
+            for part in tiles(extent, chunk, dataset.dtype.itemsize):
+                there = Box(tuple(map(add, self._box.origin, part.origin)), part.extent)
+                yield part.permuted(self._inverse), dataset[there.slices()].transpose(self._inverse)
 
 
 class SubVolumes:

@@ -12,10 +12,11 @@ from hyperslab.data.selections import Box, steps_of
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
 from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
+from hyperslab.formats.idx.creation import create_files, describe
 from hyperslab.formats.idx.parallel.sub_volumes import SubVolumes
 from hyperslab.formats.idx.places import disk_order, files_of, places_in, tiles_of
 from hyperslab.formats.idx.reading import Kept, Reader
-from hyperslab.formats.idx.writing import Writer, create_files
+from hyperslab.formats.idx.writing import Writer
 from hyperslab.layouts.idx_files import Place
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
@@ -28,7 +29,7 @@ class IdxArray:
     """The array of one open dataset, new or read; boxes are in array terms."""
 
     def __init__(self, path: str, spec: Specification, writing: bool) -> None:
-        self._files, self._order = files_of(spec), disk_order(spec)
+        self._path, self._files, self._order = path, files_of(spec), disk_order(spec)
         self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
         self._dtype = np.dtype(spec["dataset"]["dtype"])
         self._stored: Writer | Reader
@@ -88,8 +89,10 @@ class IdxArray:
             self._stored.flush()
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files; a new dataset, which is finished then, gets its description."""
         self._stored.close()
+        if isinstance(self._stored, Writer):
+            describe(self._path, self._files, self._dtype)
 
 
 class View:
@@ -137,12 +140,11 @@ class Idx:
         return versions_of(("OpenVisusNoGui", "numcodecs"))
 
     def create(self, path: str, spec: Specification) -> OpenArray:
-        """Create the directory with its description, and all binary files; OpenVisus makes those later."""
-        dtype = np.dtype(spec["dataset"]["dtype"])
+        """Create the directory and all binary files; OpenVisus makes those later."""
         if (files := files_of(spec)).by_openvisus:
-            openvisus.create(path, files, dtype.name)
-            return openvisus.OpenVisusArray(path, spec)
-        create_files(path, files, dtype)
+            openvisus.create(path, files, spec["dataset"]["dtype"])
+            return openvisus.NewArray(path, spec)
+        create_files(path, files)
         return IdxArray(path, spec, writing=True)
 
     def prepare(self, spec: Specification) -> None:
@@ -162,6 +164,7 @@ class Idx:
         """Fill a new dataset by the plain writer, part by part in HZ order; returns how it was done."""
         files, order = files_of(spec), disk_order(spec)
         inverse = [order.index(axis) for axis in range(len(order))]
+        # One that fails stays unfinished.
         opened = self.create(path, spec)
         for place in files.places():
             leading = ([place.time] if files.has_times else []) + ([place.field] if files.has_fields else [])

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box, steps_of
 from hyperslab.formats import Unavailable
+from hyperslab.formats.idx.creation import finish
 from hyperslab.formats.idx.places import disk_order, files_of, places_in
-from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, IdxFiles, Place
+from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, UNFINISHED, IdxFiles, Place
 from hyperslab.specifications import Specification
 
 Block = npt.NDArray[Any]
@@ -28,7 +29,9 @@ def library() -> Any:
 
 
 def create(path: str, files: IdxFiles, dtype: str) -> None:
-    """Make the directory and its description, as OpenVisus writes it; files appear with their blocks."""
+    """Make the directory and a description, as OpenVisus writes it, that is not to be found yet; files appear
+    with their blocks.
+    """
     visus = library()
     os.makedirs(path)
     layout = "row_major" if files.row_major else "hzorder"
@@ -39,20 +42,20 @@ def create(path: str, files: IdxFiles, dtype: str) -> None:
     ]
     times = {"time": [0, files.times - 1, TIME_TEMPLATE]} if files.has_times else {}
     visus.CreateIdx(
-        url=os.path.join(path, DESCRIPTION), dims=list(reversed(files.shape)), fields=fields,
+        url=os.path.join(path, UNFINISHED), dims=list(reversed(files.shape)), fields=fields,
         bitmask=files.bitmask.text, bitsperblock=files.blocks.bits, blocksperfile=files.blocks_per_file,
         filename_template=files.template, **times,
     )  # fmt: skip
 
 
 class OpenVisusArray:
-    """The array of one open dataset; boxes are in array terms."""
+    """The array of one open dataset, which is known by `name`; boxes are in array terms."""
 
-    def __init__(self, path: str, spec: Specification) -> None:
+    def __init__(self, path: str, spec: Specification, name: str = DESCRIPTION) -> None:
         visus = library()
         self._files, self._order = files_of(spec), disk_order(spec)
         self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
-        self._dataset = visus.LoadDataset(os.path.join(path, DESCRIPTION))
+        self._dataset = visus.LoadDataset(os.path.join(path, name))
         self._fields = self._dataset.getFields()
         self._access: Any = None
 
@@ -111,3 +114,16 @@ class OpenVisusArray:
     def close(self) -> None:
         """Let the dataset go; no file of it is open between calls."""
         self._access = self._dataset = None
+
+
+class NewArray(OpenVisusArray):
+    """The array of a new dataset; closing it gives the dataset its name."""
+
+    def __init__(self, path: str, spec: Specification) -> None:
+        super().__init__(path, spec, UNFINISHED)
+        self._path = path
+
+    def close(self) -> None:
+        """Let the dataset go, which is finished."""
+        super().close()
+        finish(self._path)

@@ -9,7 +9,7 @@ from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
 from hyperslab.studies.case_kinds.workers import RANKS, WAY_NAMES, RankWrites
 
 # The ways in which each level has a time of its own.
-LEVEL_BY_LEVEL = ("per-level", "per-level-kept", "per-level-fast")
+LEVEL_BY_LEVEL = ("per-level", "per-level-kept", "per-level-fast-reopened", "per-level-fast")
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
@@ -23,7 +23,8 @@ class SubvolumeWrites(RankWrites):
     name = "subvolumes"
     given = "how ranks write parts of a dataset"
     keys = ("subvolumes", "by", "workers", "family")
-    protocol = 1
+    # Since 2 aggregators begin writeback, and level by level samples are put in order as they are written.
+    protocol = 2
 
     def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield a case a way, on the part of the array that so many ranks hold."""

@@ -35,9 +35,11 @@ WAY_NAMES = {
     "token": "one after the other",
     "per-level": "level by level",
     "per-level-kept": "files kept open",
+    "per-level-fast-reopened": "fast order with files reopened",
     "per-level-fast": "fast order",
     "aggregated": "aggregated",
     "plain": "plain MPI-IO",
+    "plain-writeback": "plain MPI-IO with early writeback",
     "independent": "independent calls",
     "collective": "collective calls",
 }

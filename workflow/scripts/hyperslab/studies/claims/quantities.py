@@ -54,6 +54,7 @@ QUANTITIES: dict[str, Quantity] = {
     "flush_and_close": _write("flush and close", "flush_s", "close_s"),
     "create": _write("create", "create_s"),
     "order": _write("to put samples in order", "order_s"),
+    "file_writes": _write("inside file writes", "file_writes_s"),
     "coarse_levels": _write("levels 0 to 6", "coarse_levels_s"),
     "all_levels": _write("all levels", "levels_s"),
     # Summaries of files that are copied first: the copying alone, and with what follows it.
@@ -81,7 +82,8 @@ QUANTITIES: dict[str, Quantity] = {
         _count("fairness", "ratio", "fastest over slowest client"),
         _count("server_memory_bytes", "bytes", "memory of the server"),
         _count("server_requested_bytes", "bytes", "bytes that the server requested"),
-        _count("opens", "", "binary files opened"),
+        _count("opens", "", "files opened"),
+        _count("most_opens", "", "opens of the same file by one rank"),
         _count("free_list_bytes", "bytes", "bytes in the library's free lists"),
         _count("ratio_raw", "ratio", "compression ratio to the array"),
         _count("ratio_padded", "ratio", "compression ratio to whole chunks"),

@@ -1,51 +1,27 @@
 """Two-phase writing: samples go to the rank that writes their file, which writes each file once, in order.
 
 Everybody knows all sub-volumes beforehand, and with them, by arithmetic alone, who sends what to whom. While
-one piece of a file is written the samples of the next are put in order and exchanged.
+one piece of a file is written and on its way to the device, the samples of the next are put in order and
+exchanged.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Covered
-from hyperslab.formats.idx.parallel.division import writers_of_files
+from hyperslab.formats.idx.parallel.division import Piece, aggregators_of, held_of, rounds_of
 from hyperslab.formats.idx.parallel.ways import Block, Job, Way
-from hyperslab.formats.idx.writing import file_of
-from hyperslab.layouts.idx_files import IdxFiles
-from hyperslab.layouts.idx_order import Integers
+from hyperslab.measuring.pagecache import begin_writeback
 
 # An aggregator has at most so many pieces waiting to be written while the next ones are put together.
 WAITING_PIECES = 1
-# Blocks of so many bytes are exchanged and written at once, which bounds what a rank holds beside its values.
-PIECE_BYTES = 8 * 2**20
-
-
-class Piece(NamedTuple):
-    """Blocks that lie behind each other in a file: its first block, and which of those it holds."""
-
-    first: int
-    start: int
-    stop: int
-
-    def blocks(self, files: IdxFiles) -> Integers:
-        """Return the numbers of the blocks."""
-        return files.in_file(self.first)[self.start : self.stop]
-
-
-def pieces_of(files: IdxFiles, first: int) -> Iterator[Piece]:
-    """Yield the pieces of a file, in order."""
-    held, most = len(files.in_file(first)), max(1, PIECE_BYTES // files.block_bytes)
-    for start in range(0, held, most):
-        yield Piece(first, start, min(held, start + most))
 
 
 class Aggregated(Way):
@@ -53,20 +29,8 @@ class Aggregated(Way):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        size: int = self.comm.Get_size()
-        wanted = job.aggregators or size
-        if job.files_each:
-            wanted = -(-len(job.files.files) // job.files_each)
-        wanted = min(wanted, size)
-        chosen = [number * size // wanted for number in range(wanted)]
-        per_rank: dict[int, list[Piece]] = {rank: [] for rank in chosen}
-        for first, owner in writers_of_files(job.files, job.boxes, chosen):
-            per_rank[owner] += pieces_of(job.files, first)
-        # In each round every aggregator writes one piece.
-        self._rounds = [
-            {rank: pieces[number] for rank, pieces in per_rank.items() if number < len(pieces)}
-            for number in range(max(map(len, per_rank.values())))
-        ]
+        chosen = aggregators_of(job.files, self.comm.Get_size(), job.aggregators, job.files_each)
+        self._rounds = rounds_of(job.files, job.boxes, chosen)
         self._writing: tuple[int, int] | None = None
 
     def write(self) -> None:
@@ -82,7 +46,7 @@ class Aggregated(Way):
             while waiting:
                 waiting.popleft().result()
 
-    def close(self) -> None:
+    def close_files(self) -> None:
         """Close the last file."""
         if self._writing:
             os.close(self._writing[1])
@@ -102,14 +66,8 @@ class Aggregated(Way):
 
     def _sizes(self, found: list[Covered], box: Box) -> int:
         """Return how many samples of a piece a box has, as they are sent."""
-        total = 0
-        for covered in found:
-            total += int(covered.whole.sum()) * self.job.files.blocks.samples
-            for number in covered.numbers[~covered.whole].tolist():
-                inside = self.job.files.blocks.lattice(number).within(box.origin, box.extent)
-                assert inside is not None
-                total += int(np.prod([part.stop - part.start for part in inside]))
-        return total
+        blocks = self.job.files.blocks
+        return int(sum(held_of(blocks, one.level, one.numbers, box).sum() for one in found))
 
     def _packed(self, found: list[Covered], values: Block) -> Block:
         """Return what is sent of a piece: whole blocks in order, of others what there is, row-major."""
@@ -147,6 +105,7 @@ class Aggregated(Way):
         sent = [len(packed[rank]) if rank in packed else 0 for rank in range(size)]
         got = np.empty(sum(counts), values.dtype)
         out = np.concatenate([packed[rank] for rank in range(size) if rank in packed] or [got[:0]])
+        packed.clear()
         self.timed("exchange", partial(self._exchange, out, sent, got, counts))
         if mine is None:
             return None
@@ -207,12 +166,20 @@ class Aggregated(Way):
         """Write the blocks of a field of a piece at once; a file is open from its first piece to its last."""
         files = self.job.files
         if self._writing is None or self._writing[0] != piece.first:
-            self.close()
-            path = file_of(self.job.path, files, 0, piece.first)
-            self._writing = piece.first, os.open(path, os.O_WRONLY)
-            self.count_open()
+            self.close_files()
+            self._writing = piece.first, os.open(self.path_of(piece.first), os.O_WRONLY)
+            self.opened[piece.first] += 1
         offset = int(files.offsets(piece.first, field)[piece.start])
         view = whole.reshape(-1).data.cast("B")
-        while view:
-            count = os.pwrite(self._writing[1], view, offset)
-            view, offset = view[count:], offset + count
+        self.timed("file_writes", partial(_written, self._writing[1], view, offset))
+
+
+def _written(descriptor: int, view: memoryview, begin: int) -> None:
+    """Write bytes at their place, and have them begin their way to the device, which would else have nothing
+    to do until everything is written.
+    """
+    offset = begin
+    while view:
+        count = os.pwrite(descriptor, view, offset)
+        view, offset = view[count:], offset + count
+    begin_writeback(descriptor, begin, offset - begin)

@@ -15,7 +15,9 @@ import numpy as np
 
 import hyperslab
 from hyperslab.data.sub_volumes import boxes_of
-from hyperslab.formats.idx.parallel.ways import Job, Token
+from hyperslab.formats.idx.creation import finish
+from hyperslab.formats.idx.parallel.in_turn import Token
+from hyperslab.formats.idx.parallel.ways import Job
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.process import interpreter_of
@@ -29,8 +31,6 @@ class TokenByOpenVisus(Token):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        # Its files are opened and closed inside of the library.
-        self.opens = None
         environment = layout_of(job.spec["layout"]).environment()
         assert environment is not None
         interpreter = interpreter_of(environment)
@@ -52,12 +52,27 @@ class TokenByOpenVisus(Token):
         os.close(its_end)
         self._answers = answers
         self.processes = [self._process.pid]
-        self._send(np.ascontiguousarray(self.in_array_terms(job.values)).data.cast("B"))
+        self._send(np.ascontiguousarray(job.given).data.cast("B"))
+
+    @property
+    def opens(self) -> None:
+        """Not known: files are opened and closed inside of the library."""
+
+    @property
+    def most_opens(self) -> None:
+        """Not known either."""
+
+    def prepare(self) -> None:
+        """Do nothing: the process has the values."""
 
     def create(self) -> None:
-        """Make the description on rank 0; files appear with their blocks."""
+        """Make the directory and an unfinished description on rank 0; files appear with their blocks."""
         if self.rank == 0:
             self._send(b"create\n")
+
+    def finish(self) -> None:
+        """Give the description the name under which it is found."""
+        finish(self.job.path)
 
     def write_alone(self) -> None:
         """Have the process write this rank's sub-volume, while no other writes."""

@@ -14,6 +14,7 @@ import numpy as np
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx import openvisus
 from hyperslab.formats.idx.places import files_of
+from hyperslab.layouts.idx_files import UNFINISHED
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
         if line == b"create\n":
             openvisus.create(path, files_of(spec), dtype.name)
         else:
-            opened = openvisus.OpenVisusArray(path, spec)
+            opened = openvisus.OpenVisusArray(path, spec, UNFINISHED)
             opened.write(box, values)
             opened.close()
         os.write(answers, b".")

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats.idx.parallel.aggregated import Aggregated
+from hyperslab.formats.idx.parallel.by_level import PerLevel, PerLevelFast, PerLevelFastReopened, PerLevelKept
 from hyperslab.formats.idx.parallel.by_openvisus import TokenByOpenVisus
-from hyperslab.formats.idx.parallel.ways import WAYS, Job, Way
+from hyperslab.formats.idx.parallel.in_turn import Token
+from hyperslab.formats.idx.parallel.plain import Plain, PlainWriteback
+from hyperslab.formats.idx.parallel.ways import Job, Way
 from hyperslab.formats.idx.places import disk_order, files_of
 from hyperslab.specifications import Specification
 
-ALL_WAYS: dict[str, type[Way]] = {**WAYS, "aggregated": Aggregated}
+WAYS: dict[str, type[Way]] = {
+    "token": Token,
+    "per-level": PerLevel,
+    "per-level-kept": PerLevelKept,
+    "per-level-fast-reopened": PerLevelFastReopened,
+    "per-level-fast": PerLevelFast,
+    "aggregated": Aggregated,
+    "plain": Plain,
+    "plain-writeback": PlainWriteback,
+}
 
 
 class SubVolumes:
@@ -25,13 +36,11 @@ class SubVolumes:
         """Return what writes a rank's part in the way that a case names."""
         files, order = files_of(spec), disk_order(spec)
         asked = spec["case"]["subvolumes"]
-        turned = values.transpose(order)
-        fields = list(turned) if files.has_fields else [turned]
-        dtype = values.dtype.newbyteorder("<")
-        held = [np.ascontiguousarray(field, dtype) for field in fields]
         boxes = [_of_a_field(box.permuted(order), files.leading) for box in boxes_of(spec)]
-        job = Job(path, mpi, spec, files, order, boxes, held, asked["aggregators"], asked["files_each"])
-        return (TokenByOpenVisus if files.by_openvisus else ALL_WAYS[asked["way"]])(job)
+        job = Job(path, mpi, spec, files, order, boxes, values, asked["aggregators"], asked["files_each"])
+        way = (TokenByOpenVisus if files.by_openvisus else WAYS[asked["way"]])(job)
+        way.prepare()
+        return way
 
 
 def _of_a_field(box: Box, leading: int) -> Box:
