@@ -15,6 +15,7 @@ from figure_samples import data_of, texts
 from studies import changed, load, mistake
 
 from hyperslab import figures, formats
+from hyperslab.cases import timed_selections
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.resolution import run
 from hyperslab.cases.timed_selections import Session
@@ -181,16 +182,20 @@ def test_a_view_of_idx_reads_nothing_twice(disk: Path) -> None:
     assert asked["refined"] == asked["finest"]
 
 
-def test_short_views_are_repeated_more_often(tmp_path: Path, disk: Path) -> None:
+@pytest.mark.parametrize(("short", "cold"), [(3600.0, 6), (1e-9, 3)])
+def test_short_views_are_repeated_more_often(
+    tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch, short: float, cold: int
+) -> None:
+    monkeypatch.setattr(timed_selections, "SHORT_SECONDS", short)
     study = load(tmp_path, {**content(), "repeats": {"warm": 2}})
     spec = cell_specification(study, "idx", "view", "r0")
     assert (spec["repeats"]["cold"], spec["most_repeats"]) == (15, {"cold": 45})
-    directory = disk / "short"
+    directory = disk / f"short-{cold}"
     directory.mkdir()
     context = context_of(directory, "idx")
     context = replace(context, specification={**context.specification, "most_repeats": {"cold": 6}})
     states = [row["state"] for row in run(context).repeats]
-    assert states.count("cold") == 6 and states.count("warm") == 2
+    assert states.count("cold") == cold and states.count("warm") == 2
 
 
 def test_a_wrong_element_of_any_level_fails_the_cell(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
