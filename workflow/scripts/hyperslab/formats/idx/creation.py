@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.idx import description
-from hyperslab.formats.idx.writing import create_file
+from hyperslab.formats.idx import files as binary
+from hyperslab.formats.idx.writing import file_of
 from hyperslab.layouts.idx_files import DESCRIPTION, UNFINISHED, IdxFiles
 
 
@@ -27,6 +28,12 @@ def create_files(path: str, files: IdxFiles) -> None:
     for time in range(files.times):
         for first in files.files.tolist():
             create_file(path, files, time, first)
+
+
+def create_file(path: str, files: IdxFiles, time: int, first: int) -> None:
+    """Make a binary file with its headers."""
+    size = files.file_bytes(first) if files.codec == "raw" else files.data_start
+    binary.create(file_of(path, files, time, first), binary.planned_headers(files, first), size)
 
 
 def describe(path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.formats.idx import codecs, description
+from hyperslab.formats.idx import codecs
 from hyperslab.formats.idx import files as binary
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import Covered, Ordering
-from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, IdxFiles, Place, name_of
+from hyperslab.layouts.idx_files import TIME_TEMPLATE, IdxFiles, Place, name_of
 
 Block = npt.NDArray[Any]
 Shape = Sequence[int]
@@ -37,26 +36,6 @@ class Waiting:
 
     grid: Block
     left: int
-
-
-def create_files(path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:
-    """Make the directory, its description and all binary files, with room for every block of no codec."""
-    describe(path, files, dtype)
-    for time in range(files.times):
-        for first in files.files.tolist():
-            create_file(path, files, time, first)
-
-
-def describe(path: str, files: IdxFiles, dtype: np.dtype[Any]) -> None:
-    """Make the directory and the description in it."""
-    os.makedirs(path)
-    Path(path, DESCRIPTION).write_text(description.written(files, dtype.name), encoding="utf-8")
-
-
-def create_file(path: str, files: IdxFiles, time: int, first: int) -> None:
-    """Make a binary file with its headers."""
-    size = files.file_bytes(first) if files.codec == "raw" else files.data_start
-    binary.create(file_of(path, files, time, first), binary.planned_headers(files, first), size)
 
 
 def file_of(path: str, files: IdxFiles, time: int, first: int) -> str:
@@ -86,6 +65,11 @@ class Writer:
         self._waiting: dict[tuple[Place, int], Waiting] = {}
         # Blocks that have been written: what a further box leaves of them is read again.
         self._written: set[tuple[Place, int]] = set()
+
+    @property
+    def opened(self) -> Counter[tuple[int, int]]:
+        """How often each file has been opened, by time step and first block."""
+        return self._open.opened
 
     def write(self, place: Place, origin: Shape, values: Block) -> None:
         """Store a box of a field of a time step, or keep it until boxes that continue it have come."""

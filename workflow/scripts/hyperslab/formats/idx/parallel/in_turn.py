@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from hyperslab.formats.idx.parallel.ways import Job, Way
 from hyperslab.formats.idx.writing import Writer
 from hyperslab.layouts.idx_files import Place
-
-
-class CountedWriter(Writer):
-    """One that tells how often it has opened each file."""
-
-    @property
-    def opened(self) -> Counter[tuple[int, int]]:
-        """How often, by time step and first block."""
-        return self._open.opened
 
 
 class Token(Way):
@@ -35,7 +24,7 @@ class Token(Way):
 
     def write_alone(self) -> None:
         """Write this rank's sub-volume, while no other rank writes."""
-        writer = CountedWriter(self.job.path, self.job.files, self.job.dtype, alone=False)
+        writer = Writer(self.job.path, self.job.files, self.job.dtype, alone=False)
         for field, values in enumerate(self.job.values):
             writer.write(Place(0, field), self.box.origin, values)
         writer.close()

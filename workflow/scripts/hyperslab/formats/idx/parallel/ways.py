@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx import inspection
-from hyperslab.formats.idx.creation import describe, make_directory
+from hyperslab.formats.idx.creation import create_file, describe, make_directory
 from hyperslab.formats.idx.ordering import Ordering
 from hyperslab.formats.idx.parallel.division import created_by
 from hyperslab.formats.idx.places import tiles_of
 from hyperslab.formats.idx.reading import Reader
-from hyperslab.formats.idx.writing import create_file, file_of
+from hyperslab.formats.idx.writing import file_of
 from hyperslab.layouts.idx_files import IdxFiles
 from hyperslab.specifications import Specification
 
