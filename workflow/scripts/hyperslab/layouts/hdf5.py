@@ -21,9 +21,7 @@ FILE_BYTES = 2**16
 COMPACT_BYTES = 2**16 - 1 - 4
 # How calls of MPI ranks move data (H5Pset_dxpl_mpio).
 SUB_VOLUME_WAYS = ("independent", "collective")
-# Why the core driver is not recommended, however fast: the work is done outside the time of a selection.
-IN_MEMORY = "the core driver reads the whole file when it is opened, which is not in the time of a selection"
-
+# Why a layout of two copies is not recommended, however fast.
 TWO_COPIES = "it holds the array twice, which is an answer of its own"
 
 
@@ -160,10 +158,8 @@ class Hdf5Layout(Layout):
         return [place] if place else []
 
     def unfit(self) -> str | None:
-        """Return why a layout of two copies, or read by the core driver, is not recommended, or None."""
-        if "second" in self.described:
-            return TWO_COPIES
-        return IN_MEMORY if self._driver().get("name") == "core" else None
+        """Return why a layout of two copies is not recommended, or None."""
+        return TWO_COPIES if "second" in self.described else None
 
     def _driver(self) -> dict[str, Any]:
         found: dict[str, Any] = self.described["settings"].get("driver", {})
