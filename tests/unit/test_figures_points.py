@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from hyperslab import figures
-from hyperslab.results.recommend import pareto
+from hyperslab.results.front import fronts, pareto
 
 # The ramp
 
@@ -139,9 +139,17 @@ def test_of_many_layouts_those_with_a_role_or_on_the_front_are_named() -> None:
     slow = [template.assign(layout=f"slow-{n}", time_s=template["time_s"] * (50 + n)) for n in range(9)]
     figure = figures.draw("tradeoff", "disk", data_of(pd.concat([repeats(), *slow], ignore_index=True)))
     points = pd.DataFrame({case: pooled(case, "cold") for case in ("slices", "spectra")})
-    front = set(points.index[pareto(points, ["slices", "spectra"])])
+    sizes = data().summary.query("site == 'disk'").groupby("layout")["file_bytes"].first()
+    on = fronts(points, ["slices", "spectra"], sizes)
+    assert set(on) == {"drawn", "size"}, "those that are not slow are on the front, some for their size alone"
     named = {text.get_text().removeprefix("★ ") for text in figure.axes[0].texts}
-    assert named == front | {"contiguous", "auto", "4x4x128"}
+    assert named == set(on.index[on != ""]) | {"contiguous", "auto", "4x4x128"}
+    # What is on the front for its size alone is a hollow point.
+    hollow = {
+        str(drawn.get_label()) for drawn in figure.axes[0].lines
+        if drawn.get_marker() == "o" and drawn.get_markerfacecolor() == "white"
+    }  # fmt: skip
+    assert hollow == set(on.index[on == "size"]) - {"contiguous", "auto", "4x4x128"}
     rows = [text.get_text().removeprefix("★ ") for text in figure.axes[1].get_yticklabels()]
     assert set(rows) == named
 

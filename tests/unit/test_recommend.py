@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 from simulated_studies import study
 
 from hyperslab.results.comparisons import not_worse_than_best
-from hyperslab.results.recommend import Recommendation, pareto, recommend, size_bound
+from hyperslab.results.front import pareto
+from hyperslab.results.recommend import Recommendation, recommend, size_bound
 from hyperslab.results.requests import shares
 from hyperslab.results.statistics import summarise
 

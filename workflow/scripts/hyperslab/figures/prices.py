@@ -9,8 +9,8 @@ from hyperslab.figures.labels import place
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View
+from hyperslab.results.front import pareto
 from hyperslab.results.prices import month_costs
-from hyperslab.results.recommend import pareto
 
 AXES = ["month", "seconds"]
 

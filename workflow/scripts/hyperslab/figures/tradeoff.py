@@ -1,4 +1,8 @@
-"""The trade-off at a glance: milliseconds of one case against those of another, and the size of the file."""
+"""The trade-off at a glance: milliseconds of one case against those of another, and the size of the file.
+
+The front is that over all cases that count and the size. Its part in the two cases that are drawn is joined;
+what is on it only for another case or its size is a hollow point.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,17 @@ from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View
 from hyperslab.results.comparisons import of_rounds
-from hyperslab.results.recommend import pareto
+from hyperslab.results.front import counted, fronts
 from hyperslab.results.requests import request_times
 from hyperslab.results.tables import STATES
-from hyperslab.text import megabytes
+from hyperslab.text import listing, megabytes
 
 # Where a study has no more layouts, each is named, on the front or not.
 NAMED_ALL = 10
+# So many names have room; of more, what is on the front only for another case or its size goes without.
+NAMED_MOST = 18
+# Why a layout is on the front that another beats in the two cases.
+FOR_WHAT = {"case": "for another case", "size": "for its size", "both": "for both together"}
 # role -> number in the palette, marker, size of the marker in points, words
 ROLES = {
     "pick": (0, "*", 14.0, "recommended"),
@@ -40,9 +48,19 @@ def requests_of(view: View, case: str, state: str) -> pd.DataFrame:
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
-    """Return the layouts measured in both cases x (the two cases: seconds of a request; `front`: bool)."""
+    """Return the layouts measured in both cases x (the two cases: seconds of a request; `front`: how a layout
+    is on the Pareto front, as `fronts` says it; "" for those that are not).
+    """
     table = pd.DataFrame({case: requests_of(view, case, state)["value"] for case in cases}).dropna()
-    table["front"] = pareto(table, cases) if len(table) else pd.Series(dtype=bool)
+    if not len(table):
+        return table.assign(front="")
+    others = {
+        case: requests_of(view, case, of)["value"]
+        for case, of in counted(view.choice, view.summary, state)
+        if case not in cases
+    }
+    times = table.assign(**{case: values.reindex(table.index) for case, values in others.items()})
+    table["front"] = fronts(times, cases, view.pooled(cases[0], state)["file_bytes"])
     return table.loc[view.order(table.index)]
 
 
@@ -65,11 +83,15 @@ def draw(view: View, case: str = "") -> Figure:
     rows = view.measurements[view.measurements["case"].isin(cases) & (view.measurements["state"] == state)]
     waits = "what a request waits for, opening included" if state == view.cold else "what a request waits for"
     notes = [waits, view.over_rounds(rows), "left and down is faster", "lines: 95 % intervals of the rounds"]
+    if further := [
+        view.title(name) for name, _ in counted(view.choice, view.summary, state) if name not in cases
+    ]:
+        notes.append(f"other cases that count: {listing(further)}")
     finish(figure, view, title, rows, notes, _legend(view, table))
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
     points = {str(name): (float(row[cases[0]]), float(row[cases[1]])) for name, row in table.iterrows()}
-    front = [points[str(name)] for name in table[table["front"]].sort_values(cases).index]
+    front = [points[str(name)] for name in table[table["front"] == "drawn"].sort_values(cases).index]
     texts = [(name, view.label(name), view.role_colour(name)) for name in named]
     place(left, points, texts, view.style["font_size"] - 1, front)
     return figure
@@ -78,10 +100,12 @@ def draw(view: View, case: str = "") -> Figure:
 def _named(view: View, table: pd.DataFrame) -> list[str]:
     """Return the layouts that are named: all where they are few, else those with a role or on the front."""
     few = len(table) <= NAMED_ALL
-    return [str(name) for name in table.index if few or view.role(name) or table.loc[name, "front"]]
+    first = {name for name in table.index if few or view.role(name) or table.loc[name, "front"] == "drawn"}
+    more = first | {name for name in table.index if table.loc[name, "front"]}
+    return [str(name) for name in table.index if name in (more if len(more) <= NAMED_MOST else first)]
 
 
-def _look(view: View, layout: str, front: bool) -> tuple[str, str, float]:
+def _look(view: View, layout: str, front: str) -> tuple[str, str, float]:
     """Return colour, marker and its size of a layout."""
     if role := view.role(layout):
         number, marker, size, _ = ROLES[role]
@@ -94,14 +118,15 @@ def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataF
     other.
     """
     first, second = cases
-    front = table[table["front"]].sort_values([first, second])
+    front = table[table["front"] == "drawn"].sort_values([first, second])
     axes.plot(
         front[first], front[second], color=view.style["ink"], linewidth=1.2, zorder=2, label="Pareto front"
     )
     intervals = {case: requests_of(view, case, state) for case in cases}
     for layout, row in table.iterrows():
         name, (x, y) = str(layout), (float(row[first]), float(row[second]))
-        colour, marker, size = _look(view, name, bool(row["front"]))
+        colour, marker, size = _look(view, name, row["front"])
+        hollow = row["front"] in FOR_WHAT and not view.role(name)
         above = 6 if view.role(name) else 4
         for case, ends in ((first, "x"), (second, "y")):
             low, high = intervals[case].loc[layout, ["low", "high"]]
@@ -109,8 +134,9 @@ def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataF
                 line = ([low, high], [y, y]) if ends == "x" else ([x, x], [low, high])
                 axes.plot(*line, color=colour, linewidth=0.8, alpha=0.5, zorder=above - 1)
         axes.plot(
-            [x], [y], marker=marker, markersize=size, color=colour, zorder=above, linestyle="",
-            markeredgecolor="white", markeredgewidth=0.8, label=name,
+            [x], [y], marker=marker, markersize=size, color="white" if hollow else colour, zorder=above,
+            markeredgecolor=colour if hollow else "white", markeredgewidth=1.2 if hollow else 0.8,
+            linestyle="", label=name,
         )  # fmt: skip
     logarithmic(axes.xaxis, table[first], view.title(first), inches=3.4)
     logarithmic(axes.yaxis, table[second], view.title(second), inches=3.2)
@@ -120,7 +146,7 @@ def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> N
     """Draw a bar for each layout, in the colours of the points."""
     sizes = view.pooled(case, state)["file_bytes"].reindex(named)
     for row, (name, size) in enumerate(sizes.items()):
-        colour, _, _ = _look(view, str(name), False)
+        colour, _, _ = _look(view, str(name), "")
         axes.barh(row, size, color=colour, height=0.62, alpha=0.85)
         axes.annotate(
             megabytes(size), (size, row), xytext=(3, 0), textcoords="offset points", va="center",
@@ -140,8 +166,19 @@ def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> N
 def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
     """Return what lines and points are."""
     ink, muted = view.style["ink"], view.style["muted"]
-    handles = [Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="no other beats it")]
-    if any(not front and not view.role(name) for name, front in table["front"].items()):
+    handles = [
+        Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="no other beats it in both")
+    ]
+    hollow = {
+        front for name, front in table["front"].items() if front in FOR_WHAT and not view.role(str(name))
+    }
+    if hollow:
+        words = " or ".join(FOR_WHAT[front] for front in FOR_WHAT if front in hollow)
+        handles += [
+            Line2D([], [], color="white", marker="o", markersize=5, markeredgecolor=ink, markeredgewidth=1.2,
+                   linestyle="", label=f"no other beats it, {words}")
+        ]  # fmt: skip
+    if any(not front and not view.role(str(name)) for name, front in table["front"].items()):
         handles += [
             Line2D([], [], color=muted, marker="o", markersize=5, linestyle="", label="other layouts")
         ]

@@ -17,12 +17,13 @@ from hyperslab.report.fastest import reads
 from hyperslab.report.levels import levels_table, view_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
-from hyperslab.report.numbers import case_table, count_table, size_table, tradeoff_table, write_table
+from hyperslab.report.numbers import case_table, count_table, size_table, write_table
 from hyperslab.report.prices import prices_table
 from hyperslab.report.rows import rows_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
 from hyperslab.report.stores import store_table
+from hyperslab.report.tradeoff import tradeoff_table
 from hyperslab.report.workers import parallel_table, speedup_table, subvolumes_table
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title

@@ -12,7 +12,6 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, cold_state, medians
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.results.recommend import pareto
 from hyperslab.results.statistics import by_mean
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
@@ -250,38 +249,6 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
             "chunks) and a call covers in part."
         )
     return table("Write times", columns, body, note, folded=len(body) > 12, pick=pick)
-
-
-def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
-    """Return the times of the two cases of the trade-off, cold and warm, with the Pareto front."""
-    cases = [case for case in data.study["tradeoff"] if case in data.study["cases"]]
-    here = data.summary[data.summary["site"] == site]
-    state = cold_state(here)
-    if len(cases) < 2 or here.empty:
-        return None
-    states = [name for name in (state, "warm") if name and (here["state"] == name).any()]
-    points = {}
-    for name in states:
-        times = {case: pooled(here[here["case"] == case], name)["pooled_median_s"] for case in cases}
-        points[name] = pd.DataFrame(times).dropna()
-    layouts = in_order({layout for table in points.values() for layout in table.index}, data.study["layouts"])
-    fronts = {name: pareto(values, cases) for name, values in points.items()}
-    body = []
-    for layout in layouts:
-        row: list[Any] = [layout]
-        for name, values in points.items():
-            there = layout in values.index
-            row += [fmt.seconds(values.loc[layout, case]) if there else fmt.ABSENT for case in cases]
-            front = there and bool(fronts[name][layout])
-            row.append(Cell("yes" if front else "no", "", "good" if front else ""))
-        body.append(row)
-    if not body:
-        return None
-    columns = ["Layout"]
-    for name in states:
-        columns += [f"#{case_title(data.study, case)}, {name}" for case in cases] + [f"Pareto front, {name}"]
-    note = "On the Pareto front no other layout is as fast in both cases and faster in one."
-    return table("Trade-off", columns, body, note, folded=True, pick=pick)
 
 
 def requested_otherwise(rows: pd.DataFrame) -> pd.Series:

@@ -304,15 +304,3 @@ def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> t
 def _by_case(entry: Ranked, question: Question) -> dict[str, float]:
     """Return the seconds of a layout by case."""
     return case_times({key: entry.times[" ".join(key)] for key in question.shares}, question)
-
-
-def pareto(points: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Return which rows no other row beats: as small in all `columns` and smaller in one. Never one with a
-    NaN.
-    """
-    values = points[list(columns)].to_numpy(dtype=float)
-    known = np.isfinite(values).all(axis=1)
-    no_worse = (values[:, None, :] <= values[None, :, :]).all(axis=2)
-    better = (values[:, None, :] < values[None, :, :]).any(axis=2)
-    beaten = (no_worse & better).any(axis=0)
-    return pd.Series(known & ~beaten, index=points.index)
