@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hyperslab.claims.text import reason
+from hyperslab.claims.bounds import reason
 from hyperslab.planning.claims_page import UNTESTED, untested
 from hyperslab.planning.planned_study import PlannedStudy
 

@@ -17,8 +17,10 @@ from report_samples import HOSTILE, Tags, assert_self_contained, page_of
 from hyperslab.claims.evaluate import evaluate
 from hyperslab.planning.claims_page import TARGET, told
 from hyperslab.report import templates
-from hyperslab.report.claims import BADGES, DIFFERS, Row, command, in_order, rows
+from hyperslab.report.claim_way import command
+from hyperslab.report.claims import in_order, rows
 from hyperslab.report.claims_markdown import markdown
+from hyperslab.report.claims_model import BADGES, DIFFERS, Row
 from hyperslab.report.claims_page import build
 from hyperslab.report.explanations import conclusions
 from hyperslab.report.render import render
@@ -228,9 +230,10 @@ def test_every_row_says_what_it_rests_on_and_how_to_run_it(tmp_path: Path) -> No
     assert re.fullmatch(r"3 rounds, \d\.\d % to \d\.\d %", many.rounds)
     assert disk.data == "synthetic"
     assert "rounds in all would tell" in disk.reason or "no number of rounds would tell" in disk.reason
-    assert row.command == ".venv/bin/snakemake --profile profiles/local results/mine/claims/000.1.html"
+    (run,) = row.way.commands
+    assert run == ".venv/bin/snakemake --profile profiles/local results/mine/claims/000.1.html"
     html = render(build([verdicts(tmp_path, noisy, MANY, reading="on the whole")], [], []), templates.CLAIMS)
-    for said in (disk.reason, "Read as: on the whole.", "Data: synthetic.", row.command, line.rounds):
+    for said in (disk.reason, "Read as: on the whole.", "Data: synthetic.", run, line.rounds):
         assert str(escape(said)) in html, said
 
 
@@ -240,9 +243,104 @@ def test_of_what_could_be_it_is_said_how_many_hold(tmp_path: Path) -> None:
     assert "1 of 2 comparisons holds, and one is enough" in html
 
 
-def test_a_command_names_the_variables_of_a_donor() -> None:
-    claim = {"id": "000.1", "donor": "$HYPERSLAB_DONOR"}
+def test_a_command_names_the_donor_that_a_verdict_rests_on() -> None:
+    claim = {"id": "000.1", "donor": "$HYPERSLAB_DONOR", "verdicts": [{"data": []}]}
     assert command("mine", claim).startswith("HYPERSLAB_DONOR=FILE::DATASET .venv/bin/snakemake ")
+    measured = {**claim, "verdicts": [{"data": ["real values of a b.h5::/x"]}]}
+    assert command("mine", measured).startswith("HYPERSLAB_DONOR='a b.h5::/x' .venv/bin/snakemake ")
+    # Part of a path, or another one at each site: nothing says what the variable was.
+    for other in (
+        {**measured, "donor": "$DIR/spectra.h5"},
+        {**claim, "verdicts": [{"data": [f"real values of {name}.h5"]} for name in "ab"]},
+    ):
+        assert "=FILE::DATASET .venv" in command("mine", other)
+
+
+def test_a_row_says_how_to_make_the_sites_that_it_needs(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, FASTER)
+    content["claims"][0]["sites_file"] = {
+        "file": "DIR/sites.yaml", "needs": "root", "make": ["up --dir DIR"], "remove": "down --dir DIR",
+    }  # fmt: skip
+    run = ".venv/bin/snakemake --profile profiles/local --config sites=DIR/sites.yaml -- "
+    run += "results/mine/claims/000.1.html"
+    way = only(content).way
+    assert (way.commands, way.needs, way.remove) == (["up --dir DIR", run], "root", "down --dir DIR")
+    html = render(build([content], [], []), templates.CLAIMS)
+    assert f"Run it, which needs root: <code>up --dir DIR</code>, then <code>{run}</code>" in html
+    assert "at the end <code>down --dir DIR</code>" in html
+    assert f"`up --dir DIR`, then `{run}`; at the end `down --dir DIR`" in markdown(
+        build([content], [], []), []
+    )
+
+
+NOISY = {**{key: FASTER[key] for key in ("a", "b")}, "similar": 0.5, "margin": 1.01}
+
+
+def test_what_stays_open_says_why_as_long_as_it_is(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, NOISY, left="two files are too alike")
+    page = build([content], [], [])
+    assert page.groups[0].rows[0].left == "two files are too alike"
+    assert [told for _, told in page.groups[0].tally] == ["1 cannot tell at this noise, 1 of them left so"]
+    html, text = render(page, templates.CLAIMS), markdown(page, [content])
+    for said in (html, text):
+        assert "Left open: two files are too alike." in said
+        assert "1 of them left so" in said
+    decided = build([verdicts(tmp_path, FASTER, left="two files are too alike")], [], [])
+    assert "Left open" not in render(decided, templates.CLAIMS)
+    assert "of them left so" not in render(build([verdicts(tmp_path, NOISY)], [], []), templates.CLAIMS)
+
+
+def test_what_was_not_measured_shows_what_would_be_compared(tmp_path: Path) -> None:
+    (claim,) = resolved(tmp_path, {**FASTER, "says": "m = 2"}, MANY)
+    pending = [{"study": "later", "claims": [told(claim, "the study later has no results")]}]
+    elsewhere = verdicts(tmp_path, {**FASTER, "says": "m = 2"}, MANY, at={"sites": ["x"]})
+    for page in (build([], pending, []), build([elsewhere], [], [])):
+        entry = page.groups[0].rows[0].entries[0]
+        assert [(line.says, line.bound, line.measured, line.parts) for line in entry.lines] == [
+            ("m = 2", "below 1", "", ()), ("m = m", "below 1", "", ()),
+        ]  # fmt: skip
+        assert all(line.why for line in entry.lines)
+        assert {line.badge for line in entry.lines} == {entry.badge}
+        assert not entry.figures
+        assert "m = 2" in render(page, templates.CLAIMS)
+
+
+def test_limits_are_those_of_the_looks(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, FASTER)
+    assert "Measured (limits at 95 %)" in render(build([content], [], []), templates.CLAIMS)
+    content["claims"][0]["verdicts"][0]["alpha"] = 0.0125
+    html = render(build([content], [], []), templates.CLAIMS)
+    assert "Measured (limits at 98.75 %)" in html
+    assert "limits at 95 %" not in html
+    assert "measured (limits at 98.75 %)" in markdown(build([content], [], []), [content])
+
+
+def test_of_several_those_that_fail_are_named_and_counts_keep_their_digits(tmp_path: Path) -> None:
+    size = {"says": "file, {m} over 1", "for_all": {"m": [2, 4, 8]}, "b": {"layouts": "1x1x10"}, "above": 1,
+            "a": {"layouts": "{m}x{m}x10", "case": "slices", "of": "chunks"}}  # fmt: skip
+    claims = resolved(tmp_path, size)
+    sizes = TABLE["layout"].map({"2x2x10": 1000.0, "4x4x10": 999.0, "8x8x10": 1001.0}).fillna(1000.0)
+    table = TABLE.assign(chunks=sizes)
+
+    def line_of(claims: list[dict[str, Any]]) -> Any:
+        content = json.loads(json.dumps(evaluate("mine", claims, table, context(disk={}))))
+        (line,) = only(content).entries[0].lines
+        return line
+
+    line = line_of(claims)
+    assert (line.measured, line.badge.word) == (
+        "0.99900 to 1.0010; 1 of 3 hold; fail: 2 over 1; 4 over 1", "fails",
+    )  # fmt: skip
+    line = line_of([{**claims[0], "could": True}])
+    assert line.measured.startswith("0.99900 to 1.0010; 1 of 3 hold, and one is enough")
+    assert line.badge.word == "holds"
+
+
+def test_a_difference_that_does_not_matter_is_said_so(tmp_path: Path) -> None:
+    equal = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "below": 1}
+    (line,) = only(verdicts(tmp_path, equal)).entries[0].lines
+    assert line.measured.endswith("): surely no more than 5 % either way")
+    assert line.badge.word == "fails"
 
 
 def test_the_page_is_markdown_too(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ from hyperslab.claims.verdicts import VERDICTS, decided, either, overall
 TABLE = measured(lambda case, layout, values: 2.0 if layout == "contiguous" else 1.0)
 FASTER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}
 SLOWER = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "above": 1}
-SAME = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "below": 1}
+# Nearer than rounds can tell.
+SAME = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "similar": 1,
+        "margin": 1.0001}  # fmt: skip
+NOT_LESS = {"a": {"layouts": "2x2x10", "case": "slices"}, "b": {"layouts": "4x4x10"}, "below": 1}
 COUNT = {"a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"}, "equals": 7}
 
 p_values = st.floats(0, 1)
@@ -85,6 +88,32 @@ def test_what_could_be_needs_one_that_holds(tmp_path: Path) -> None:
     assert [result["verdict"] for result in results(verdict)] == ["fails", "cannot tell"]
 
 
+def test_equals_fail_what_says_that_one_is_less_and_it_is_said_by_how_little(tmp_path: Path) -> None:
+    (verdict,) = judged(resolved(tmp_path, NOT_LESS), TABLE)
+    (result,) = results(verdict)
+    assert (verdict["verdict"], result["margin"]) == ("fails", "no more than 5 % either way")
+    (verdict,) = judged(resolved(tmp_path, SLOWER), TABLE)
+    assert "margin" not in results(verdict)[0], "it is half as long"
+    # Sure not to be less by 5 %, but not how much more.
+    rng = np.random.default_rng(7)
+    more = measured(lambda case, layout, values: 1.05 if layout == "2x2x10" else 1.0, rng, 8, 0.06)
+    (verdict,) = judged(resolved(tmp_path, NOT_LESS), more)
+    (result,) = results(verdict)
+    assert (verdict["verdict"], result["margin"]) == ("fails", "not 5 % less")
+    assert result["low"] < 1 < 1.05 < result["high"]
+
+
+def test_a_count_is_less_or_it_is_not(tmp_path: Path) -> None:
+    """No chance is in it, so that a difference of a thousandth is one."""
+    table = TABLE.assign(chunks=np.where(TABLE["layout"] == "2x2x10", 999.0, 1000.0))
+    fewer = {
+        "a": {"layouts": "2x2x10", "case": "slices", "of": "chunks"},
+        "b": {"layouts": "4x4x10"},
+        "below": 1,
+    }
+    assert judged(resolved(tmp_path, fewer), table)[0]["verdict"] == "holds"
+
+
 def test_a_count_beside_a_claim_about_times_does_not_fail_it(tmp_path: Path) -> None:
     wrong = {**COUNT, "equals": 8}
     assert judged(resolved(tmp_path, FASTER, wrong), TABLE)[0]["verdict"] == "fails"
@@ -102,8 +131,8 @@ def test_the_rounds_that_would_tell_are_said(tmp_path: Path) -> None:
     assert verdict["verdict"] == "cannot tell"
     assert 3 < verdict["would_tell"]["rounds"] < 100
     assert (result["rounds"], 0.01 < result["deviation"] < 0.5) == (3, True)
-    same = TABLE.assign(time_s=1.0)
-    (verdict,) = judged(resolved(tmp_path, FASTER), same)
+    half = TABLE.assign(time_s=np.where(TABLE["layout"] == "contiguous", 2.0, 1.0))
+    (verdict,) = judged(resolved(tmp_path, {**FASTER, "below": 0.5}), half)
     assert verdict["would_tell"] == {"rounds": None, "why": "an estimate lies at its bound"}
     (verdict,) = judged(resolved(tmp_path, FASTER), TABLE)
     assert "would_tell" not in verdict

@@ -10,13 +10,13 @@ from studies import changed, load, mistake
 
 from hyperslab.claims.open_comparisons import (
     Comparison,
-    candidates,
     comparisons,
     open_cells,
     rounds_by_cell,
     rounds_of,
 )
 from hyperslab.results.measurements import without_leftovers
+from hyperslab.studies.claims.compared import candidates
 
 # ---- what a study may say
 

@@ -30,7 +30,8 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
-    "rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, prices, reader",
+    "sites_file, rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, "
+    "prices, reader",
     "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows, "
     "missing, collection",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
@@ -45,7 +46,7 @@ MISSPELT = {
     "score.criteria.0.belw": "score.criteria.0.belw: unknown key; allowed are case, state, statistic, below, "
     "title",
     "recommendation.size_buond": "recommendation.size_buond: unknown key; allowed are mix, imperceptible_ms, "
-    "states, size_bound, lossy, mixed, confirm_rounds",
+    "states, size_bound, lossy, mixed, confirm_rounds, quoted",
 }
 
 

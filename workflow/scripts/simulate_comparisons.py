@@ -20,21 +20,39 @@ Printed are the family-wise error (a study in which any of the equal pairs is ca
 adjustment at 5 %), the share of unadjusted p values under 0.05 among all equal pairs and among those of the
 noisiest fifth and the quietest half by their true variance, and the share of delays that are found. The pairs
 are disjoint, or all share one reference, as a report's table does.
+
+A second table is of what claims ask: whether one time is less than the other. Each of the pairs is a
+comparison of one claim. "holds" is the share that is said to hold, which should be rare where the ratio is 1;
+"any fails" is the share of claims of which any comparison fails (Holm), which should be rare where the ratio
+is 1/1.05, the least that matters; "fails" at a ratio of 1 is how often it is told that there is no difference
+that matters.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hyperslab.results import student
-from hyperslab.results.comparisons import ALPHA, MIN_ROUNDS, Contrasts, Floats, holm, of_rounds, prior
-from hyperslab.results.looks import as_if_stopped, looks
+from hyperslab.results.comparisons import (
+    ALPHA,
+    MATTERS,
+    MIN_ROUNDS,
+    Contrasts,
+    Floats,
+    holm,
+    of_rounds,
+    prior,
+)
+from hyperslab.results.looks import as_if_stopped, grown, level, looks
 from hyperslab.results.packs import measurements
 from hyperslab.results.statistics import log_medians, summarise
 
@@ -122,6 +140,8 @@ TESTS: Mapping[str, Callable[[Floats], Floats]] = {
 }
 # What reports use.
 USED = ("hyperslab", "adaptive")
+# Ratios of which it is asked whether they are less than 1: the largest that are not, and that matter.
+TRUTHS = {"1": 0.0, "1/1.05": -math.log(MATTERS)}
 
 
 def simulate(
@@ -160,6 +180,47 @@ def simulate(
     return pd.DataFrame(rows)
 
 
+def told_less(differences: Floats, alpha: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which ratios are said to be less than 1, and which not to be, as comparisons of one claim."""
+    found = of_rounds(differences)
+    less = found.p_below() <= alpha
+    return less, ~less & (holm(found.p_above(-math.log(MATTERS))) <= alpha)
+
+
+def _open(seen: Floats, alpha: float) -> NDArray[np.bool_]:
+    """Return which ratios are not told yet."""
+    less, not_less = told_less(seen, alpha)
+    return ~(less | not_less)
+
+
+def directions(
+    spreads: list[tuple[float, float]], rounds: int, shared: bool, studies: int, seed: int
+) -> pd.DataFrame:
+    """Return one row a test and truth: shares of comparisons that hold and that fail, and of claims of which
+    any fails.
+    """
+    rng = np.random.default_rng(seed)
+    alpha = {"hyperslab": ALPHA, "adaptive": level(MIN_ROUNDS, rounds, ALPHA)}
+    counted = {key: np.zeros(3) for key in itertools.product(USED, TRUTHS)}
+    for _ in range(studies):
+        deviations = drawn(spreads[rng.integers(len(spreads))], 2 * PAIRS, rng)
+        logs = deviations[:, None] * rng.standard_normal((2 * PAIRS, rounds))
+        equal = logs[PAIRS:] - logs[slice(0, 1) if shared else slice(0, PAIRS)]
+        for (test, truth), counts in counted.items():
+            differences = equal + TRUTHS[truth]
+            if test == "adaptive":
+                differences = grown(differences, MIN_ROUNDS, lambda seen: _open(seen, alpha["adaptive"]))
+            holds, fails = told_less(differences, alpha[test])
+            counts += holds.mean(), fails.mean(), fails.any()
+    return pd.DataFrame(
+        {
+            "rounds": rounds, "pairs": "one reference" if shared else "disjoint", "test": test,
+            "ratio": truth, "holds": holds / studies, "fails": fails / studies, "any_fails": any_ / studies,
+        }
+        for (test, truth), (holds, fails, any_) in counted.items()
+    )  # fmt: skip
+
+
 def main() -> None:
     """Run the command; exit status 1 where what reports use is wrong in more than 6 % of studies."""
     parser = argparse.ArgumentParser(
@@ -185,11 +246,22 @@ def main() -> None:
             tables.append(table)
             print(table.to_string(index=False, float_format="{:.3f}".format, header=len(tables) == 1))
             sys.stdout.flush()
-    everything = pd.concat(tables)
-    mine = everything[everything["test"].isin(USED)]["family_wise_error"]
+    print()
+    asked = []
+    for rounds, shared in itertools.product(options.rounds, (False, True)):
+        table = directions(spreads, rounds, shared, options.studies, options.seed)
+        asked.append(table)
+        print(table.to_string(index=False, float_format="{:.3f}".format, header=len(asked) == 1))
+        sys.stdout.flush()
+    everything, less = pd.concat(tables), pd.concat(asked)
+    wrong = [
+        *everything[everything["test"].isin(USED)]["family_wise_error"],
+        *less[less["ratio"] == "1"]["holds"],
+        *less[less["ratio"] != "1"]["any_fails"],
+    ]
     # Two standard errors of a share of 5 % over so many studies.
     chance = 2 * np.sqrt(ALPHA * (1 - ALPHA) / options.studies)
-    sys.exit(int((mine > max(MOST, ALPHA + chance)).any()))
+    sys.exit(int(max(wrong) > max(MOST, ALPHA + chance)))
 
 
 if __name__ == "__main__":

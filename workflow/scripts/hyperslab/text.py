@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -119,6 +120,11 @@ def speed(
     if faster:
         return words, interval(low, high), "good"
     return words, interval(1 / high, 1 / low), "bad"
+
+
+def anchor(heading: str) -> str:
+    """Return what GitHub makes of a heading: where links lead that name it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def listing(names: Iterable[str], most: int | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from hyperslab.claims.bounds import without_results
 from hyperslab.claims.judging import judged
 from hyperslab.claims.lookup import Lookup
 from hyperslab.results.scoring import plain
@@ -114,9 +115,9 @@ def _claim(
     """Return one claim with its verdicts."""
     told = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     if "untestable" in claim:
-        return {**told, "verdicts": [_untested([], claim["untestable"])]}
+        return {**told, "verdicts": [_untested(claim, [], claim["untestable"])]}
     if not sites:
-        return {**told, "verdicts": [_untested([], "there are no results of this study here")]}
+        return {**told, "verdicts": [_untested(claim, [], "there are no results of this study here")]}
     if "across" in claim:
         return {**told, "verdicts": _across(claim, valid, sites, facts)}
     at = claim.get("at", {})
@@ -128,7 +129,7 @@ def _claim(
         if reason is None and not (valid["site"] == site).any():
             reason = STALE
         told_at = {"a": site, "b": site}
-        found.append(_untested([site], reason) if reason else _told(claim, valid, told_at, facts))
+        found.append(_untested(claim, [site], reason) if reason else _told(claim, valid, told_at, facts))
     return {**told, "verdicts": found}
 
 
@@ -140,15 +141,17 @@ def _across(
     fitting = {side: [s for s in sites if unfit(kinds[side], s, facts) is None] for side in ("a", "b")}
     absent = [words(kinds[side]) for side in ("a", "b") if not fitting[side]]
     if absent:
-        return [_untested([], f"needs {' and '.join(absent)}")]
+        return [_untested(claim, [], f"needs {' and '.join(absent)}")]
     pairs = [(a, b) for a, b in itertools.product(fitting["a"], fitting["b"]) if a != b]
     if not pairs:
-        return [_untested([], f"needs {words(kinds['a'])} and another one, {words(kinds['b'])}")]
+        reason = f"needs {words(kinds['a'])} and another one, {words(kinds['b'])}"
+        return [_untested(claim, [], reason)]
     return [_told(claim, valid, {"a": a, "b": b}, facts) for a, b in pairs]
 
 
-def _untested(sites: Sequence[str], reason: str) -> dict[str, Any]:
-    return {"sites": list(sites), "verdict": "cannot be tested", "reason": reason, "comparisons": []}
+def _untested(claim: Mapping[str, Any], sites: Sequence[str], reason: str) -> dict[str, Any]:
+    comparisons = without_results(claim)
+    return {"sites": list(sites), "verdict": "cannot be tested", "reason": reason, "comparisons": comparisons}
 
 
 def _told(

@@ -22,6 +22,7 @@ from hyperslab.results.comparisons import (
     WEIGHT,
     Contrasts,
     Floats,
+    holm,
     moderate,
     of_rounds,
     prior,
@@ -240,6 +241,14 @@ def most_shown(p: ArrayLike, alpha: float) -> int:
     """Return the greatest number of which `at_least` is shown at level alpha."""
     count = len(np.asarray(p))
     return max(number for number in range(count + 1) if at_least(p, number) <= alpha)
+
+
+def open_ones(met: Floats, missed: Floats, alpha: float) -> NDArray[np.bool_]:
+    """Return which of k are neither sure to meet a condition nor sure to miss it, by the steps in which a
+    partial conjunction counts them (Holm's).
+    """
+    open_: NDArray[np.bool_] = np.minimum(holm(met), holm(missed)) > alpha
+    return open_
 
 
 def enough(found: Evidence) -> bool:

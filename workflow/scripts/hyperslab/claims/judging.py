@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from hyperslab.claims import text
+from hyperslab.claims.bounds import described
 from hyperslab.claims.evidence import Evidence, Timed, counted, timed
 from hyperslab.claims.kinds import KINDS, Statement, Task
 from hyperslab.claims.lookup import Lookup, Untestable
+from hyperslab.claims.undecided import undecided
 from hyperslab.claims.verdicts import Pair, Verdict, decided, either, overall, rounds_that_tell
 from hyperslab.results.comparisons import ALPHA, MIN_ROUNDS
 from hyperslab.results.looks import level
-from hyperslab.studies.claims.schema import Bound
 
-# What the page needs of a comparison beside its results.
-TOLD = ("says", "kind", "judged", "unit", "exact", "published", "over")
 TOO_FEW = "fewer than three rounds, so there is no interval"
 
 
@@ -32,6 +31,8 @@ class Atom:
     found: Evidence | None = None
     statement: Statement | None = None
     verdict: Verdict = "cannot be tested"
+    # (side, layout, case) of what may still decide it, where that is not all that it compares.
+    undecided: Sequence[tuple[str, str, str]] | None = None
 
     @property
     def exact(self) -> bool:
@@ -44,13 +45,6 @@ class Atom:
         assert self.statement is not None
         return self.statement.inside, self.statement.outside
 
-    @property
-    def inside(self) -> bool:
-        """Whether the estimate itself lies within the bound."""
-        assert self.statement is not None
-        low, high = self.task.ends
-        return low <= self.statement.value <= high
-
     def foreseen(self, rounds: int) -> Pair:
         """Return the p values that so many rounds would give."""
         assert isinstance(self.found, Timed)
@@ -62,7 +56,8 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     """Return the verdict on a claim, and what is known of each of its comparisons."""
     comparisons, looks = claim["comparisons"], claim.get("adaptive")
     alpha = level(looks["first"], looks["most"], ALPHA) if looks else ALPHA
-    atoms = [_atoms(lookup, comparison, alpha) for comparison in comparisons]
+    could = bool(claim.get("could"))
+    atoms = [_atoms(lookup, comparison, alpha, could) for comparison in comparisons]
     judging = [
         atom
         for comparison, own in zip(comparisons, atoms, strict=True)
@@ -70,7 +65,7 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
         for atom in own
     ]
     # What has to hold, each as those of which one is enough.
-    groups = [judging] if claim.get("could") else [[atom] for atom in judging]
+    groups = [judging] if could else [[atom] for atom in judging]
     known = [group for group in groups if _known(group)]
     pairs = [either([atom.pair for atom in group]) for group in known]
     verdicts = iter(decided(pairs, [group[0].exact for group in known], alpha))
@@ -87,9 +82,11 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
             if atom.statement and id(atom) not in alone:
                 (atom.verdict,) = decided([atom.pair], [atom.exact], alpha)
     verdict = overall(deciding)
-    told: dict[str, Any] = {"verdict": verdict, **_why(verdict, deciding, groups)}
+    told: dict[str, Any] = {"verdict": verdict, "alpha": alpha, **_why(verdict, deciding, groups)}
     if verdict == "cannot tell":
         told["would_tell"] = _would_tell(groups, deciding)
+    if verdict == "cannot tell" and looks:
+        _narrow(atoms, len([group for group in groups if not group[0].exact]))
     return {**told, "comparisons": [_told(*each) for each in zip(comparisons, atoms, strict=True)]}
 
 
@@ -97,10 +94,10 @@ def _known(group: Sequence[Atom]) -> bool:
     return all(atom.statement is not None for atom in group)
 
 
-def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float) -> list[Atom]:
+def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float, could: bool) -> list[Atom]:
     """Return a comparison's atoms with what is known of them; all that it asks for is one family."""
     ask, state = KINDS[comparison["kind"]]
-    atoms = [Atom(Task(lookup, comparison, instance, alpha)) for instance in comparison["instances"]]
+    atoms = [Atom(Task(lookup, comparison, instance, alpha, could)) for instance in comparison["instances"]]
     logs: list[Any] = []
     places = []
     for atom in atoms:
@@ -140,7 +137,7 @@ def _too_few(atom: Atom) -> str:
 
 
 def _would_tell(groups: Sequence[Sequence[Atom]], deciding: Sequence[Verdict]) -> dict[str, Any]:
-    """Return how many rounds would tell: all that lie inside shown to, or one that lies outside.
+    """Return how many rounds would tell: all that are open shown to hold, or one of them to fail.
 
     `rounds` is None where no number would, because an estimate lies at its bound.
     """
@@ -149,13 +146,13 @@ def _would_tell(groups: Sequence[Sequence[Atom]], deciding: Sequence[Verdict]) -
         return {"rounds": None, "why": "counts differ between rounds"}
     if any(int(atom.found.rounds.min()) < MIN_ROUNDS for group in open_ for atom in group if atom.found):
         return {"rounds": None, "why": TOO_FEW}
-    out = [group for group in open_ if not any(atom.inside for atom in group)]
     tested = sum(not group[0].exact for group in groups)
-    needed = [_rounds(group, tested if out else 0) for group in out or open_]
-    known = [number for number in needed if number is not None]
-    if out:
-        return _number(min(known, default=None))
-    return _number(max(known) if len(known) == len(needed) else None)
+    holding = [_rounds(group, 0) for group in open_]
+    failing = [_rounds(group, tested) for group in open_]
+    known = [number for number in failing if number is not None]
+    if all(holding):
+        known.append(max(number for number in holding if number is not None))
+    return _number(min(known, default=None))
 
 
 def _number(rounds: int | None) -> dict[str, Any]:
@@ -174,12 +171,16 @@ def _rounds(group: Sequence[Atom], failing: int) -> int | None:
     return rounds_that_tell(now, tells)
 
 
+def _narrow(atoms: Sequence[Sequence[Atom]], tested: int) -> None:
+    """Note of each open comparison which cells may still decide it, where rounds are added."""
+    for atom in (atom for own in atoms for atom in own):
+        if atom.verdict == "cannot tell" and atom.found is not None:
+            atom.undecided = undecided(atom.task, atom.found, tested)
+
+
 def _told(comparison: Mapping[str, Any], atoms: Sequence[Atom]) -> dict[str, Any]:
     """Return a comparison with the result of each of its instances."""
-    told = {key: comparison[key] for key in TOLD if key in comparison}
-    results = [_result(comparison, atom) for atom in atoms]
-    bound = text.bound(Bound(**comparison["bound"]), comparison["unit"])
-    return {**told, "bound": bound, "why": text.reason(comparison), "results": results}
+    return {**described(comparison), "results": [_result(comparison, atom) for atom in atoms]}
 
 
 def _result(comparison: Mapping[str, Any], atom: Atom) -> dict[str, Any]:
@@ -198,6 +199,13 @@ def _result(comparison: Mapping[str, Any], atom: Atom) -> dict[str, Any]:
         "p_inside": stated.outside,
         "rounds": int(found.rounds.min()) if len(found.rounds) else None,
     }
+    if len(found.rounds) and found.rounds.max() > found.rounds.min():
+        # Of layouts that were surely out no more rounds were measured.
+        result["most_rounds"] = int(found.rounds.max())
+    if atom.undecided:
+        result["undecided"] = atom.undecided
+    if atom.verdict == "fails" and (margin := text.margin(stated, atom.task.ends, atom.task.refuting)):
+        result["margin"] = margin
     deviation = found.deviation[np.isfinite(found.deviation)]
     if len(deviation):
         # Of several ratios the middle one.

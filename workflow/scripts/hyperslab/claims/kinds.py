@@ -17,7 +17,7 @@ import numpy as np
 from hyperslab.claims.evidence import ROUNDING, Evidence, all_of, any_of, at_least, enough, most_shown
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
 from hyperslab.claims.marks import Marks
-from hyperslab.results.comparisons import ALPHA, Floats
+from hyperslab.results.comparisons import ALPHA, Floats, refuting
 from hyperslab.studies.claims.schema import Bound
 
 LARGEST_LOG = math.log(1.7e308)
@@ -34,6 +34,8 @@ class Task:
     instance: Mapping[str, Any]
     # What a test may be wrong with; less than usual where a study looks at its rounds more than once.
     alpha: float = ALPHA
+    # Whether the sentence says that it can be so, by however little.
+    could: bool = False
 
     @property
     def a(self) -> Cells:
@@ -57,13 +59,20 @@ class Task:
         """The ends of the bound."""
         return self.bound.ends
 
+    @property
+    def refuting(self) -> tuple[float, float]:
+        """The ends beyond which it fails: those of the bound, but for what is more or less than 1 by time."""
+        by_time = self.comparison["unit"] == "ratio" and not self.comparison["exact"]
+        return refuting(self.ends) if by_time and not self.could else self.ends
+
 
 @dataclass(frozen=True)
 class Statement:
     """What is known of one atomic comparison.
 
-    `low` and `high` are one-sided 95 % limits in the unit of the comparison (None: too few rounds). `inside`
-    and `outside` are the p values against its lying outside and inside of the bound.
+    `low` and `high` are one-sided limits at the task's level in the unit of the comparison (None: too few
+    rounds). `inside` and `outside` are the p values against its lying outside of the bound, and inside of
+    what refutes it.
     """
 
     value: float
@@ -152,13 +161,12 @@ def single(task: Task, found: Evidence) -> Statement:
         raise Untestable("no round has all that is compared")
     low, high = (float(end[0]) for end in found.limits(task.alpha))
     known = not math.isnan(low)
-    ends = logs_of(task.ends)
     return Statement(
         natural(float(found.value[0])),
         natural(low) if known else None,
         natural(high) if known else None,
-        float(found.inside(*ends)[0]),
-        float(found.outside(*ends)[0]),
+        float(found.inside(*logs_of(task.ends))[0]),
+        float(found.outside(*logs_of(task.refuting))[0]),
     )
 
 
@@ -192,13 +200,14 @@ def fastest(task: Task, found: Evidence) -> Statement:
         return values.reshape(shape)
 
     low, high = logs_of(task.ends)
+    less, more = logs_of(task.refuting)
     inside, outside = [0.0], []
     if math.isfinite(high):
         inside.append(_least_of_both(table(found.inside(-math.inf, high))))
-        outside.append(_least_of_both(table(found.outside(-math.inf, high)).T))
+        outside.append(_least_of_both(table(found.outside(-math.inf, more)).T))
     if math.isfinite(low):
         inside.append(_least_of_both(table(found.inside(low, math.inf)).T))
-        outside.append(_least_of_both(table(found.outside(low, math.inf))))
+        outside.append(_least_of_both(table(found.outside(less, math.inf))))
     value = natural(float(table(found.value).max(axis=1).min()))
     both = (max(inside), float(any_of(outside)))
     if not enough(found):
@@ -302,7 +311,7 @@ def optimum(task: Task, found: Evidence) -> Statement:
     return Statement(best, float(kept.min()), float(kept.max()), inside, outside)
 
 
-def _marks(task: Task) -> Marks:
+def marks_of(task: Task) -> Marks:
     """Return the layouts and criteria that a comparison of marks is about."""
     own, matched = task.instance, task.comparison["kind"] == "matched_marks"
     return Marks(task.lookup, task.comparison["score"], own["layouts"], own["pool"], matched)
@@ -310,7 +319,7 @@ def _marks(task: Task) -> Marks:
 
 def marks(task: Task, found: Evidence) -> Statement:
     """Return how many layouts have full marks."""
-    return number_of(task, *_marks(task).stated(found))
+    return number_of(task, *marks_of(task).stated(found))
 
 
 # kind -> what is formed within each round, and what the evidence on it says.
@@ -322,6 +331,6 @@ KINDS: dict[str, tuple[Callable[[Task], list[Sum]], Callable[[Task, Evidence], S
     "count": (each, count),
     "crossover": (each, crossover),
     "optimum": (among, optimum),
-    "full_marks": (lambda task: _marks(task).sums(), marks),
-    "matched_marks": (lambda task: _marks(task).sums(), marks),
+    "full_marks": (lambda task: marks_of(task).sums(), marks),
+    "matched_marks": (lambda task: marks_of(task).sums(), marks),
 }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hyperslab.claims.evidence import Evidence, all_of, any_of, at_least, enough
+from hyperslab.claims.evidence import Evidence, all_of, any_of, at_least, enough, open_ones
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
 from hyperslab.results.comparisons import Floats
 from hyperslab.results.scoring import Criterion, needed_factors, read_criteria
@@ -87,7 +87,10 @@ class Marks:
         """Return how many have full marks by value, and of each counted layout the p values of its having
         and not having them; last whether there are rounds enough.
         """
-        value, met, missed = self._ranked(found) if self.matched else self._absolute(found)
+        if self.matched:
+            value, (_, met, missed) = self._among_first(*self._rivals()), self._ranked(found)
+        else:
+            value, (met, missed) = self._by_value(found), self._absolute(found)
         # One that is too large misses for certain.
         large = len(self.listed) - len(met)
         return (
@@ -97,19 +100,55 @@ class Marks:
             enough(found),
         )
 
-    def _absolute(self, found: Evidence) -> tuple[int, Floats, Floats]:
-        times, small = self.times(), self.small(self.listed)
-        if not small:
-            return 0, np.empty(0), np.empty(0)
-        size = len(small)
-        parts = [found.part(i * size, (i + 1) * size) for i in range(len(times))]
-        pairs = list(zip(parts, (math.log(c.below) for c in times), strict=True))
-        by_value = all_of([part.value - bound for part, bound in pairs]) < 0
+    def undecided(self, found: Evidence, alpha: float) -> set[tuple[str, str]]:
+        """Return (layout, case) of what may still decide whether some layout has full marks: its own times,
+        and those of rivals of which it is not sure whether they come before it.
+        """
+        cases = {criterion.case for criterion in self.times() if criterion.case}
+        if not self.matched:
+            met, missed = self._absolute(found)
+            names = self._open(self.small(self.listed), met, missed, alpha)
+            return {(name, case) for name in names for case in cases}
+        listed, pool = self._rivals()
+        order, met, missed = self._ranked(found)
+        open_ = self._open(listed, met, missed, alpha)
+        near = set(open_)
+        for name, first, last in zip(listed, *order, strict=True):
+            if name in open_:
+                rivals = [other for other in pool if other != name]
+                unsure = open_ones(first, last, alpha / len(self.listed))
+                near |= {other for other, one in zip(rivals, unsure, strict=True) if one}
+        return {(name, case) for name in near for case in cases}
+
+    def _open(self, names: Sequence[str], met: Floats, missed: Floats, alpha: float) -> list[str]:
+        """Return which layouts neither surely have full marks nor surely lack them."""
+        large = len(self.listed) - len(met)
+        open_ = open_ones(np.append(met, np.ones(large)), np.append(missed, np.zeros(large)), alpha)
+        return [name for name, one in zip(names, open_, strict=False) if one]
+
+    def _absolute(self, found: Evidence) -> tuple[Floats, Floats]:
+        """Return the p values of each small layout's meeting all times, and of its missing one."""
+        pairs = self._with_bounds(found)
+        if not pairs:
+            return np.empty(0), np.empty(0)
         met = all_of([part.inside(-math.inf, bound) for part, bound in pairs])
         missed = any_of([part.outside(-math.inf, bound) for part, bound in pairs])
-        return int(by_value.sum()), met, missed
+        return met, missed
 
-    def _ranked(self, found: Evidence) -> tuple[int, Floats, Floats]:
+    def _by_value(self, found: Evidence) -> int:
+        pairs = self._with_bounds(found)
+        return int((all_of([part.value - bound for part, bound in pairs]) < 0).sum()) if pairs else 0
+
+    def _with_bounds(self, found: Evidence) -> list[tuple[Evidence, float]]:
+        """Return the evidence of the small layouts on each time beside its bound; none without layouts."""
+        times, size = self.times(), len(self.small(self.listed))
+        parts = [found.part(i * size, (i + 1) * size) for i in range(len(times))] if size else []
+        return list(zip(parts, (math.log(c.below) for c in times), strict=False))
+
+    def _ranked(self, found: Evidence) -> tuple[tuple[Floats, Floats], Floats, Floats]:
+        """Return the p values of each layout's coming before and behind each rival, and of its being among
+        the first and not being so.
+        """
         times, (listed, pool) = self.times(), self._rivals()
         target, rivals, count = int(self.score["target"]), len(pool) - 1, len(times)
         size, shape = len(listed) * rivals, (count, count, len(listed), rivals)
@@ -128,7 +167,7 @@ class Marks:
         last = any_of(all_of(np.swapaxes(behind, 0, 1)))
         met = [at_least(own, len(pool) - target) for own in first]
         missed = [at_least(own, target) for own in last]
-        return self._among_first(listed, pool), np.array(met), np.array(missed)
+        return (first, last), np.array(met), np.array(missed)
 
     def _among_first(self, listed: Sequence[str], pool: Sequence[str]) -> int:
         """Return how many are among the first by value, as the score's table has it."""

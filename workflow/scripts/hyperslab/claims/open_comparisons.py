@@ -2,7 +2,8 @@
 
 A comparison is one of a claim that cannot be told yet, or the best layout of a recommendation against one
 that cannot be told from it. The latter is decided, too, where both are surely as fast. What more rounds
-cannot decide is no comparison here: counts, and claims that cannot be tested.
+cannot decide is no comparison here: counts, and claims that cannot be tested. Of a comparison of many layouts
+only those get more rounds that may still decide it (claims/undecided.py).
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.results.comparisons import MATTERS
 from hyperslab.studies.claims.compared import cells_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Layouts whose times differ by less than this factor, surely, are as fast: nothing is left to decide.
-EQUIVALENT = 1.05
 OPEN = "cannot tell"
 
 # (site, layout, case)
@@ -26,11 +26,14 @@ Cell = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison in words, the cells that it is made of, and whether it is still open."""
+    """A comparison in words, the cells that it is made of, or of which more rounds may still decide it, and
+    whether it is open. `rounds` are the most on which it rests, where not all of its cells have as many.
+    """
 
     says: str
     cells: tuple[Cell, ...]
     open: bool
+    rounds: int | None = None
 
     @property
     def sites(self) -> list[str]:
@@ -66,24 +69,19 @@ def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterato
     """Yield the comparisons of one claim at one site (or pair of sites): open only while the claim is."""
     sites = {"a": verdict["sites"][0], "b": verdict["sites"][-1]}
     timed = [
-        (comparison, instance, result["verdict"])
+        (comparison, instance, result)
         for comparison, found in zip(claim["comparisons"], verdict["comparisons"], strict=True)
         for instance, result in zip(comparison["instances"], found["results"], strict=True)
         if comparison["judged"] and not comparison["exact"] and result["verdict"] != "cannot be tested"
     ]
     # A claim of which one comparison is enough may be open though each of them is decided.
-    all_decided = all(own != OPEN for _, _, own in timed)
-    for comparison, instance, own in timed:
-        cells = tuple(dict.fromkeys(_cells(comparison, instance, sites)))
-        open_ = verdict["verdict"] == OPEN and (own == OPEN or all_decided)
-        yield Comparison(f"{claim['id']}: {instance['says']}", cells, open_)
-
-
-def _cells(
-    comparison: Mapping[str, Any], instance: Mapping[str, Any], sites: Mapping[str, str]
-) -> Iterator[Cell]:
-    """Yield the cells of one atomic comparison at the sites of its sides."""
-    yield from ((sites[side], layout, case) for side, layout, case in cells_of(comparison, instance))
+    all_decided = all(result["verdict"] != OPEN for _, _, result in timed)
+    for comparison, instance, result in timed:
+        open_ = verdict["verdict"] == OPEN and (result["verdict"] == OPEN or all_decided)
+        wanted = result.get("undecided") if open_ else None
+        of_sides = cells_of(comparison, instance) if wanted is None else wanted
+        cells = tuple(dict.fromkeys((sites[side], layout, case) for side, layout, case in of_sides))
+        yield Comparison(f"{claim['id']}: {instance['says']}", cells, open_, result.get("most_rounds"))
 
 
 def _of_pick(site: Mapping[str, Any]) -> Iterator[Comparison]:
@@ -94,7 +92,7 @@ def _of_pick(site: Mapping[str, Any]) -> Iterator[Comparison]:
         if entry["layout"] == best or not entry["fits"]:
             continue
         known = entry["low"] is not None
-        as_fast = known and entry["low"] >= 1 / EQUIVALENT and entry["high"] <= EQUIVALENT
+        as_fast = known and entry["low"] >= 1 / MATTERS and entry["high"] <= MATTERS
         cells = tuple((site["site"], layout, case) for case in cases for layout in (best, entry["layout"]))
         yield Comparison(f"{best} against {entry['layout']}", cells, entry["tied"] and not as_fast)
 
@@ -113,7 +111,12 @@ def open_cells(found: Iterable[Comparison]) -> dict[str, list[tuple[str, str]]]:
 
 
 def rounds_of(comparison: Comparison, measured: Mapping[Cell, set[int]]) -> int:
-    """Return how many rounds all cells of a comparison have in common; `measured` are `rounds_by_cell`."""
+    """Return on how many rounds a comparison rests; `measured` are `rounds_by_cell`.
+
+    All of its cells have them, but for those of a decided one whose last rounds were of some of them.
+    """
+    if comparison.rounds and not comparison.open:
+        return comparison.rounds
     return len(set.intersection(*(measured.get(cell, set()) for cell in comparison.cells)))
 
 
@@ -124,20 +127,3 @@ def rounds_by_cell(rows: pd.DataFrame) -> dict[Cell, set[int]]:
     for site, layout, case, number in distinct.itertuples(index=False):
         found.setdefault((str(site), str(layout), str(case)), set()).add(int(number))
     return found
-
-
-def candidates(
-    claims: Iterable[Mapping[str, Any]], picked: Iterable[tuple[str, str]]
-) -> set[tuple[str, str]]:
-    """Return the (layout, case) cells that some comparison of a study can ever need.
-
-    `picked` are those that a recommendation is made of.
-    """
-    cells = set(picked)
-    for claim in claims:
-        for comparison in claim["comparisons"]:
-            if comparison["judged"] and not comparison["exact"]:
-                for instance in comparison["instances"]:
-                    anywhere = _cells(comparison, instance, {"a": "", "b": ""})
-                    cells |= {(layout, case) for _, layout, case in anywhere}
-    return cells

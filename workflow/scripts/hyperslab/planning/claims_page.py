@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from hyperslab.claims.bounds import without_results
 from hyperslab.studies import figures
 from hyperslab.studies.claims.schema import NO_STUDY, Claim
 from hyperslab.validation.errors import ConfigurationError, validate
@@ -50,7 +51,7 @@ def told(claim: Mapping[str, Any], reason: str = "") -> dict[str, Any]:
     kept = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     why = claim.get("untestable") or reason
     kind = "cannot be tested" if "untestable" in claim else "not measured"
-    verdict: dict[str, Any] = {"sites": [], "verdict": kind, "reason": why, "comparisons": []}
+    verdict = {"sites": [], "verdict": kind, "reason": why, "comparisons": without_results(claim)}
     return {**kept, "verdicts": [verdict]}
 
 

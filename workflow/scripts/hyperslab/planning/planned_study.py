@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab.claims.open_comparisons import candidates
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
 from hyperslab.records import read_record
 from hyperslab.studies import figures, specification
 from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.claims.compared import candidates
 from hyperslab.studies.claims.resolve import resolve_claims
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
@@ -127,7 +127,7 @@ class PlannedStudy(LoadedStudy):
         and why.
         """
         chosen = self.study.recommendation
-        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed"})
+        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed", "quoted"})
         excluded = {}
         for name, layout in self.layouts.items():
             found = layout_of(layout)
@@ -135,9 +135,11 @@ class PlannedStudy(LoadedStudy):
                 excluded[name] = LOSSY
             elif why := found.unfit():
                 excluded[name] = why
+        # Only where they say something, or every study's recommendation would be made again.
         if chosen.mixed:
             kept["mixed"] = True
-        # Only where it says something, or every study's recommendation would be made again.
+        if chosen.quoted:
+            kept["quoted"] = chosen.quoted
         return {**kept, "excluded": excluded} if excluded else kept
 
     @property
@@ -163,11 +165,18 @@ class PlannedStudy(LoadedStudy):
     @cached_property
     def deciding(self) -> str:
         """Tells of what, beside results, it depends how many rounds are added: of the same or of another."""
+        return self._deciding(self.claims, self.recommendation_asked() if self.confirms else None)
+
+    def deciding_of(self, claim: str) -> str:
+        """Return the same of the rounds that are added for one claim alone."""
+        return self._deciding([one for one in self.claims if one["id"] == claim], None)
+
+    def _deciding(self, claims: list[dict[str, Any]], recommendation: dict[str, Any] | None) -> str:
         parts = ("id", "at", "across", "could", "comparisons")
         asked = {
             "rounds": self.rounds,
-            "claims": [{key: claim[key] for key in parts if key in claim} for claim in self.claims],
-            "recommendation": self.recommendation_asked() if self.confirms else None,
+            "claims": [{key: claim[key] for key in parts if key in claim} for claim in claims],
+            "recommendation": recommendation,
         }
         return hashlib.sha256(specification.text(asked).encode()).hexdigest()[:16]
 

@@ -34,7 +34,9 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
     wanted = known if study.study.sites == "all" else list(study.study.sites)
     for name in wanted:
         if name not in known:
-            message = f"no site {name!r}; {file} has {choices(name, sites)}"
+            own = study.study.sites_file
+            how = f"; its own are in another file: --config sites={own.file}" if own else ""
+            message = f"no site {name!r}; {file} has {choices(name, sites)}{how}"
             raise ConfigurationError(study.file, "sites", message)
         if wanted.count(name) > 1:
             raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")

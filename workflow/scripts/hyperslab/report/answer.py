@@ -167,7 +167,7 @@ def _facts(data: Data, site: str) -> list[Fact]:
     facts = [
         Fact("Why", _why(choice)),
         Fact("Cannot be told from the best", _tied_text(choice)),
-        Fact("Runner-up", _runner_up(choice)),
+        Fact("Runner-up", _runner_up(data, site)),
         Fact("Better, but too large", fmt.listing(better, 8)),
         Fact("File", f"{size.text}, {size.note} ({fmt.megabytes(data.study['raw_bytes'])})"),
         Fact("Score", _score_text(data, site, pick)),
@@ -214,19 +214,18 @@ def _objective_text(choice: Mapping[str, Any], value: float) -> str:
     return fmt.seconds(value) if choice["rule"] == "mix" else f"{fmt.significant(value)}x"
 
 
-def _runner_up(choice: Mapping[str, Any]) -> str:
-    """Return the runner-up and how it compares with the best."""
+def _runner_up(data: Data, site: str) -> str:
+    """Return the runner-up and what was found of it after the choice; nothing of the rounds that chose."""
+    choice = data.choice(site)
     name = choice.get("runner_up")
     if name is None:
         return "none within the size bound"
     if name == choice.get("best"):
         return f"{name}: the best, with a larger file"
-    entry = _entry(choice, name)
-    if entry.get("to_best") is None:
+    if speed_phase(data, site, name) != "confirm":
         return str(name)
-    spread = fmt.interval(entry.get("low"), entry.get("high")) or "no interval"
-    ratio = f"{fmt.significant(entry['to_best'])}x the {_objective(choice)} of {choice['best']}"
-    return f"{name}: {ratio} in the choosing rounds ({spread})"
+    found = objective_cell(data, site, "confirm", name)
+    return f"{name}: {', '.join(filter(None, (found.text, found.note)))}, measured again after the choice"
 
 
 def _ranking(choice: Mapping[str, Any]) -> Table | None:

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab import text as fmt
-from hyperslab.report.claims import ClaimsPage, Entry, Line, Row
+from hyperslab.report.claims_model import ClaimsPage, Entry, Line, Row, Way
 
 HEAD = """# Verdicts
 
 Made with `results/claims.html`, from the results of the studies below. A comparison is formed within each
-round and tested by how its rounds differ. A claim holds if the one-sided 95 % limit of every comparison lies
-within its bound, and fails if one lies outside, adjusted for their number (Holm). Otherwise nothing can be
-told at this noise. Where a comparison is made of several, the least and the greatest stand here; the page
-has each. Behind the rounds stands their own deviation.
+round and tested by how its rounds differ. A claim holds if the one-sided limit of every comparison lies
+within its bound, and fails if one lies outside, adjusted for their number (Holm). That one time is less or
+more than another fails, too, if it surely is not so by 5 %. Otherwise nothing can be told at this noise; a
+claim that is left so says why. Limits are those of 95 %; where rounds were added, the looks at them share the
+5 %. Where a comparison is made of several, the least and the greatest stand here; the page has each. Behind
+the rounds stands their own deviation.
 """
 # Characters of a sentence in the overview; it stands in full below.
 SHORT = 90
@@ -25,7 +27,7 @@ def markdown(page: ClaimsPage, judged: Sequence[Mapping[str, Any]]) -> str:
     """Return the page; `judged` is the content of every claims.json."""
     parts = [HEAD, _studies(judged)]
     for group in page.groups:
-        counted = ", ".join(f"{number} {badge.word}" for badge, number in group.counts)
+        counted = "; ".join(told for _, told in group.tally)
         parts.append(f"## {_plain(group.source)}\n\n{counted}.\n")
         parts.append(_overview(group.rows))
         parts += [_row(row) for row in group.rows]
@@ -47,7 +49,13 @@ def _studies(judged: Iterable[Mapping[str, Any]]) -> str:
 
 def _overview(rows: Iterable[Row]) -> str:
     listed = [
-        [f"[{row.claim}](#{_anchor(row)})", row.study, row.badge.word, _data(row), _short(row.sentence)]
+        [
+            f"[{row.claim}](#{fmt.anchor(_title(row))})",
+            row.study,
+            row.badge.word,
+            _data(row),
+            _short(row.sentence),
+        ]
         for row in rows
     ]
     return _table(["claim", "study", "verdict", "data", "sentence"], listed)
@@ -65,11 +73,6 @@ def _title(row: Row) -> str:
     return f"{row.claim}: {row.badge.word}" + (f" ({row.study})" if row.study else "")
 
 
-def _anchor(row: Row) -> str:
-    """Return what GitHub makes of the row's heading."""
-    return re.sub(r"[^\w\- ]", "", _title(row).lower()).replace(" ", "-")
-
-
 def _row(row: Row) -> str:
     parts = [f"### {_title(row)}\n", f"> {_plain(row.sentence)}\n"]
     told = [f"{_plain(row.section)}."]
@@ -82,12 +85,21 @@ def _row(row: Row) -> str:
     if row.could:
         told.append("It says that it can be so: one comparison that holds is enough.")
     parts.append(" ".join(told) + "\n")
+    if row.left:
+        parts.append(f"Left open: {_plain(row.left)}.\n")
     if row.conclusion:
         parts.append(_plain(row.conclusion) + "\n")
     parts += [_entry(entry) for entry in row.entries]
-    if row.command:
-        parts.append(f"Run it: `{row.command}`\n")
+    if row.way.commands:
+        parts.append(_way(row.way))
     return "\n".join(parts)
+
+
+def _way(way: Way) -> str:
+    """Return the commands that measure and judge a claim alone."""
+    needs = f", which needs {_plain(way.needs)}" if way.needs else ""
+    after = f"; at the end `{way.remove}`" if way.remove else ""
+    return f"Run it{needs}: {', then '.join(f'`{command}`' for command in way.commands)}{after}\n"
 
 
 def _entry(entry: Entry) -> str:
@@ -97,7 +109,8 @@ def _entry(entry: Entry) -> str:
     said = f"**{where}{entry.badge.word}**{reason}.{data}\n"
     if not entry.lines:
         return said
-    head = ["compared", "published", "measured", "holds if", "why", "rounds, deviation", "verdict"]
+    measured = f"measured (limits at {entry.level})" if entry.level else "measured"
+    head = ["compared", "published", measured, "holds if", "why", "rounds, deviation", "verdict"]
     return said + "\n" + _table(head, [_line(line) for line in entry.lines])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from hyperslab import text as fmt
 from hyperslab.report import templates
-from hyperslab.report.claims import ClaimsPage, groups, rows
+from hyperslab.report.claims import groups, rows
+from hyperslab.report.claims_model import ClaimsPage
 from hyperslab.report.model import Figure, embed
 from hyperslab.studies import figures
 from hyperslab.studies.claims.schema import NO_STUDY

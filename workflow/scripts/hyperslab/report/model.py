@@ -150,7 +150,7 @@ class Page:
     method: Sequence[Fact]
     columns: Sequence[Table] = field(default=())
     pictures: Sequence[Picture] = field(default=())
-    # hyperslab.report.claims.Row
+    # hyperslab.report.claims_model.Row
     claims: Sequence[Any] = field(default=())
     # The page of all claims, of which this is a neighbour; "" for a page that stands alone.
     front_door: str = ""

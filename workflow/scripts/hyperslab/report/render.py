@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hyperslab.report import templates
 from hyperslab.report.advice import AdvicePage
-from hyperslab.report.claims import ClaimsPage
+from hyperslab.report.claims_model import ClaimsPage
 from hyperslab.report.model import Page
 
 

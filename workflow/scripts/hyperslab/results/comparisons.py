@@ -14,6 +14,15 @@ differences over the rounds have a deviation of their own. Three cases:
 
 One variance pooled over all comparisons is not among them: cells differ in how much they vary, and a pooled
 variance calls noisy pairs different and hides quiet ones' differences (`simulate_comparisons.py`).
+
+Whether one time is less than another is a question with two answers and a margin between them. It is, where
+the ratio surely lies below 1. It is not, where it surely lies above 1/`MATTERS`: whatever the truth is, no
+difference that matters lies on that side. That is a test against a margin, as of non-inferiority
+(Blackwelder, Controlled Clinical Trials 3, 1982); where the ratio surely lies below `MATTERS`, too, these are
+two one-sided tests of equivalence (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+Were both answers asked of 1, no number of rounds would ever give one where the truth is 1. A ratio of 1 or
+more is called less with probability alpha at most, one of 1/`MATTERS` or less is called not less with
+probability alpha at most (`simulate_comparisons.py`); between the two neither answer is wrong.
 """
 
 from __future__ import annotations
@@ -40,6 +49,10 @@ FAMILY = 4
 # one reference share that one's deviation, and seem to agree more than they do. What that limit does to
 # errors and to power, in simulated studies, stands in docs/measured.md.
 WEIGHT = 2.0
+# Times whose ratio lies within x/÷ this of 1 differ by nothing that matters.
+MATTERS = 1.05
+# A bound this near to 1 is one at 1: less than 1 is the nearest number below it.
+AT_ONE = 1e-8
 # Deviations of a log below this are rounding of floating-point numbers, not agreement between rounds.
 ROUNDING = 1e-9
 
@@ -191,12 +204,23 @@ def not_worse_than_best(logs: pd.DataFrame, alpha: float = ALPHA) -> tuple[Contr
 
 
 def equivalent(found: Contrasts, margin: float, alpha: float = ALPHA) -> NDArray[np.bool_]:
-    """Return which ratios surely lie within x/÷ `margin`: two one-sided tests (Schuirmann, Journal of
-    Pharmacokinetics and Biopharmaceutics 15, 1987).
-    """
+    """Return which ratios surely lie within x/÷ `margin`: two one-sided tests (Schuirmann 1987)."""
     bound = math.log(margin)
     inside: NDArray[np.bool_] = np.maximum(found.p_below(bound), found.p_above(-bound)) <= alpha
     return inside
+
+
+def refuting(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of a bound on a ratio of times beyond which it is refuted: `ends` themselves, but for a
+    ratio that has to be less or more than 1. It is refuted where it surely is not so by what matters.
+    """
+    low, high = ends
+    if math.isfinite(low) == math.isfinite(high):
+        return ends
+    return (
+        MATTERS if math.isclose(low, 1, rel_tol=AT_ONE) else low,
+        1 / MATTERS if math.isclose(high, 1, rel_tol=AT_ONE) else high,
+    )
 
 
 def _holm_order(p: ArrayLike) -> tuple[Floats, Floats, Integers, Integers]:

@@ -8,6 +8,10 @@ the tests of all looks together are wrong with probability alpha at most, and th
 1 - alpha / K that is shown at the end holds with probability 1 - alpha (repeated confidence intervals:
 Jennison and Turnbull, Journal of the Royal Statistical Society B 51, 1989).
 
+That holds for looks whose numbers were fixed before the first. Who raises `first` or `most` after a look has
+looked more often than the level was shared for, and is not covered; nor is who asks another question of
+rounds whose results were seen.
+
 The looks are few and geometrically spaced, which is what makes the bound cheap: from 3 to 12 rounds four
 looks of 0.0125 each, where Pocock's level for four looks as far apart as they can be is 0.018. A comparison
 that needs n rounds gets at most `GROWTH` times as many.
@@ -20,6 +24,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hyperslab.results.comparisons import ALPHA, Floats, holm, of_rounds
 
@@ -50,17 +55,25 @@ def levels(first: int, most: int, alpha: float) -> dict[int, float]:
     return dict.fromkeys(looks(first, most), level(first, most, alpha))
 
 
-def as_if_stopped(
-    differences: Floats, first: int, alpha: float = ALPHA, adjust: Callable[[Floats], Floats] = holm
-) -> Floats:
+def grown(differences: Floats, first: int, undecided: Callable[[Floats], NDArray[np.bool_]]) -> Floats:
     """Return differences (K, R) with NaN where a study of adaptive rounds would not have measured them.
 
-    A row gets rounds beyond the `first` until it is told from zero, at most R; p values are adjusted over the
-    rows. With this what was measured in full tells how often stopping errs.
+    A row gets rounds beyond the `first` at each look at which `undecided`, asked with what has been seen so
+    far, says so of it; at most R. With this what was measured in full tells how often stopping errs.
     """
     most = differences.shape[1]
     seen = np.where(np.arange(most) < first, differences, math.nan)
     for here, after in itertools.pairwise(looks(first, most)):
-        open_ = ~(adjust(of_rounds(seen).p_different()) <= level(first, most, alpha))
+        open_ = undecided(seen)
         seen[open_, here:after] = differences[open_, here:after]
     return seen
+
+
+def as_if_stopped(
+    differences: Floats, first: int, alpha: float = ALPHA, adjust: Callable[[Floats], Floats] = holm
+) -> Floats:
+    """Return `grown` differences where a row is decided once it is told from zero; p values are adjusted over
+    the rows.
+    """
+    own = level(first, differences.shape[1], alpha)
+    return grown(differences, first, lambda seen: ~(adjust(of_rounds(seen).p_different()) <= own))

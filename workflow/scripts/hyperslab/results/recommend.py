@@ -16,6 +16,7 @@ import pandas as pd
 
 from hyperslab.results.comparisons import (
     ALPHA,
+    MATTERS,
     MIN_ROUNDS,
     Contrasts,
     equivalent,
@@ -38,8 +39,7 @@ from hyperslab.results.scoring import plain
 from hyperslab.text import listing
 
 IMPERCEPTIBLE_MS = 10.0
-# Within these a layout is as fast, and its file is smaller in a way that matters.
-EQUIVALENT = 1.05
+# A file is smaller in a way that matters.
 SMALLER = 0.98
 # A case whose time is longer by this factor than another layout's is given up.
 GIVEN_UP = 1.25
@@ -272,7 +272,7 @@ def _smaller(best: str, tied: Sequence[str], logs: pd.DataFrame, sizes: pd.Serie
     if not others:
         return best
     differences = of_rounds(logs.loc[others].to_numpy() - logs.loc[best].to_numpy())
-    same = equivalent(differences, EQUIVALENT, alpha)
+    same = equivalent(differences, MATTERS, alpha)
     return min((name for name, as_fast in zip(others, same, strict=True) if as_fast),
                key=lambda name: float(sizes[name]), default=best)  # fmt: skip
 

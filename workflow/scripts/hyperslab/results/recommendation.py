@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from hyperslab.results.comparisons import ALPHA
 from hyperslab.results.looks import level
-from hyperslab.results.recommend import nothing, recommend, size_bound
+from hyperslab.results.recommend import Recommendation, nothing, recommend, size_bound
 from hyperslab.sites.places import Place, distinct
 
 
@@ -34,6 +35,7 @@ def answer(
         imperceptible_ms=chosen["imperceptible_ms"],
         alpha=level(first, most, ALPHA),
     )
+    sites = [_with_quoted(entry, chosen.get("quoted", ())) for entry in sites]
     alone = set(rows["site"]) - {entry.site for entry in sites}
     reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
     sites += [nothing(site, reason) for site in sorted(alone)]
@@ -44,6 +46,13 @@ def answer(
         "automatic": asked["automatic"],
         "sites": [_without(entry.to_dict(), reasons) for entry in sites],
     }
+
+
+def _with_quoted(entry: Recommendation, quoted: Iterable[str]) -> Recommendation:
+    """Return a recommendation whose finalists are also the layouts that a text quotes."""
+    return (
+        replace(entry, finalists=tuple(dict.fromkeys((*entry.finalists, *quoted)))) if entry.pick else entry
+    )
 
 
 def mixtures(context: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -172,7 +172,8 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return list(seen.values())
 
 
-# What fills an array, in words.
+# What fills an array, in words: a donor's file and dataset, or how values are made.
+REAL_VALUES = "real values of "
 FILLS = {
     "mixed": "synthetic values that mix all indices",
     "constant-per-spectrum": "one synthetic value a spectrum",
@@ -187,7 +188,7 @@ def data_of(spec: Specification) -> str:
     dataset: Mapping[str, Any] = spec["dataset"]
     if donor := dataset.get("donor"):
         name = donor.get("file") or Path(donor["path"]).name
-        return f"real values of {name}"
+        return f"{REAL_VALUES}{name}"
     return FILLS.get(dataset["fill"], str(dataset["fill"]))
 
 

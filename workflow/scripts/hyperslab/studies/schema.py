@@ -13,6 +13,7 @@ from hyperslab.studies.dataset_schema import Dataset, DType
 from hyperslab.studies.prices_schema import Prices
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
 from hyperslab.studies.rows_schema import FollowRows, ReadRows, WriteRows
+from hyperslab.studies.sites_file_schema import SitesFile
 from hyperslab.studies.worker_schema import LEAST_NODE_MEMORY, Counts, Parallel, Subvolumes
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Name, Strict, Text, Whole
@@ -252,6 +253,10 @@ class Recommendation(Strict):
     confirm_rounds: Rounds = Field(
         default=3, description="fresh rounds in which the finalists are measured again"
     )
+    quoted: list[str] = Field(
+        default=[],
+        description="layouts that are measured again beside the finalists, since a text quotes them",
+    )
 
 
 class Study(Strict):
@@ -271,6 +276,9 @@ class Study(Strict):
         Annotated[list[Name], Field(min_length=1)] | Literal["all"],
         Forms("a list of names of sites, or 'all'"),
     ] = Field(default="all", description="where it is measured")
+    sites_file: SitesFile | None = Field(
+        default=None, description="what describes these sites, where config/sites.yaml does not"
+    )
     rounds: RoundsOrAdaptive = Field(
         default=3,
         description="how often everything is measured anew, with new files and processes, or as often as "

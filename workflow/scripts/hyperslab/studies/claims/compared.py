@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -25,3 +25,19 @@ def compared(claim: Mapping[str, Any]) -> set[tuple[str, str]]:
         for instance in comparison["instances"]
         for _, layout, case in cells_of(comparison, instance)
     }
+
+
+def candidates(
+    claims: Iterable[Mapping[str, Any]], picked: Iterable[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return the (layout, case) cells that some comparison of a study can ever need more rounds of.
+
+    `picked` are those that a recommendation is made of.
+    """
+    cells = set(picked)
+    for claim in claims:
+        for comparison in claim["comparisons"]:
+            if comparison["judged"] and not comparison["exact"]:
+                for instance in comparison["instances"]:
+                    cells |= {(layout, case) for _, layout, case in cells_of(comparison, instance)}
+    return cells

@@ -68,6 +68,8 @@ def _resolve_claim(study: LoadedStudy, name: str, claim: Claim, drawn: Sequence[
     told: dict[str, Any] = {"id": name, **content}
     if donor := study.dataset.donor:
         told["donor"] = donor.path
+    if sites_file := study.study.sites_file:
+        told["sites_file"] = sites_file.model_dump(exclude_none=True)
     if study.study.adaptive:
         told["adaptive"] = {"first": study.study.first_rounds, "most": study.study.most_rounds}
     return {**told, "comparisons": comparisons}

@@ -1,6 +1,6 @@
 """What a study may say of a claim: its sentence, the published number, and comparisons with their bounds.
 
-A bound comes from the document and never follows a result.
+A bound comes from the document and never follows a result; a reading that came after one says so.
 """
 
 from __future__ import annotations
@@ -158,6 +158,9 @@ class Claim(Strict):
     )
     reading: str | None = Field(
         default=None, description="how the sentence is read here, where it can be read in two ways"
+    )
+    left: str | None = Field(
+        default=None, description='why it stays at "cannot tell" here, shown as long as it does'
     )
     could: bool = Field(
         default=False,
