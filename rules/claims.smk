@@ -23,11 +23,33 @@ rule claims:
         "../workflow/scripts/claims.py"
 
 
+rule add_rounds_of_claim:
+    """Rounds beyond the first, of the cells that one claim compares as long as it is open."""
+    input:
+        lambda wildcards: PLAN.inputs.claim(wildcards.study, wildcards.claim),
+    output:
+        "results/{study}/claims/{claim}.rounds.json",
+    log:
+        "results/{study}/logs/claims/{claim}.rounds.log",
+    localrule: True
+    conda:
+        "../envs/workflow.yaml"
+    threads: ALL_CORES
+    resources:
+        **PLAN.cells.slots,
+    params:
+        deciding=lambda wildcards: PLAN.study(wildcards.study).deciding_of(wildcards.claim),
+    shell:
+        "python -m hyperslab.add_rounds --study {wildcards.study:q} --claim {wildcards.claim:q}"
+        " --log {log:q} --output {output:q}"
+
+
 rule claim:
     """The page of one claim, from the cells that it compares alone: for who doubts a verdict."""
     input:
         template=[templates.CLAIMS, *templates.SHARED],
         awaited=lambda wildcards: PLAN.inputs.claim(wildcards.study, wildcards.claim),
+        rounds=lambda wildcards: PLAN.inputs.added_for(wildcards.study, wildcards.claim),
     output:
         "results/{study}/claims/{claim}.html",
     log:

@@ -45,7 +45,7 @@ class Run:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).touch()
 
-    def look(self, study: PlannedStudy, rounds: int) -> Look:
+    def look(self, study: PlannedStudy, rounds: int, claim: str = "") -> Look:
         """Find each site's comparison open, as long as it has not as many rounds as decide it."""
         sides = {"disk": CELLS, "memory": OTHER}
         there: dict[str, int] = {}
@@ -137,7 +137,7 @@ def test_rounds_measured_for_another_reason_decide_where_the_first_leave_nothing
     made.put(records("disk", range(3, 5)))
     honest = made.look
 
-    def look(study: PlannedStudy, rounds: int) -> Look:
+    def look(study: PlannedStudy, rounds: int, claim: str = "") -> Look:
         found = honest(study, rounds)
         open_ = found.rounds[0] == 5
         return Look([Comparison("of disk", CELLS, open_)], found.rounds)

@@ -102,6 +102,28 @@ def test_a_record_that_went_away_or_is_asked_for_is_measured_again_and_no_other(
     assert not clone.planned(REPORT)
 
 
+def test_the_page_of_one_claim_has_its_rounds_added_and_no_others(clone: Clone) -> None:
+    open_ = next(entry["says"] for entry in listed(clone)["comparisons"] if entry["open"])
+    claim = open_.partition(":")[0]
+    one, stages = f"results/tiny/claims/{claim}.html", f"results/tiny/claims/{claim}.rounds.json"
+    (clone.directory / "results/tiny/rounds.json").unlink()
+    for cell in ADDED:
+        record(clone, cell).unlink()
+    before = records(clone)
+    said = clone.build(one)
+    assert f"tiny, {claim}: after 3 rounds 1 of 1 comparison is open: 2 more rounds of 2 cells" in said
+    assert anew(before, records(clone)) == ADDED
+    assert "5 rounds" in (clone.directory / one).read_text(encoding="utf-8")
+    assert not (clone.directory / "results/tiny/rounds.json").exists()
+    assert not clone.planned(one)
+    gone = "disk/twin/slices.r4"
+    record(clone, gone).unlink()
+    before = records(clone)
+    clone.build(one)
+    assert anew(before, records(clone)) == {gone}
+    assert (clone.directory / stages).exists()
+
+
 def test_added_rounds_are_kept_by_a_plain_study_and_used_by_a_longer_one(clone: Clone) -> None:
     before = records(clone)
     clone.write_study("tiny", study(3))

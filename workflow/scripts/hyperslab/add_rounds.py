@@ -30,6 +30,7 @@ from hyperslab.results.measurements import build
 from hyperslab.results.recommendation import answer
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import context_of
+from hyperslab.studies.claims.compared import compared
 
 
 @dataclass(frozen=True)
@@ -63,34 +64,49 @@ def _why(one: Comparison, rounds: int, most: int, lacking: Mapping[str, str]) ->
     return next((lacking[site] for site in one.sites if site in lacking), "its cells lack rounds")
 
 
-def records(study: PlannedStudy, rounds: int) -> Iterator[Path]:
-    """Yield the records that are there of a study's first `rounds` main rounds, at any site."""
+def asked(study: PlannedStudy, claim: str) -> list[dict[str, Any]]:
+    """Return the claims that are looked at: all of a study, or the one that is named."""
+    return [one for one in study.claims if claim in ("", one["id"])]
+
+
+def records(study: PlannedStudy, rounds: int, claim: str = "") -> Iterator[Path]:
+    """Yield the records that are there of a study's first `rounds` main rounds, at any site; of one claim
+    those of the cells that it compares.
+    """
     sites = sorted(place.name for place in Path(f"results/{study.name}/cells").glob("*"))
+    wanted = {cell for one in asked(study, claim) for cell in compared(one)} if claim else None
     for number, site in itertools.product(range(rounds), sites):
         for layout, case, round_ in study.cells(site, f"r{number}"):
             record = Path(f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json")
-            if record.exists():
+            if (wanted is None or (layout, case) in wanted) and record.exists():
                 yield record
 
 
-def look(study: PlannedStudy, rounds: int) -> Look:
-    """Return what the records of the first `rounds` rounds decide; raises DamagedRecord."""
-    paths = list(records(study, rounds))
+def look(study: PlannedStudy, rounds: int, claim: str = "") -> Look:
+    """Return what the records of the first `rounds` rounds decide, of one claim alone if it is named; raises
+    DamagedRecord.
+    """
+    paths, claims = list(records(study, rounds, claim)), asked(study, claim)
     table = build(paths, study.name, study.hashes("main"), study.grid_values)
     context = context_of(paths)
-    judged = evaluate(study.name, study.claims, table, site_facts(context))
+    judged = evaluate(study.name, claims, table, site_facts(context))
     fresh = table[~table["stale"]]
-    chosen = answer(summarise(fresh), context, study.recommendation_asked()) if study.confirms else None
-    found = comparisons(study.claims, judged, chosen)
+    picks = study.confirms and not claim
+    chosen = answer(summarise(fresh), context, study.recommendation_asked()) if picks else None
+    found = comparisons(claims, judged, chosen)
     measured = rounds_by_cell(fresh)
     return Look(found, [rounds_of(one, measured) for one in found])
 
 
 class Adding:
-    """The stages of one study: looked at, listed in `output`, and measured as `run` says."""
+    """The stages of one study, or of one claim of it: looked at, listed in `output`, and measured as `run`
+    says.
+    """
 
-    def __init__(self, study: PlannedStudy, run: Mapping[str, Any], output: Path, log: Path) -> None:
-        self._study, self._run, self._output, self._log = study, run, output, log
+    def __init__(
+        self, study: PlannedStudy, run: Mapping[str, Any], output: Path, log: Path, claim: str = ""
+    ) -> None:
+        self._study, self._run, self._output, self._log, self._claim = study, run, output, log, claim
         self._first, self._most = study.study.first_rounds, study.study.most_rounds
         self._stages: list[Stage] = []
         # site -> why no rounds were added there
@@ -99,10 +115,10 @@ class Adding:
     def all(self) -> None:
         """Go from look to look until nothing is open, or no more may be added."""
         for here, after in itertools.pairwise(looks(self._first, self._most)):
-            found = look(self._study, here)
+            found = look(self._study, here, self._claim)
             if not self._open(found) and self._more_than(here):
                 # These were measured for another reason, and may tell otherwise.
-                found = look(self._study, self._most)
+                found = look(self._study, self._most, self._claim)
             if not (open_ := self._open(found)):
                 break
             stage = Stage(len(self._stages) + 1, here, after, open_cells(open_))
@@ -110,7 +126,7 @@ class Adding:
             self._write(found)
             self._say(_planned(stage, len(open_), len(found.comparisons)))
             self._measure(stage)
-        last = look(self._study, self._most)
+        last = look(self._study, self._most, self._claim)
         self._write(last)
         total = text.count(len(last.comparisons), "comparison")
         left = sum(one.open for one in last.comparisons)
@@ -122,7 +138,10 @@ class Adding:
 
     def _more_than(self, rounds: int) -> bool:
         """Tell whether there are records of further rounds."""
-        return any(int(path.stem.rsplit(".r", 1)[1]) >= rounds for path in records(self._study, self._most))
+        return any(
+            int(path.stem.rsplit(".r", 1)[1]) >= rounds
+            for path in records(self._study, self._most, self._claim)
+        )
 
     def _measure(self, stage: Stage) -> None:
         """Have the records of a stage measured that are not there; ends the process where one fails."""
@@ -133,6 +152,7 @@ class Adding:
             for record, cell in zip(stage.records_at(self._study.name, site), stage.at(site), strict=True)
         )
         own = {"study": self._study.name, "stage": stage.number}
+        own |= {"claim": self._claim} if self._claim else {}
         if (
             config.get("measure", True)
             and (not whole or config.get("remeasure"))
@@ -152,7 +172,7 @@ class Adding:
             for record in stage.records_at(self._study.name, site)
         ]
         content = {
-            "deciding": self._study.deciding,
+            "deciding": self._study.deciding_of(self._claim) if self._claim else self._study.deciding,
             "first": self._first,
             "most": self._most,
             "looks": looks(self._first, self._most),
@@ -164,7 +184,8 @@ class Adding:
         write_record(self._output, content)
 
     def _say(self, said: str) -> None:
-        print(f"hyperslab: {self._study.name}: {said}", file=sys.stderr, flush=True)
+        of = f"{self._study.name}, {self._claim}" if self._claim else self._study.name
+        print(f"hyperslab: {of}: {said}", file=sys.stderr, flush=True)
 
 
 def _planned(stage: Stage, open_: int, total: int) -> str:
@@ -181,6 +202,7 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study", required=True, help="name of the study")
+    parser.add_argument("--claim", default="", help="a claim of it, for which alone rounds are added")
     parser.add_argument("--log", required=True, type=Path, help="where the inner runs' output goes")
     parser.add_argument("--output", required=True, type=Path, help="what was added and why, as JSON")
     options = parser.parse_args()
@@ -188,7 +210,7 @@ def main() -> None:
     studies = Path(run["snakefile"]).parent / "config" / "studies"
     study = PlannedStudy(studies / f"{options.study}.yaml")
     try:
-        Adding(study, run, options.output, options.log).all()
+        Adding(study, run, options.output, options.log, options.claim).all()
     except DamagedRecord as damaged:
         sys.exit(f"hyperslab.add_rounds: {damaged}")
 

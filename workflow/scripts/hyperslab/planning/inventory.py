@@ -34,7 +34,7 @@ class Inventory:
     """Studies, sites, cells and records.
 
     `left_out` says by name why a site cannot be measured; `batched` is the site whose batch is measured from
-    inside, "" outside of any.
+    inside, "" outside of any; `claim` is that for which rounds are added from inside, "" for all of a study.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class Inventory:
         sites_file: Path,
         left_out: dict[str, str],
         batched: str,
+        claim: str = "",
     ) -> None:
         self.directory = directory
         self.sites = sites
         self.sites_file = sites_file
         self.left_out = left_out
         self.batched = batched
+        self.claim = claim
         # The studies of which cells are measured; None for all that anything is asked of.
         self.measured: frozenset[str] | None = None
         self._studies: dict[str, PlannedStudy] = {}
@@ -132,8 +134,8 @@ class Inventory:
         """
         if phase == "main":
             return self._first_cells(study, site, study.study.first_rounds)
-        known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
         if phase == "confirm":
+            known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
             return [
                 (layout, case, f"c{number}")
                 for number in range(study.study.recommendation.confirm_rounds)
@@ -141,9 +143,14 @@ class Inventory:
                 for case in study.read_cases()
                 if (layout, case) in known
             ]
+        return self.added_cells(study, site, phase=phase)
+
+    def added_cells(self, study: PlannedStudy, site: str, claim: str = "", phase: str = ADDED) -> list[Cell]:
+        """Return (layout, case, round) of a site's cells in added rounds, or in those added for one claim."""
+        known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
         return [
             cell
-            for stage in self.stages(study)
+            for stage in self.stages(study, claim)
             if phase in (ADDED, stage.phase)
             for cell in stage.at(site)
             if cell[:2] in known
@@ -152,9 +159,11 @@ class Inventory:
     def _first_cells(self, study: PlannedStudy, site: str, rounds: int) -> list[Cell]:
         return [cell for number in range(rounds) for cell in study.cells(site, f"r{number}")]
 
-    def stages(self, study: PlannedStudy) -> list[Stage]:
-        """Return the stages of added rounds that a study has had; none where its rounds are not adaptive."""
-        found = listed(listing(study.name)) if study.study.adaptive else []
+    def stages(self, study: PlannedStudy, claim: str = "") -> list[Stage]:
+        """Return the stages of added rounds that a study has had, or one claim of it; none where its rounds
+        are not adaptive.
+        """
+        found = listed(listing(study.name, claim or self.claim)) if study.study.adaptive else []
         first, most = study.rounds
         return [stage for stage in found if first <= stage.begin and stage.end <= most]
 

@@ -54,6 +54,10 @@ class PageInputs:
         """Return the list of added rounds, for which the table waits, too; nothing where none are added."""
         return str(listing(study)) if self._inventory.study(study).study.adaptive else []
 
+    def added_for(self, study: str, claim: str) -> str | list[str]:
+        """Return the list of rounds that are added for one claim; nothing where none are added."""
+        return str(listing(study, claim)) if self._inventory.study(study).study.adaptive else []
+
     def records(self, study: str) -> list[str]:
         """Return every record that the table of a study is made of, where it is there; added ones, too."""
         return self._inventory.all_records(self._inventory.study(study))

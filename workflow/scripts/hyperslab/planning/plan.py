@@ -43,7 +43,9 @@ class Plan:
         self.request = request = Request(checked(config, arguments), called, Path(directory))
         sites = load_sites(request.sites_file, request.batched)
         out = left_out(sites, request.invocation, request.measuring, request.batched, request.local)
-        self.inventory = Inventory(request.directory, sites, request.sites_file, out, request.batched)
+        self.inventory = Inventory(
+            request.directory, sites, request.sites_file, out, request.batched, request.claim
+        )
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)

@@ -59,6 +59,11 @@ class Request:
         return str(self.config.get("batch", ""))
 
     @property
+    def claim(self) -> str:
+        """The claim for which rounds are added from inside; "" where they are for a whole study."""
+        return str(self.config.get("claim", ""))
+
+    @property
     def inner(self) -> bool:
         """Whether this runs inside another run: in a batch's job, or for added or confirming rounds."""
         return bool(self.batched) or self.phase != "main"

@@ -23,7 +23,7 @@ from hyperslab.validation.errors import ConfigurationError
 # What shows that a study was measured before: then Snakemake alone does not miss a record.
 MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
 # Logs of what runs inside a run: the page made after a failure makes such a job again, without measuring.
-INNER_LOG = re.compile(rf"results/[^/]+/logs/([^/]+/{PATTERN}|add-rounds|confirm)\.log")
+INNER_LOG = re.compile(rf"results/[^/]+/logs/([^/]+/{PATTERN}|add-rounds|claims/[^/]+\.rounds|confirm)\.log")
 # --config remeasure=noisy: the cells that the study's table flags.
 NOISY = "noisy"
 
@@ -133,24 +133,27 @@ class Reruns:
                         yield marker
 
     def _outdated_of(self, study: PlannedStudy) -> Iterator[str]:
-        if self._stages_outdated(study):
-            yield str(listing(study.name))
+        for claim in ("", *(claim["id"] for claim in study.claims)):
+            if self._stages_outdated(study, claim):
+                yield str(listing(study.name, claim))
         yield from self._outdated_tables(study)
 
-    def _stages_outdated(self, study: PlannedStudy) -> bool:
-        """Tell whether the list of added rounds is of another study than today's, or short of records.
+    def _stages_outdated(self, study: PlannedStudy, claim: str = "") -> bool:
+        """Tell whether the list of added rounds, or of those for one claim, is of another study than today's,
+        or short of records.
 
         Records of it that this run can measure may have gone, or be asked for again.
         """
-        file, inventory = listing(study.name), self._inventory
+        file, inventory = listing(study.name, claim), self._inventory
         if not study.study.adaptive or not file.exists():
             return False
         deciding, there = made_of(file)
-        if deciding != study.deciding:
+        if deciding != (study.deciding_of(claim) if claim else study.deciding):
             return True
         for site in inventory.sites_of(study):
             reached = site not in inventory.left_out
-            for record in inventory.records_of(study, site, ADDED):
+            for cell in inventory.added_cells(study, site, claim):
+                record = record_of(study, site, cell)
                 exists = Path(record).exists()
                 if exists != (record in there) or (reached and not exists):
                     return True
@@ -249,7 +252,8 @@ class Reruns:
         A record of another specification makes room, and is kept aside: the study may be changed back.
         """
         record = Path(file)
-        if INNER_LOG.fullmatch(file) or record.match("results/*/rounds.json"):
+        lists = ("results/*/rounds.json", "results/*/claims/*.rounds.json")
+        if INNER_LOG.fullmatch(file) or any(map(record.match, lists)):
             # What earlier attempts said of why they ended, and what they were about to measure.
             return True
         if record.suffix != ".json" or record.parts[2:3] != ("cells",) or not record.exists():

@@ -108,6 +108,7 @@ class InnerConfiguration(RunConfiguration):
     batched: Words = Field(default="", description="the site whose batch is measured from inside")
     batch: Words = Field(default="", description="the name of that batch")
     stage: Words = Field(default="", description="the number of the stage of added rounds to measure")
+    claim: Words = Field(default="", description="the claim alone for which they are added")
 
 
 def check_file(file: Path) -> None:
@@ -124,7 +125,7 @@ def checked(config: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, An
     if len(given) > 1:
         message = "is given twice, of which Snakemake takes the last; write every KEY=VALUE after one"
         raise ConfigurationError(COMMAND_LINE, "", message)
-    inner = config.keys() & {"batched", "batch", "stage"}
+    inner = config.keys() & (InnerConfiguration.model_fields.keys() - RunConfiguration.model_fields.keys())
     model = InnerConfiguration if inner else RunConfiguration
     found = validate(model, dict(config), Path(COMMAND_LINE))
     # What a style leaves out stays out: a figure depends on what is given.

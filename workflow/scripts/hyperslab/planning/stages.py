@@ -60,9 +60,9 @@ def phase_of(number: int) -> str:
     return f"a{number}"
 
 
-def listing(study: str) -> Path:
-    """Return where the stages of a study are listed."""
-    return Path(f"results/{study}/rounds.json")
+def listing(study: str, claim: str = "") -> Path:
+    """Return where the stages of a study are listed, or of the cells that one claim compares."""
+    return Path(f"results/{study}/claims/{claim}.rounds.json" if claim else f"results/{study}/rounds.json")
 
 
 def listed(file: Path) -> list[Stage]:
