@@ -46,16 +46,31 @@ def finding(**changes: object) -> findings.Finding:
     return findings.Finding.model_validate(content)
 
 
-def test_a_sentence_says_numbers_intervals_and_which_rounds_they_are_of() -> None:
-    text = findings.part_of(finding(claim="000.1"), 3, logs(), "main")
+def test_a_sentence_says_numbers_intervals_and_which_rounds_they_are_of(tmp_path: Path) -> None:
+    verdicts = tmp_path / "claims-2020-02-02.md"
+    verdicts.write_text("### 000.1: cannot tell (other)\n### 000.1: holds (mine)\n", encoding="utf-8")
+    text = findings.part_of(finding(claim="000.1"), 3, logs(), "main", verdicts)
     assert "## 3. Twice" in text
     assert "It takes 2.00 times (2.00 to 2.00) as long." in text
     assert "(../site/mine/report.html)" in text
     assert "(../site/index.html#claim-mine-000.1)" in text
+    # Without the website, too, there is a way to the evidence.
+    assert "[the verdict on 000.1](claims-2020-02-02.md#0001-holds-mine)" in text
+    assert "(../packs/mine.tar.xz), whose report `make report PACK=packs/mine.tar.xz` makes" in text
     assert "its 3 rounds, which no other rounds confirm" in text
-    assert "its 3 confirming rounds after the choice" in findings.part_of(finding(), 3, logs(), "confirm")
-    two = findings.part_of(finding(), 1, logs().iloc[:, :2], "main")
+    confirmed = findings.part_of(finding(), 3, logs(), "confirm", verdicts)
+    assert "its 3 confirming rounds after the choice" in confirmed
+    assert "the verdict on" not in confirmed
+    two = findings.part_of(finding(), 1, logs().iloc[:, :2], "main", verdicts)
     assert "takes 2.00 times as long" in two
+    with pytest.raises(ConfigurationError, match="has no verdict on 000.2 of study mine"):
+        findings.part_of(finding(claim="000.2"), 3, logs(), "main", verdicts)
+
+
+def test_verdicts_are_those_that_are_dated_last(tmp_path: Path) -> None:
+    for day in ("2020-02-02", "2020-02-11", "2019-12-31"):
+        (tmp_path / f"claims-{day}.md").touch()
+    assert findings.newest_verdicts(tmp_path).name == "claims-2020-02-11.md"
 
 
 def test_a_place_that_a_pack_does_not_hold_is_named() -> None:

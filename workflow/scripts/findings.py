@@ -6,6 +6,7 @@ findings.py --packs DIR     of the packs in another folder
 
 import argparse
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
 SOURCE = DOCS / "findings.yaml"
 MARKERS = "osD"
+# What stands in the opening for the page of verdicts that is dated last.
+NEWEST = "claims-NEWEST.md"
 PHASES = {"confirm": "confirming rounds", "main": "rounds"}
 
 
@@ -131,22 +134,43 @@ def drawn(finding: Finding, logs: pd.DataFrame) -> Figure:
     return figure
 
 
-def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str) -> str:
-    """Return what the page says of one finding."""
+def newest_verdicts(docs: Path = DOCS) -> Path:
+    """Return the page of verdicts that is dated last; raises ConfigurationError where there is none."""
+    pages = sorted(docs.glob("claims-*.md"))
+    if not pages:
+        raise ConfigurationError(docs, "", "holds no page of verdicts, claims-DATE.md")
+    return pages[-1]
+
+
+def place_of(claim: str, study: str, verdicts: Path) -> str:
+    """Return the link to a claim of a study on a page of verdicts; raises ConfigurationError where it is not
+    there.
+    """
+    for heading in re.findall(r"^### (.+)$", verdicts.read_text(encoding="utf-8"), re.M):
+        if heading.startswith(f"{claim}: ") and heading.endswith(f"({study})"):
+            return f"{verdicts.name}#{fmt.anchor(heading)}"
+    raise ConfigurationError(verdicts, "", f"has no verdict on {claim} of study {study}")
+
+
+def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str, verdicts: Path) -> str:
+    """Return what the page says of one finding; `verdicts` is the page of all verdicts."""
     quoted = {name: ratio(logs, value) for name, value in finding.numbers.items()}
     site, study = "../site", finding.study
     rounds = logs.loc[[value.over for value in finding.numbers.values()]].notna().sum(axis=1).max()
     source = f"{rounds} {PHASES[phase]}" + (" after the choice" if phase == "confirm" else "")
-    evidence = [f"[the report]({site}/{study}/report.html)", f"numbers from its {source}"]
-    if phase == "main":
-        evidence[1] += ", which no other rounds confirm"
+    told = f"numbers from its {source}" + (", which no other rounds confirm" if phase == "main" else "")
+    pack = f"packs/{study}{SUFFIX}"
+    evidence = [f"[the pack](../{pack}), whose report `make report PACK={pack}` makes"]
+    pages = [f"[the report]({site}/{study}/report.html)"]
     if finding.claim:
-        evidence.insert(0, f"[claim {finding.claim}]({site}/index.html#claim-{study}-{finding.claim})")
+        where = place_of(finding.claim, study, verdicts)
+        evidence.insert(0, f"[the verdict on {finding.claim}]({where})")
+        pages.insert(0, f"[the claim]({site}/index.html#claim-{study}-{finding.claim})")
     lines = [
         f"## {number}. {finding.heading}",
         finding.sentence.format(**quoted).strip(),
         f"![{finding.heading}: {'; '.join(finding.rows)}](figures/{finding.name}.svg)",
-        f"Study `{study}`: {', '.join(evidence)}.",
+        f"Study `{study}`, {told}. Evidence: {fmt.listing(evidence)}. On the website: {fmt.listing(pages)}.",
     ]
     return "\n\n".join(lines) + "\n"
 
@@ -156,7 +180,8 @@ def page(findings: Findings, packs: Path, figures: Path | None) -> str:
 
     Raises PackError and ConfigurationError.
     """
-    parts = [findings.opening]
+    verdicts = newest_verdicts()
+    parts = [findings.opening.replace(NEWEST, verdicts.name)]
     for number, finding in enumerate(findings.findings, 1):
         pack = packs / f"{finding.study}{SUFFIX}"
         if figures:
@@ -164,7 +189,7 @@ def page(findings: Findings, packs: Path, figures: Path | None) -> str:
         phase = phase_of(finding, pack)
         logs = logs_of(pack, phase, finding.site)
         check(finding, logs)
-        parts.append(part_of(finding, number, logs, phase))
+        parts.append(part_of(finding, number, logs, phase, verdicts))
         if figures:
             figures.mkdir(exist_ok=True)
             rc: Any = settings(STYLE)
