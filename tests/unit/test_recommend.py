@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,13 @@ from simulated_studies import study
 
 from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.front import pareto
+from hyperslab.results.packs import measurements
 from hyperslab.results.recommend import Recommendation, recommend, size_bound
 from hyperslab.results.requests import shares
 from hyperslab.results.statistics import summarise
 
 CASES = ("slices", "spectra")
+PACKS = Path(__file__).parents[2] / "packs"
 
 
 def summary(
@@ -130,6 +133,19 @@ def test_opening_counts_in_a_request() -> None:
     assert only(summarise(slow_to_open)).ranking[0].times == {"slices cold": pytest.approx(0.04)}
     # On a file that stays open nobody waits for it again.
     assert only(summarise(slow_to_open.assign(state="warm")), states=["warm"]).pick == "l000"
+
+
+def test_what_reads_its_whole_file_when_it_opens_it_loses_cold_without_being_named() -> None:
+    """The core driver in a pack: its selections are the fastest of all, and its requests the slowest."""
+    rows = summarise(measurements(PACKS / "knobs-allocation.tar.xz"))
+    core = "chunked-core"
+    found = only(rows)
+    assert found.ranking[-1].layout == core
+    assert core not in found.tied
+    # What opening costs is what makes it so.
+    assert only(rows.assign(request_s=rows["typical_s"])).pick == core
+    # Warm, on a file that is open, it is no faster than what lies in the page cache.
+    assert only(rows, states=["warm"]).pick != core
 
 
 def test_shares_are_resolved_and_checked() -> None:

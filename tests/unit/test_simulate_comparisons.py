@@ -1,0 +1,52 @@
+"""Simulated studies tell a test that keeps its level from one that does not, in both of its tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+import simulate_comparisons as command
+
+# Variances that differ by much, and not at all: (degrees of freedom, common variance).
+SPREADS = [(2.0, 0.003), (math.inf, 0.003)]
+STUDIES = 150
+# What chance adds to so many studies (3 deviations).
+CHANCE = 3 * math.sqrt(0.05 * 0.95 / STUDIES)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_errors_of_equals_are_those_that_are_allowed_and_pooling_is_found_out(shared: bool) -> None:
+    found = command.simulate(SPREADS, 5, shared, STUDIES, 0.3, 3).set_index("test")
+    wrong = found["family_wise_error"]
+    assert list(found.index) == list(command.TESTS)
+    assert max(wrong["hyperslab"], wrong["adaptive"], wrong["paired t"]) <= 0.05 + CHANCE
+    assert wrong["pooled"] > 0.05 + CHANCE
+    assert found["in_noisiest_fifth"]["pooled"] > 0.1
+    assert found["delay_found"]["hyperslab"] > 0.3
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_asked_of_a_direction_keeps_its_level_at_both_ends(shared: bool) -> None:
+    found = command.directions([(math.inf, 0.0001)], 8, shared, STUDIES, 3).set_index(["test", "ratio"])
+    for test in command.USED:
+        assert found.loc[(test, "1"), "holds"] <= 0.05 + CHANCE
+        assert found.loc[(test, "1/1.05"), "any_fails"] <= 0.05 + CHANCE
+        # Deviations of 1 % are small enough to tell equals from what matters, and what matters from equals.
+        assert found.loc[(test, "1"), "fails"] > 0.9
+        assert found.loc[(test, "1/1.05"), "holds"] > 0.9
+
+
+def test_the_command_takes_variances_from_packs(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = Path(pytestconfig.rootpath) / "packs" / "knobs-allocation.tar.xz"
+    arguments = ["simulate_comparisons.py", str(pack), "--rounds", "3", "5", "--studies", "3"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit):
+        command.main()
+    said = capsys.readouterr().out
+    assert " families; 3 studies of 20 pairs for each row" in said
+    assert said.count("adaptive") == 2 * 2 + 2 * 2 * 2
