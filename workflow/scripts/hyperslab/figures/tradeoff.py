@@ -27,7 +27,7 @@ NAMED_ALL = 10
 # So many names have room; of more, what is on the front only for another case or its size goes without.
 NAMED_MOST = 18
 # Why a layout is on the front that another beats in the two cases.
-FOR_WHAT = {"case": "for another case", "size": "for its size", "both": "for both together"}
+FOR_WHAT = {"case": "another case", "size": "its size", "both": "both together"}
 # role -> number in the palette, marker, size of the marker in points, words
 ROLES = {
     "pick": (0, "*", 14.0, "recommended"),
@@ -167,7 +167,7 @@ def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
     """Return what lines and points are."""
     ink, muted = view.style["ink"], view.style["muted"]
     handles = [
-        Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="no other beats it in both")
+        Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="on the front of both")
     ]
     hollow = {
         front for name, front in table["front"].items() if front in FOR_WHAT and not view.role(str(name))
@@ -176,7 +176,7 @@ def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
         words = " or ".join(FOR_WHAT[front] for front in FOR_WHAT if front in hollow)
         handles += [
             Line2D([], [], color="white", marker="o", markersize=5, markeredgecolor=ink, markeredgewidth=1.2,
-                   linestyle="", label=f"no other beats it, {words}")
+                   linestyle="", label=f"on the front only for {words}")
         ]  # fmt: skip
     if any(not front and not view.role(str(name)) for name, front in table["front"].items()):
         handles += [
