@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
-from mmap import PROT_READ, mmap
+from mmap import ALLOCATIONGRANULARITY, PROT_READ, mmap
 from typing import Any
 
 import h5py
@@ -47,6 +47,11 @@ class VlenPart(Part):
         self._grows = dataset.maxshape[0] is None
         self._memory = h5t.py_create(h5py.vlen_dtype(dtype))
 
+    @property
+    def values(self) -> h5py.Dataset:
+        """The references."""
+        return self._dataset
+
     def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows; h5py turns each array into a descriptor of the library's."""
         rows = np.empty(len(block.lengths), h5py.vlen_dtype(self._dtype))
@@ -80,15 +85,14 @@ class VlenPart(Part):
         if found is None or len(found) > MOST_PLACED:
             return None
         found = found[found["length"] > 0]
-        collections: dict[int, dict[int, tuple[int, int]]] = {}
-        with (
-            open(self._dataset.file.filename, "rb") as file,
-            mmap(file.fileno(), 0, prot=PROT_READ) as content,
-        ):
-            for address in np.unique(found["address"]).tolist():
-                collections[address] = _objects(content, address)
-        pairs = zip(found["address"].tolist(), found["object"].tolist(), strict=True)
-        return np.array([collections[address][number] for address, number in pairs]).reshape(-1, 2)
+        places = np.empty((len(found), 2), np.int64)
+        order = np.argsort(found["address"], kind="stable")
+        addresses, starts = np.unique(found["address"][order], return_index=True)
+        with open(self._dataset.file.filename, "rb") as file:
+            for address, rows in zip(addresses.tolist(), np.split(order, starts[1:]), strict=False):
+                there = _objects(file.fileno(), address)
+                places[rows] = [there[number] for number in found["object"][rows].tolist()]
+        return places
 
     def sizes(self) -> dict[str, Any]:
         """Return bytes of references and of the heap, and how many collections that has."""
@@ -129,25 +133,35 @@ def _collection_bytes(dataset: h5py.Dataset, references: npt.NDArray[Any]) -> di
     sizes: dict[int, int] = {}
     with open(dataset.file.filename, "rb") as file:
         for address in np.unique(references["address"][references["length"] > 0]).tolist():
-            header = os.pread(file.fileno(), COLLECTION.size, address)
-            signature, _, size = COLLECTION.unpack(header)
+            signature, size = _header(file.fileno(), address)
             if signature != SIGNATURE:
                 return None
             sizes[address] = size
     return sizes
 
 
-def _objects(content: mmap, address: int) -> dict[int, tuple[int, int]]:
+def _header(descriptor: int, address: int) -> tuple[bytes, int]:
+    """Return the signature and the bytes of the collection at an address."""
+    signature, _, size = COLLECTION.unpack(os.pread(descriptor, COLLECTION.size, address))
+    return signature, size
+
+
+def _objects(descriptor: int, address: int) -> dict[int, tuple[int, int]]:
     """Return object -> where it begins and ends, its header included, in the collection at an address."""
-    found, place = {}, address + COLLECTION.size
-    end = address + COLLECTION.unpack_from(content, address)[2]
-    while place + HEADER <= end:
-        number, size = OBJECT.unpack_from(content, place)
-        # Object 0 is the free space at the end.
-        if number == 0:
-            break
-        found[number] = (place, place + HEADER + -(-size // 8) * 8)
-        place = found[number][1]
+    found: dict[int, tuple[int, int]] = {}
+    _, size = _header(descriptor, address)
+    # Pages of a file that are looked at count as memory of the process until they are let go of.
+    begin = address - address % ALLOCATIONGRANULARITY
+    with mmap(descriptor, address + size - begin, prot=PROT_READ, offset=begin) as content:
+        place, end = address - begin + COLLECTION.size, address + size - begin
+        while place + HEADER <= end:
+            number, length = OBJECT.unpack_from(content, place)
+            # Object 0 is the free space at the end.
+            if number == 0:
+                break
+            stop = place + HEADER + -(-length // 8) * 8
+            found[number] = (begin + place, begin + stop)
+            place = stop
     return found
 
 
