@@ -29,6 +29,10 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "offset-vector": {
         "format": "hdf5-rows", "storage": "offset-vector", "chunk_bytes": 4096, "row_chunk": 64,
     },
+    "offset-vector-reuse": {
+        "format": "hdf5-rows", "storage": "offset-vector", "chunk_bytes": 4096, "row_chunk": 64,
+        "reuse": True, "chunk_cache": 8192, "row_cache": 65536,
+    },
     "offset-vector-zstd": {"format": "hdf5-rows", "storage": "offset-vector", "filters": ["zstd"]},
     "padded": {"format": "hdf5-rows", "storage": "padded"},
     "parquet": {"format": "parquet"},

@@ -76,9 +76,17 @@ def imported(file: Path) -> Iterator[str]:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            named = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if name in module_files() else node.module for name in named)
+        elif isinstance(node, ast.ImportFrom) and (module := _from(node, file)):
+            named = [f"{module}.{alias.name}" for alias in node.names]
+            yield from (name if name in module_files() else module for name in named)
+
+
+def _from(node: ast.ImportFrom, file: Path) -> str:
+    """The whole name of the module of which something is imported, also from within its package."""
+    if not node.level:
+        return node.module or ""
+    package = file.relative_to(SCRIPTS).parts[: -node.level]
+    return ".".join([*package, *([node.module] if node.module else [])])
 
 
 def is_text(node: ast.AST, text: str) -> bool:

@@ -128,6 +128,18 @@ def test_a_committed_pack_is_small_and_has_its_study(file: Path) -> None:
     assert len({layout for _, _, _, _, layout, _ in cells}) > 1 or len({cell[5] for cell in cells}) > 1
 
 
+@pytest.mark.parametrize(
+    "file", [file for file in PACKS if file.name.startswith(("vl-", "rows-"))], ids=lambda path: path.name
+)
+def test_rows_with_a_vector_take_less_than_a_gibibyte_of_memory(file: Path) -> None:
+    found = [json.loads(content) for path, content in contents(file) if "/cells/" in path]
+    own = [one for one in found if one["specification"]["layout"].get("storage") == "offset-vector"]
+    for one in own:
+        assert one["peak_memory_bytes"] < 2**30, (one["specification"]["case"], one["peak_memory_bytes"])
+    # One whose page buffers are all that it compares has none of them yet.
+    assert own or file.name.startswith(("vl-paged", "vl-page-buffer"))
+
+
 def test_a_study_of_that_name_is_kept(tmp_path: Path) -> None:
     there = place(tmp_path / "there", whole()[:2])
     other = there / "config/studies/mine.yaml"

@@ -2,57 +2,100 @@
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
+import killed_writers
 import numpy as np
 import pytest
+from killed_writers import DEEDS, ROWS, told
 
 from hyperslab import ragged
 from hyperslab.ragged.recovery import lookup3
 
+TESTS = Path(killed_writers.__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{Path(ragged.__file__).parents[2]}:{TESTS}"}
+# So often is a writer killed in the middle of each deed; HYPERSLAB_KILLS=100 takes about WHAT.
+KILLS = int(os.environ.get("HYPERSLAB_KILLS", "10"))
+Killer = Callable[..., Any]
 
-def same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    return [(row.dtype, row.tobytes()) for row in found] == [(row.dtype, row.tobytes()) for row in wanted]
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[Killer]:
+    """A function that has a writer killed, and returns what that said of its flushes."""
+    command, pipe = [sys.executable, killed_writers.__file__], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT) as program:
+        assert program.stdin is not None and program.stdout is not None
+        asked, answers = program.stdin, program.stdout
+
+        def kill(*words: Any) -> Any:
+            asked.write(json.dumps(words) + "\n")
+            asked.flush()
+            return json.loads(answers.readline())
+
+        yield kill
 
 
-SCRIPTS = Path(ragged.__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
+@pytest.mark.parametrize("deed", DEEDS)
+def test_what_was_flushed_outlives_its_writer(tmp_path: Path, killer: Killer, deed: str) -> None:
+    for attempt in range(KILLS):
+        path, size = tmp_path / f"{attempt}.h5", 50 + 37 * attempt
+        filters = {"compression": "gzip"} if attempt % 2 else {}
+        seconds = float(np.random.default_rng([attempt, *deed.encode()]).uniform(0, 0.1))
+        said = killer(deed, str(path), size, filters, seconds)
+        assert said, f"attempt {attempt}: the writer ended by itself"
+        with (
+            pytest.raises(ragged.RaggedError, match="ragged.recover clears its mark"),
+            ragged.writer(path, "rows"),
+        ):
+            pass
+        assert ragged.recover(path) and not ragged.recover(path)
+        check_after_kill(path, deed, size, said)
+        path.unlink()
+
+
+def check_after_kill(path: Path, deed: str, size: int, said: list[Any]) -> None:
+    """Assert that what was flushed is there, before and after more is appended, and that all is whole."""
+    with ragged.writer(path, "rows") as rows:
+        before = rows[:]
+        found = [told(row, size) for row in before]
+        assert None not in found, (said[-1], found.index(None))
+        numbers, versions = zip(*(one for one in found if one), strict=True)
+        assert numbers == tuple(range(len(found)))
+        if deed.startswith("replace"):
+            assert len(found) == ROWS and all(np.array(versions) >= said[-1]), (versions, said[-1])
+            # Every third is flushed, and the last flush may not have been told any more.
+            assert sum(versions) <= sum(said[-1]) + 6
+        else:
+            assert len(found) >= said[-1][0]
+        with pytest.raises(IndexError):
+            rows[len(before)]
+        rows.append([[7] * 3000] * 50)
+    with h5py.File(path) as file:
+        after = ragged.open(file["rows"])[:]
+        assert [row.tobytes() for row in after[: len(before)]] == [row.tobytes() for row in before]
+        assert [row.tolist() for row in after[len(before) :]] == [[7] * 3000] * 50
+
+
 WRITER = """
-import sys, h5py
+import sys
 from hyperslab import ragged
-path, size = sys.argv[1], int(sys.argv[2])
-with h5py.File(path, "w", libver="latest") as file:
-    rows = ragged.create(file, "rows", "int64", chunk_bytes=4096, row_chunk=64, filters=FILTERS)
-    file.swmr_mode = True
-    number = 0
+with ragged.writer(sys.argv[1], "rows", "int64", chunk_bytes=4096, row_chunk=64) as rows:
     while True:
-        rows.append([[number] * (number * 7 % size) for number in range(number, number + 5)])
+        rows.append([[number] * (number * 7 % 300) for number in range(len(rows), len(rows) + 5)])
         rows.flush()
-        number += 5
-        print(number, flush=True)
+        print(len(rows), flush=True)
 """
 
 
-# The writer is killed so often; HYPERSLAB_KILLS=100 takes about a minute.
-KILLS = int(os.environ.get("HYPERSLAB_KILLS", "10"))
-
-
-@pytest.mark.parametrize("attempt", range(KILLS))
-def test_killed_in_the_middle_of_an_append(tmp_path: Path, attempt: int) -> None:
-    finished = killed(tmp_path / "a.h5", attempt)
-    check_after_kill(tmp_path / "a.h5", finished)
-
-
 def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", WRITER.replace("FILTERS", "None"), str(tmp_path / "a.h5"), "300"]
+    words = [sys.executable, "-c", WRITER, str(tmp_path / "a.h5")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as writer:
         try:
             assert writer.stdout is not None
@@ -68,41 +111,6 @@ def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
         finally:
             writer.kill()
     assert counts == sorted(counts) and counts[0] >= finished
-
-
-def killed(path: Path, attempt: int) -> int:
-    """Kill a process that appends at a random moment; the number of rows that it said were there."""
-    filters = '{"compression": "gzip"}' if attempt % 2 else "None"
-    words = [sys.executable, "-c", WRITER.replace("FILTERS", filters), str(path), str(50 + 37 * attempt)]
-    rng = np.random.default_rng(attempt)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as writer:
-        assert writer.stdout is not None
-        said = [writer.stdout.readline()]
-        time.sleep(float(rng.uniform(0, 0.2)))
-        writer.send_signal(signal.SIGKILL)
-        said += writer.stdout.readlines()
-    return int([line for line in said if line.endswith("\n")][-1])
-
-
-def check_after_kill(path: Path, finished: int) -> None:
-    """Assert that every finished row is there, before and after more are appended."""
-    size = None
-    assert ragged.recover(path)
-    assert not ragged.recover(path)
-    with h5py.File(path, "r+") as file, ragged.open(file["rows"]) as rows:
-        before = rows[:]
-        assert len(before) >= finished
-        assert same(list(rows), before)
-        with pytest.raises(IndexError):
-            rows[len(before)]
-        size = next((n for n in range(40, 5000) if all(len(r) == i * 7 % n for i, r in enumerate(before))), 0)
-        assert size
-        assert all((row == number).all() for number, row in enumerate(before))
-        rows.append([[7] * 3000] * 50)
-    with h5py.File(path) as file:
-        after = ragged.open(file["rows"])[:]
-        assert same(after[: len(before)], before)
-        assert [row.tolist() for row in after[len(before) :]] == [[7] * 3000] * 50
 
 
 def test_only_a_file_that_can_be_recovered_is_touched(tmp_path: Path) -> None:

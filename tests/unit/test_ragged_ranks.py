@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,6 +39,17 @@ with h5py.File(path, "w", driver="mpio", comm=comm, libver="latest") as file:
             ragged.append_collectively(rows, comm, lengths, values)
         except ragged.RaggedError as error:
             print(f"rank {comm.rank} was told: {error}", flush=True)
+    if doing == "alone":
+        rows.resize(len(rows) - 1)
+        for add, *words in (
+            (rows.append, [[1]]), (rows.append_block, [1], [1]), (rows.__setitem__, 0, [1]),
+        ):
+            try:
+                if comm.rank == 0:
+                    add(*words)
+            except ragged.RaggedError as error:
+                print(f"rank {comm.rank} was told: {error}", flush=True)
+        ragged.append_collectively(rows, comm, [1], np.array([comm.rank], np.int32))
     rows.close()
 """
 
@@ -84,6 +96,17 @@ def test_a_mistake_of_one_rank_is_raised_on_all_before_anything_is_written(tmp_p
         rows = ragged.open(file["rows"])
         # Three of four turns, of which the second rank took no part in the first.
         assert len(rows) == 3 * 5 + 2 * 8 and rows.lost_bytes == 0
+
+
+def test_a_rank_adds_no_rows_alone(tmp_path: Path) -> None:
+    """What one rank held in memory would be written by it alone when all of them write together."""
+    done = by_ranks(tmp_path, 2, doing="alone")
+    assert done.returncode == 0, done.stderr
+    words = "rank 0 was told: .*: the file is open for several ranks; append_collectively adds their rows"
+    assert len(re.findall(words, done.stdout)) == 3
+    with h5py.File(tmp_path / "a.h5") as file:
+        rows = ragged.open(file["rows"])
+        assert len(rows) == 4 * 5 + 3 * 8 - 1 + 2 and [row.tolist() for row in rows[-2:]] == [[0], [1]]
 
 
 def test_parallel_hdf5_refuses_variable_length_types(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +165,10 @@ def test_every_layout_is_read(tmp_path: Path, disk: Path, name: str, asked: dict
     assert all(row["resident_before"] <= 0.01 for row in of_state(outcome, "cold"))
 
 
-REPLACED = ["vlen", "vlen-chunked", "offset-vector", "offset-vector-zstd", "padded", "padded-gzip"]
+REPLACED = [
+    "vlen", "vlen-chunked", "offset-vector", "offset-vector-reuse", "offset-vector-zstd", "padded",
+    "padded-gzip",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REPLACED)
@@ -175,6 +181,37 @@ def test_rows_are_replaced_by_others(tmp_path: Path, name: str) -> None:
         last = outcome.repeats[-1]
         assert outcome.report["lost_bytes"] > 0 and last["asked_bytes"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reused_space_is_not_lost(tmp_path: Path) -> None:
+    lost, grown = {}, {}
+    for name in ("offset-vector", "offset-vector-reuse"):
+        outcome = run(cell(LAYOUTS[name], "rewrite_rows", {"replaced": 250}), tmp_path / "data.h5")
+        lost[name], grown[name] = outcome.report["lost_bytes"], outcome.repeats[-1]["grown_bytes"]
+    assert lost["offset-vector-reuse"] < 0.5 * lost["offset-vector"]
+    assert grown["offset-vector-reuse"] < grown["offset-vector"]
+
+
+def test_what_a_layout_says_reaches_the_vector(tmp_path: Path) -> None:
+    """What is read back is the vector's, and not that of the dataset which leads to it."""
+
+    def report(**layout: Any) -> Any:
+        asked = {"rows": 1, "scattered": False}
+        spec = cell({**LAYOUTS["offset-vector"], **layout}, "read_rows", asked, states={"warm": 1})
+        return run(spec, tmp_path / "a.h5").report["settings"]
+
+    plain = report()
+    assert (plain["chunk_cache_bytes"], plain["fill_time"]) == (0, "never")
+    assert report(chunk_cache=5000)["chunk_cache_bytes"] == 5000
+    settings = {
+        "chunk_cache_bytes": 300_000,
+        "chunk_cache_slots": 101,
+        "alloc_time": "late",
+        "fill_time": "alloc",
+    }
+    assert settings.items() <= report(settings=settings).items()
+    assert report(settings=settings, chunk_cache=0)["chunk_cache_bytes"] == 0
+    assert report(filters=["gzip"])["chunk_cache_bytes"] == 8 * 2**20
 
 
 def test_a_row_that_is_not_replaced_fails_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +269,42 @@ def test_rows_of_the_heap_lie_where_it_says(tmp_path: Path) -> None:
         assert end - start - 16 - row.nbytes < 8
 
 
-def test_datasets_written_in_turn_scatter_in_the_heap_alone(tmp_path: Path) -> None:
-    """A block of 16 rows of a dataset lies behind those of three others, but not in a vector of its own."""
+MEMORY = """
+import sys, h5py, numpy as np
+from hyperslab.formats.hdf5_rows.vlen import VlenPart
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+with h5py.File(sys.argv[1]) as file:
+    part = VlenPart(file["rows0"], np.dtype("int32"))
+    part.sizes()
+    before = peak()
+    print(len(part.places()), peak() - before)
+"""
+
+
+def test_finding_where_rows_lie_takes_little_memory(tmp_path: Path) -> None:
+    """What is read of the heap, 48 MiB, is not all in memory at once."""
+    rows = {"count": 3000, "lengths": "constant", "longest": 4096}
+    spec = cell(LAYOUTS["vlen"], "read_rows", {"rows": 1, "scattered": False}, rows, states={"warm": 1})
+    run(spec, tmp_path / "a.h5")
+    scripts = Path(vlen.__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(tmp_path / "a.h5")], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(scripts)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    count, grown = map(int, done.stdout.split())
+    assert count == 3000 and grown < 4096
+
+
+def test_what_memory_gathers_is_scattered_in_the_heap_alone(tmp_path: Path) -> None:
+    """A block of 16 rows of a dataset lies behind those of three others, but not in a vector of its own.
+
+    These vectors fit into what is gathered in memory; larger ones that grow in turn lie in pieces, too.
+    """
     found = {}
     for name in ("vlen-chunked", "offset-vector", "flattened-gzip", "padded-gzip"):
         for datasets in (1, 4):

@@ -46,7 +46,8 @@ def donor(tmp_path: Path) -> Path:
         big = file.create_dataset("foreign", (6,), h5py.vlen_dtype(np.dtype(">f4")))
         for number, row in enumerate(rows[:]):
             big[number] = row.astype(">f4")
-        ragged.create(file, "vector", "f4").append_block(LENGTHS, VALUES)
+        with ragged.create(file, "vector", "f4") as vector:
+            vector.append_block(LENGTHS, VALUES)
         file["negative"] = np.array([0, 3, 2, 9])
         file["square"] = np.zeros((2, 2))
     return tmp_path / "peaks.h5"
@@ -308,7 +309,15 @@ def through_c(program: Path, *words: object) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("way", ["vlen", "flattened"])
+def flat_values(file: h5py.File, way: str) -> Any:
+    """All values of the rows in a file, end to end."""
+    if way == "offset-vector":
+        return ragged.open(file["rows0"]).read(slice(0, 100))[1]
+    rows = file["rows0"][:]
+    return np.concatenate(rows) if way == "vlen" else rows
+
+
+@pytest.mark.parametrize("way", ["vlen", "flattened", "offset-vector"])
 @pytest.mark.parametrize("call", [1, 7, 100])
 def test_c_writes_what_h5py_reads_and_reads_it_back(
     program: Path, tmp_path: Path, way: str, call: int
@@ -319,8 +328,7 @@ def test_c_writes_what_h5py_reads_and_reads_it_back(
         span, calls = map(float, done.stdout.split())
         assert done.returncode == 0 and span >= calls > 0
     with h5py.File(path) as file:
-        rows = file["rows0"][:]
-        flat = np.concatenate(rows) if way == "vlen" else rows
+        flat = flat_values(file, way)
         assert len(flat) == 3000 and len(np.unique(flat)) == 3000
         if way == "flattened":
             assert (file["rows0.lengths"][:] == 30).all()
@@ -329,6 +337,8 @@ def test_c_writes_what_h5py_reads_and_reads_it_back(
             changed = file["rows0"][50]
             changed[3] += 1
             file["rows0"][50] = changed
+        elif way == "offset-vector":
+            file["rows0.vector"][(50 * 30 + 3) * 4] += 1
         else:
             file["rows0"][50 * 30 + 3] += 1
     assert "finding a row's values failed" in through_c(program, way, "read", path, 100, 30, call).stderr
@@ -343,7 +353,8 @@ def test_c_and_h5py_are_compared(program: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split("  ")[0] for line in lines[2:]] == [
-        "vlen, write", "vlen, read", "flattened, write", "flattened, read",
+        "vlen, write", "vlen, read", "flattened, write", "flattened, read", "offset-vector, write",
+        "offset-vector, read",
     ]  # fmt: skip
     assert all(line.endswith(" µs") for line in lines[2:]) and list(tmp_path.iterdir()) == []
 

@@ -48,6 +48,32 @@ def test_a_study_of_rows(tmp_path: Path) -> None:
     assert spec["dataset"]["shape"] == [8]
 
 
+def test_a_vectors_chunks_and_caches(tmp_path: Path) -> None:
+    """Chunks are smaller where there are filters; the cache is that of the settings where these name one."""
+    content = study("settings", {"libver": "latest"})
+    vector = STUDY["layouts"]["vector"]
+    content["layouts"] |= {
+        "zstd": {**vector, "filters": ["zstd"]},
+        "cached": {**vector, "settings": {"chunk_cache_bytes": 5}},
+        "own": {
+            **vector,
+            "settings": {"chunk_cache_bytes": 5},
+            "chunk_cache": 0,
+            "row_cache": 7,
+            "reuse": True,
+        },
+    }
+    found = load(tmp_path, content).layouts
+    kept = ("chunk_bytes", "chunk_cache", "row_cache", "reuse")
+    assert {name: {key: found[name][key] for key in kept if key in found[name]} for name in found} == {
+        "vlen": {"chunk_bytes": None},
+        "vector": {"chunk_bytes": 2**23},
+        "zstd": {"chunk_bytes": 2**20},
+        "cached": {"chunk_bytes": 2**23, "chunk_cache": 5},
+        "own": {"chunk_bytes": 2**23, "chunk_cache": 0, "row_cache": 7, "reuse": True},
+    }
+
+
 MISTAKES: list[tuple[str, Any, str]] = [
     ("dataset.axes", ["x"], ": has `rows`, whose number and lengths say all; leave axes and shape out"),
     ("dataset.rows", {"count": 0, "longest": 1}, ".count: should be greater than 0, not 0"),
@@ -64,6 +90,9 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("layouts.vlen.chunk_bytes", 4096, ": vlen has no chunks of values; it has row_chunk"),
     ("layouts.vlen.offsets", True, ": only flattened rows can have offsets instead of lengths"),
+    ("layouts.vlen.reuse", True, ": vlen has no reuse; only offset-vector has one"),
+    ("layouts.vlen.chunk_cache", 0, ": vlen has no chunk_cache; only offset-vector has one"),
+    ("layouts.vector.row_cache", -1, ": should be greater than or equal to 0, not -1"),
     ("layouts.vlen.filters", ["gzip"], ": filters need chunks; give the layout a row_chunk"),
     (
         "layouts.vector.filters",

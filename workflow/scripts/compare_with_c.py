@@ -24,6 +24,9 @@ SOURCE = Path(__file__).with_name("rows_benchmark.c")
 COMPILERS = ("h5cc", "h5pcc", "h5pcc.mpich", "h5pcc.openmpi")
 # As in rows_benchmark.c.
 MOST_ELEMENTS = 16 * 2**20
+CONTIGUOUS: dict[str, int | None] = {"chunk_bytes": None, "row_chunk": None}
+CHUNKS: dict[str, dict[str, int | None]] = {"offset-vector": {"chunk_bytes": 2**23, "row_chunk": 4096}}
+WAYS = ("vlen", "flattened", "offset-vector")
 
 
 def compiled(directory: Path) -> Path:
@@ -60,8 +63,8 @@ def timed(way: str, action: str, path: str, rows: int, elements: int, call: int)
         "rows": {"lengths": "constant", "longest": elements},
     }  # fmt: skip
     layout: Any = {
-        "format": "hdf5-rows", "storage": way, "order": ["row"], "chunk_bytes": None, "row_chunk": None,
-        "filters": [], "settings": {"libver": "latest"},
+        "format": "hdf5-rows", "storage": way, "order": ["row"], "filters": [], **CHUNKS.get(way, CONTIGUOUS),
+        "settings": {"libver": "latest"},
     }  # fmt: skip
     spec: Any = {"dataset": dataset, "layout": layout}
     found: Any = formats.load("hdf5-rows")
@@ -119,7 +122,7 @@ def compare(size: tuple[int, int, int], rounds: int, directory: Path | None) -> 
             end=" ",
         )
         print(f"HDF5 {h5py.version.hdf5_version} through h5py {h5py.version.version}; medians of {rounds}")
-        print(f"{'':17}{'C':>22}{'h5py':>22}{'h5py to C':>12}{'h5py more a row':>18}")
+        print(f"{'':21}{'C':>22}{'h5py':>22}{'h5py to C':>12}{'h5py more a row':>18}")
         own = [
             sys.executable,
             __file__,
@@ -130,7 +133,7 @@ def compare(size: tuple[int, int, int], rounds: int, directory: Path | None) -> 
             "--call",
             str(call),
         ]
-        for way in ("vlen", "flattened"):
+        for way in WAYS:
             for action in ("write", "read"):
                 taken: dict[str, list[float]] = {"C": [], "h5py": []}
                 for number in range(rounds):
@@ -154,7 +157,7 @@ def compare(size: tuple[int, int, int], rounds: int, directory: Path | None) -> 
                 )
                 columns = "".join(f"{span:>22}" for span in spans)
                 print(
-                    f"{way + ', ' + action:17}{columns}{ours / c:>11.2f}x{1e6 * (ours - c) / rows:>15.2f} µs"
+                    f"{way + ', ' + action:21}{columns}{ours / c:>11.2f}x{1e6 * (ours - c) / rows:>15.2f} µs"
                 )
     return 0
 

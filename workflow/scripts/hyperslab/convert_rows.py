@@ -17,7 +17,7 @@ import h5py
 
 from hyperslab import ragged
 from hyperslab.data.donor_paths import SEPARATOR
-from hyperslab.ragged.convention import CHUNK_BYTES, MARK, NUMBER, REUSE, TYPE, VECTOR
+from hyperslab.ragged.convention import MARK, NUMBER, REUSE, TYPE, VECTOR
 
 VLEN, OFFSET_VECTOR = "vlen", "offset-vector"
 # Filters that may be asked for by a word.
@@ -29,7 +29,7 @@ FILTERS: dict[str, Any] = {
 }
 
 
-def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int, filters: str) -> str:
+def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | None, filters: str) -> str:
     """Write the rows `name` of a file to a new one; returns what was done in a line.
 
     Raises RaggedError or OSError; nothing is left behind then.
@@ -54,7 +54,12 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int, fi
                 rows = ragged.from_vlen(
                     given,
                     lambda dtype: ragged.create(
-                        parent, own, dtype, chunk_bytes=chunk_bytes, filters=FILTERS[filters]
+                        parent,
+                        own,
+                        dtype,
+                        chunk_bytes=chunk_bytes,
+                        filters=FILTERS[filters],
+                        expected_bytes=original.id.get_filesize(),
                     ),
                 )
                 made = rows.primary
@@ -85,7 +90,9 @@ def main() -> None:
     parser.add_argument(
         "--to", choices=(OFFSET_VECTOR, VLEN), default=OFFSET_VECTOR, help="what the rows become"
     )
-    parser.add_argument("--chunk-bytes", type=int, default=CHUNK_BYTES, help="bytes of a chunk of the vector")
+    parser.add_argument(
+        "--chunk-bytes", type=int, help="bytes of a chunk of the vector; 8 MiB, with a filter 1 MiB, or fewer"
+    )
     parser.add_argument(
         "--filter", choices=FILTERS, default="none", help="what the vector is compressed with"
     )

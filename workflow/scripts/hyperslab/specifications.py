@@ -77,6 +77,11 @@ class LayoutSpecification(TypedDict, total=False):
     # Flattened rows: offsets instead of lengths. Padded rows: elements of each.
     offsets: bool
     width: int
+    # Offsets with a vector: bytes of the chunk caches of the vector and of what leads to rows, and whether
+    # space of replaced rows is reused.
+    chunk_cache: int
+    row_cache: int
+    reuse: bool
     # Parquet: the compressor and its level.
     compression: str
     level: int

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hyperslab import text as text_of
 from hyperslab.layouts.hdf5 import FILE_BYTES, OBJECT_BYTES, Hdf5Layout
 from hyperslab.layouts.hdf5_filters import encoding_seconds, largest_chunk_bytes, text
 from hyperslab.layouts.layout import Abilities, Array
@@ -27,7 +28,8 @@ class Storage:
     """One way of keeping rows: its words, bytes a row beside its values, and what can be said of it.
 
     chunked_values: values can lie in chunks of a number of bytes. offsets: offsets instead of lengths can be
-    asked for. padded: each row is filled up to the longest. replaced: a row can be replaced by a longer one.
+    asked for. vector: each of its two datasets has a chunk cache of its own, and space of replaced rows can
+    be reused. padded: each row is filled up to the longest. replaced: a row can be replaced by a longer one.
     followed: others can read rows while some are added. rewriting: a user's rows can be rewritten to it.
     """
 
@@ -35,12 +37,14 @@ class Storage:
     bytes_a_row: int
     chunked_values: bool = True
     offsets: bool = False
+    vector: bool = False
     padded: bool = False
     replaced: bool = True
     followed: bool = True
     rewriting: bool = False
-    # Chunks where nothing is said: bytes of values, and rows.
+    # Chunks where nothing is said: bytes of values without and with filters, and rows.
     chunk_bytes: int | None = None
+    filtered_chunk_bytes: int | None = None
     row_chunk: int | None = None
 
 
@@ -51,7 +55,8 @@ STORAGES = {
     ),
     "flattened": Storage("flattened vector with lengths", 8, offsets=True, replaced=False),
     "offset-vector": Storage(
-        "byte vector with offsets and lengths", 16, rewriting=True, chunk_bytes=2**20, row_chunk=4096
+        "byte vector with offsets and lengths", 16, vector=True, rewriting=True, chunk_bytes=2**23,
+        filtered_chunk_bytes=2**20, row_chunk=4096,
     ),
     "padded": Storage("padded array with lengths", 8, False, padded=True),
 }  # fmt: skip
@@ -127,8 +132,17 @@ class Hdf5RowsLayout(RowsLayout):
 
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return how rows are kept, and what every layout says of itself."""
-        kept = self.storage.words.replace("lengths", "offsets") if self.described.get("offsets") else ""
-        return f"{kept or self.storage.words}, {super().words(axes, itemsize)}"
+        kept = self.storage.words
+        if self.described.get("offsets"):
+            kept = kept.replace("lengths", "offsets")
+        if self.described.get("reuse"):
+            kept += ", space of replaced rows reused"
+        caches = [
+            f"{name} cache of {text_of.size(self.described[key])}"
+            for key, name in (("chunk_cache", "chunk"), ("row_cache", "row"))
+            if key in self.described
+        ]
+        return ", ".join([kept, super().words(axes, itemsize), *caches])
 
 
 LAYOUT = Hdf5RowsLayout

@@ -10,7 +10,7 @@ from pydantic import Field
 from hyperslab.layouts.hdf5_filters import lossy, refusal
 from hyperslab.layouts.hdf5_rows import STORAGES
 from hyperslab.layouts.hdf5_schema import CHUNK_BYTES, MOST_FILTERS, Filter
-from hyperslab.layouts.hdf5_settings_schema import Settings
+from hyperslab.layouts.hdf5_settings_schema import LARGEST_BUFFER, Settings
 from hyperslab.layouts.rows import RowsArray
 from hyperslab.layouts.schema import LayoutModel
 from hyperslab.validation.errors import Place
@@ -33,7 +33,7 @@ class Hdf5RowsModel(LayoutModel):
     chunk_bytes: Annotated[Count, Field(lt=CHUNK_BYTES)] | None = Field(
         default=None,
         description="flattened, offset-vector: bytes of a chunk of values; a flattened vector is contiguous "
-        "where nothing is given, the other has chunks of 1 MiB",
+        "where nothing is given, the other has chunks of 8 MiB, or of 1 MiB where there are filters",
     )
     row_chunk: Annotated[Whole, Field(gt=0, lt=2**32)] | None = Field(
         default=None,
@@ -42,6 +42,18 @@ class Hdf5RowsModel(LayoutModel):
     )
     offsets: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="flattened: offsets are kept instead of lengths"
+    )
+    chunk_cache: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = Field(
+        default=None,
+        description="offset-vector: bytes of the vector's chunk cache; by default those of "
+        "`settings: {chunk_cache_bytes}` where a study gives them, else none without filters",
+    )
+    row_cache: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = Field(
+        default=None,
+        description="offset-vector: bytes of the chunk cache of offsets and lengths; by default the file's",
+    )
+    reuse: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="offset-vector: space of rows that were replaced is given to others"
     )
     filters: list[Filter] = Field(
         default=[],
@@ -60,10 +72,20 @@ def resolve(
         raise place.at("chunk_bytes").mistake(f"{given.storage} has no chunks of values; it has row_chunk")
     if given.offsets and not storage.offsets:
         raise place.at("offsets").mistake("only flattened rows can have offsets instead of lengths")
-    chunk_bytes = given.chunk_bytes or storage.chunk_bytes
+    of_vector = {"chunk_cache": given.chunk_cache, "row_cache": given.row_cache, "reuse": given.reuse or None}
+    for key, value in of_vector.items():
+        if value is not None and not storage.vector:
+            raise place.at(key).mistake(f"{given.storage} has no {key}; only offset-vector has one")
+    own = storage.filtered_chunk_bytes if given.filters else storage.chunk_bytes
+    chunk_bytes = given.chunk_bytes or own
     if chunk_bytes and chunk_bytes < array.itemsize:
         raise place.at("chunk_bytes").mistake(f"should hold at least one {array.dtype}")
     row_chunk = given.row_chunk or storage.row_chunk
+    settings = {**settings, **given.settings}
+    if storage.vector and given.chunk_cache is None:
+        # What a study says of the chunk cache is meant for the values.
+        said = settings.get("chunk_cache_bytes", "default")
+        of_vector["chunk_cache"] = None if said == "default" else said
     resolved: dict[str, Any] = {
         "format": given.format,
         "storage": given.storage,
@@ -71,11 +93,10 @@ def resolve(
         "chunk_bytes": chunk_bytes,
         "row_chunk": row_chunk,
         "filters": _filters(given, array, place.at("filters"), chunk_bytes, row_chunk),
-        "settings": place.at("settings").validate(Settings, {**settings, **given.settings}).model_dump(
-            exclude_none=True
-        ),
+        "settings": place.at("settings").validate(Settings, settings).model_dump(exclude_none=True),
         "label": given.label,
-    }  # fmt: skip
+        **{key: value for key, value in of_vector.items() if value is not None},
+    }
     if given.offsets:
         resolved["offsets"] = True
     if storage.padded:

@@ -14,7 +14,9 @@ REFERENCE = np.dtype([("offset", "<u8"), ("length", "<u8")])
 UNWRITTEN = np.array((2**64 - 1, 0), REFERENCE)
 # The vector of NAME lies beside it, under this name.
 SUFFIX = ".vector"
-CHUNK_BYTES = 2**20
+# Bytes of a chunk of the vector where nobody says how many: what is written at once, what a filter treats at
+# once, and no fewer where few rows are expected.
+CHUNK_BYTES, FILTERED_CHUNK_BYTES, LEAST_CHUNK_BYTES = 2**23, 2**20, 2**16
 ROW_CHUNK = 4096
 # Bytes that one block of rows has about.
 BLOCK_BYTES = 16 * 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,22 @@ class Gaps:
         """Take the first bytes of the first gap of at least `size`; returns where they begin, or None."""
         for number, (start, length) in enumerate(self._gaps):
             if length >= size > 0:
-                self._gaps[number] = (start + size, length - size)
+                if length == size:
+                    del self._gaps[number]
+                else:
+                    self._gaps[number] = (start + size, length - size)
                 return start
         return None
 
-    def give(self, start: int, size: int) -> None:
-        """Add a gap, joined with its neighbours."""
-        merged: list[tuple[int, int]] = []
-        for begin, length in sorted([*self._gaps, (start, size)]):
-            if merged and sum(merged[-1]) == begin:
-                merged[-1] = (merged[-1][0], merged[-1][1] + length)
-            elif length:
-                merged.append((begin, length))
-        self._gaps = merged
+    def give(self, gap: tuple[int, int]) -> None:
+        """Add a gap, its start and length, joined with its neighbours."""
+        start, length = gap
+        if not length:
+            return
+        stop, place = start + length, bisect_left(self._gaps, gap)
+        first = last = place
+        if place and sum(self._gaps[place - 1]) == start:
+            first, start = place - 1, self._gaps[place - 1][0]
+        if place < len(self._gaps) and self._gaps[place][0] == stop:
+            last, stop = place + 1, sum(self._gaps[place])
+        self._gaps[first:last] = [(start, stop - start)]

@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.ragged.convention import REFERENCE, RaggedError
-from hyperslab.ragged.writing import RaggedDataset
+from .convention import REFERENCE, RaggedError
+from .writing import RaggedDataset
 
 
 def append_collectively(
@@ -26,26 +26,27 @@ def append_collectively(
     where the rows of one of them cannot be what they should; nothing is written then.
     """
     # 1: on each process, the total length of its data.
-    wrong, flat, sizes = "", np.empty(0, rows.dtype), np.empty(0, np.uint64)
+    wrong, flat, counts = "", np.empty(0, rows.dtype), np.empty(0, np.int64)
     try:
-        flat, sizes = rows.checked_block(lengths, values)
+        flat, counts = rows.checked_block(lengths, values)
     except RaggedError as error:
         wrong = str(error)
     # 2: so that each process knows how much every process needs to write.
-    told = comm.allgather((wrong, len(sizes), flat.nbytes))
+    told = comm.allgather((wrong, len(counts), flat.nbytes))
     mistakes = [f"rank {rank}: {said}" for rank, (said, _, _) in enumerate(told) if said]
     if mistakes:
         raise RaggedError(mistakes[0])
-    counts, spans = [count for _, count, _ in told], [span for _, _, span in told]
-    before_rows, before_bytes = sum(counts[: comm.rank]), sum(spans[: comm.rank])
+    rows_of, spans = [count for _, count, _ in told], [span for _, _, span in told]
+    before_rows, before_bytes = sum(rows_of[: comm.rank]), sum(spans[: comm.rank])
     # 3: the vector is extended for all of them, by all of them.
-    first, begin = rows.extend(sum(counts), sum(spans))
+    first, begin = rows.extend(sum(rows_of), sum(spans))
     # 4: each at its place, behind those of lower rank.
     place = begin + before_bytes
     _write_run(rows.vector, place, np.ascontiguousarray(flat).view(np.uint8))
+    sizes = counts * rows.dtype.itemsize
     found = np.empty(len(sizes), REFERENCE)
     found["length"] = sizes
-    found["offset"] = np.uint64(place) + np.cumsum(sizes, dtype=np.uint64) - sizes
+    found["offset"] = place + np.cumsum(sizes) - sizes
     # 5: the primary dataset.
     _write_run(rows.primary, first + before_rows, found)
 

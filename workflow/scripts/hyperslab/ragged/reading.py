@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.ragged.convention import BLOCK_BYTES, REFERENCE, ROW_CHUNK, UNWRITTEN, RaggedError
+from .convention import BLOCK_BYTES, REFERENCE, ROW_CHUNK, UNWRITTEN, RaggedError
 
 
 class RaggedRows:
@@ -20,12 +20,18 @@ class RaggedRows:
 
     def __init__(self, primary: h5py.Dataset, vector: h5py.Dataset, dtype: np.dtype[Any]) -> None:
         self.primary, self.vector, self.dtype = primary, vector, dtype
+        self._file = h5py.h5i.get_file_id(primary.id)
         # Extent of the primary dataset, and how many of its rows were written, when last looked at.
         self._known = (0, 0)
 
     @property
     def _place(self) -> str:
         return f"{self.primary.file.filename}: {self.primary.name}"
+
+    @property
+    def _followed(self) -> bool:
+        """Whether the file is in HDF5's mode for a single writer and many readers."""
+        return bool(self._file.get_intent() & (h5py.h5f.ACC_SWMR_READ | h5py.h5f.ACC_SWMR_WRITE))
 
     def refresh(self) -> int:
         """Look at the file anew while another process appends to it, and return the number of rows.
@@ -124,7 +130,7 @@ class RaggedRows:
     def _written(self) -> int:
         """Return the number of rows before those that a killed process began and never wrote."""
         stop = extent = len(self.primary)
-        if self._known[0] == extent and not self.primary.file.swmr_mode:
+        if self._known[0] == extent and not self._followed:
             return self._known[1]
         self._known = (extent, self._last_written(stop))
         return self._known[1]

@@ -10,7 +10,7 @@ import os
 import struct
 from pathlib import Path
 
-from hyperslab.ragged.convention import RaggedError
+from .convention import RaggedError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Signature, version, sizes of offsets and lengths, flags, base address, extension, end of file, root group;

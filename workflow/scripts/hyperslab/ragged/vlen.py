@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.ragged.convention import BLOCK_BYTES, RaggedError
-from hyperslab.ragged.reading import RaggedRows, split
-from hyperslab.ragged.writing import RaggedDataset, write_run
+from .convention import BLOCK_BYTES, RaggedError
+from .reading import RaggedRows, split
+from .writing import RaggedDataset, write_run
 
 # Rows of a variable-length dataset that are read at once: as few at first, since nobody knows how long they
 # are, and never more.

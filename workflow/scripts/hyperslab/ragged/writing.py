@@ -5,7 +5,6 @@ Bytes are written before what leads to them, so that whoever finds a row finds i
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, SupportsIndex
@@ -14,25 +13,26 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.ragged.convention import REFERENCE, ROW_CHUNK, RaggedError
-from hyperslab.ragged.gaps import Gaps
-from hyperslab.ragged.reading import RaggedRows
+from . import appenders
+from .checking import CheckedRows, Row
+from .convention import REFERENCE, RaggedError
+from .gaps import Gaps
+from .held import Held
 
-Row = npt.ArrayLike
-# Appended rows are held in memory until they are this many bytes, or rows.
-BUFFER_BYTES, BUFFER_ROWS = 2**22, ROW_CHUNK
 # HDF5 counts extents in 64 bits with a sign.
 LARGEST = 2**63 - 1
-# Those that append in this process, by file and address of the primary dataset.
-_APPENDERS: weakref.WeakValueDictionary[tuple[Any, ...], RaggedDataset] = weakref.WeakValueDictionary()
+BYTES = np.dtype(np.uint8)
+# What lies in memory, in HDF5's words.
+BYTES_TYPE, REFERENCE_TYPE = h5py.h5t.NATIVE_UINT8, h5py.h5t.py_create(REFERENCE)
 
 
-class RaggedDataset(RaggedRows):
+class RaggedDataset(CheckedRows):
     """Rows that can be read and, in a file that is open for it, written.
 
-    Appended rows are held in memory until there are many of them, or until `flush` or `close`; as a context
-    manager rows are closed at the end. One dataset has one appender at a time. `reuse`: space of rows that
-    were replaced is given to others.
+    Appended rows are held in memory until they fill a chunk of the vector, or until `flush` or `close`; as a
+    context manager rows are closed at the end. One dataset has one appender at a time. `reuse`: space of rows
+    that were replaced is given to others.
+    Where a write fails rows that were held are lost, and whoever appends goes on with what the file has.
     """
 
     def __init__(
@@ -40,16 +40,22 @@ class RaggedDataset(RaggedRows):
     ) -> None:
         super().__init__(primary, vector, dtype)
         self.reuse = reuse
-        self._appends = False
+        # Whether several ranks have the file open.
+        self._shared = primary.file.driver == "mpio"
+        # What tells these rows from others of this process; None where they are not appended to.
+        self._key: tuple[int, Any] | None = None
+        # Rows and bytes that were written.
         self._count = self._end = 0
-        # Values of the rows that are held, end to end, in memory that is kept; and the elements of each.
-        self._buffer, self._filled = np.empty(0, dtype), 0
-        self._held: list[int] = []
+        self._held = Held(dtype, vector.chunks[0] if vector.chunks else 1)
         self._gaps: Gaps | None = None
+        # Places of replaced rows that are no gaps before what leads to the new ones was flushed.
+        self._freed: list[tuple[int, int]] = []
+        # Whether something was written since the last flush, and whether bytes were.
+        self._unflushed = self._bytes_unflushed = False
 
     def __len__(self) -> int:
         """Return the number of rows, those included that are held in memory."""
-        return self._count + len(self._held) if self._appends else super().__len__()
+        return self._count + len(self._held.counts) if self._key else super().__len__()
 
     def __enter__(self) -> RaggedDataset:
         return self
@@ -65,65 +71,53 @@ class RaggedDataset(RaggedRows):
         Raises RaggedError for a row of another type, before any row of this call is taken, and where somebody
         else appends.
         """
-        if not self._appends:
+        if self._key is None or self._shared:
             self._claim()
-        count = len(self._held)
+        held = self._held
+        count, filled = len(held.counts), held.filled
         try:
             for row in rows:
                 checked = self._checked(row)
-                size = len(checked)
-                begin, end = self._filled, self._filled + size
-                if end > len(self._buffer):
-                    self._make_room(end)
-                self._buffer[begin:end] = checked
-                self._filled = end
-                self._held.append(size)
+                held.add(checked)
+                held.counts.append(len(checked))
         except BaseException:
             # Of a call all rows are taken, or none.
-            self._filled -= sum(self._held[count:])
-            del self._held[count:]
+            held.cut_back(count, filled)
             raise
-        if self._filled * self.dtype.itemsize >= BUFFER_BYTES or len(self._held) >= BUFFER_ROWS:
-            self._settled()
+        if held.full:
+            self._write_held()
 
     def append_block(self, lengths: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Add many rows at once: the elements of each, and the values of all end to end.
 
         Raises RaggedError where lengths are negative or do not add up to the values.
         """
-        self._claim()
-        flat, sizes = self.checked_block(lengths, values)
-        self._settled()
-        self._store(flat, sizes)
-
-    def checked_block(
-        self, lengths: npt.ArrayLike, values: npt.ArrayLike
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64]]:
-        """Return values in the rows' type, and the bytes of each row; raises RaggedError as above."""
-        flat, sizes = self._checked(values), np.asarray(lengths)
-        whole = sizes.ndim == 1 and (not sizes.size or (sizes.dtype.kind in "iu" and int(sizes.min()) >= 0))
-        if not whole:
-            raise RaggedError(f"{self._place}: lengths should be a sequence of whole numbers from 0 on")
-        # One that alone is too long could make a sum of 64 bits overflow.
-        total = int(sizes.max(initial=0))
-        if total <= len(flat):
-            total = int(sizes.sum())
-        if total != len(flat):
-            said = f"lengths add up to {total:,}, and there are {len(flat):,} values"
-            raise RaggedError(f"{self._place}: {said}")
-        return flat, sizes.astype(np.uint64) * np.uint64(self.dtype.itemsize)
+        if self._key is None or self._shared:
+            self._claim()
+        flat, counts = self.checked_block(lengths, values)
+        held = self._held
+        if len(flat) < held.room:
+            held.add(flat)
+            held.counts.frombytes(counts.tobytes())
+            if held.full:
+                self._write_held()
+        else:
+            held.counts.frombytes(counts.tobytes())
+            self._write_through(flat)
 
     def extend(self, count: int, size: int) -> tuple[int, int]:
         """Make room for `count` rows of `size` bytes together, which the caller writes.
 
-        Returns the number of the first of them, and where their bytes begin.
+        Returns the number of the first of them, and where their bytes begin. Of a file that several ranks
+        opened all of them call it.
         """
-        self._claim()
+        self._claim(together=True)
         self._settled()
         first, begin = self._count, self._end
         self._end = self._extended(size)
-        self.primary.resize((first + count,))
+        self.primary.id.set_extent((first + count,))
         self._count = first + count
+        self._unflushed = self._bytes_unflushed = True
         return first, begin
 
     def flush(self) -> None:
@@ -133,43 +127,57 @@ class RaggedDataset(RaggedRows):
         that were flushed are not lost when the process is killed (`recover`).
         """
         self._settled()
-        self.vector.flush()
-        self.primary.flush()
+        if not self._unflushed:
+            return
+        if self._followed:
+            self._flush_bytes()
+            self.primary.id.flush()
+        else:
+            # Nobody reads meanwhile, and all at once is fewer writes.
+            h5py.h5f.flush(self._file)
+        self._unflushed = self._bytes_unflushed = False
+        for gap in self._freed:
+            if self._gaps is not None:
+                self._gaps.give(gap)
+        self._freed.clear()
 
     def close(self) -> None:
         """Flush, and let others append."""
-        if self._appends:
+        if self._key:
             self.flush()
-            _APPENDERS.pop(self._key, None)
-            self._appends = False
-            self._buffer = np.empty(0, self.dtype)
+            self._leave()
 
     def resize(self, count: int) -> None:
         """Cut off rows at the end, or add empty ones, until there are `count`.
 
-        Bytes of rows that are cut off stay in the vector, unless they lie at its end.
+        Bytes of rows that are cut off stay in the vector, unless they lie at its end. Of a file that several
+        ranks opened all of them call it.
         """
         if count < 0:
             raise RaggedError(f"{self._place}: there cannot be {count} rows")
-        self._claim()
+        self._claim(together=True)
         self._settled()
         if count >= self._count:
-            self._store(np.empty(0, self.dtype), np.zeros(count - self._count, np.uint64))
+            empty = np.zeros(count - self._count, REFERENCE)
+            empty["offset"] = self._end
+            self._write_references(empty)
             return
-        self.primary.resize((count,))
-        self._count, self._gaps = count, None
+        self.primary.id.set_extent((count,))
+        self._count, self._gaps, self._unflushed = count, None, True
+        self._freed.clear()
         found = self._references(slice(0, len(self)))
         self._end = int((found["offset"] + found["length"]).max(initial=0))
         # Nobody may find a row whose bytes are not there.
-        self.primary.flush()
-        self.vector.resize((self._end,))
+        self.primary.id.flush()
+        self.vector.id.set_extent((self._end,))
 
     def __setitem__(self, number: SupportsIndex, row: Row) -> None:
         """Replace one row by one of any length.
 
         Its bytes go to the end of the vector, and those of the old row are lost. Where space is reused, they
-        go to the first gap that is large enough, and the old bytes become a gap; the gaps are found when the
-        first row is replaced, by reading and sorting what leads to all rows.
+        go to the first gap that is large enough, and the old bytes become a gap: at once, or with the next
+        `flush` in a file that others may read meanwhile. The gaps are found when the first row is replaced,
+        by reading and sorting what leads to all rows.
         """
         self._claim()
         self._settled()
@@ -177,14 +185,16 @@ class RaggedDataset(RaggedRows):
         old = self._references(slice(place, place + 1))[0]
         if self.reuse and self._gaps is None:
             self._gaps = Gaps(self._references(slice(0, len(self))), self._end)
-        offset = self._gaps.take(new.nbytes) if self._gaps else None
+        offset = None if self._gaps is None else self._gaps.take(new.nbytes)
         if offset is None:
             offset = self._end
             self._end = self._extended(new.nbytes)
         self._write_bytes(offset, new)
-        write_run(self.primary, place, np.array([(offset, new.nbytes)], REFERENCE))
-        if self._gaps:
-            self._gaps.give(int(old["offset"]), int(old["length"]))
+        self._write_reference_run(place, np.array([(offset, new.nbytes)], REFERENCE))
+        if self._gaps is not None:
+            # A killed process must not leave behind a reference to bytes that another row has taken.
+            give = self._freed.append if self._followed else self._gaps.give
+            give((int(old["offset"]), int(old["length"])))
 
     @property
     def lost_bytes(self) -> int:
@@ -192,107 +202,134 @@ class RaggedDataset(RaggedRows):
         used = int(self._references(slice(0, len(self)))["length"].sum())
         return len(self.vector) - used
 
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        info = h5py.h5o.get_info(self.primary.id)
-        return (info.fileno, info.addr)
-
-    def _claim(self) -> None:
+    def _claim(self, together: bool = False) -> None:
         """Become the one that appends; raises RaggedError where that is somebody else, or the file is not
-        open for writing.
+        open for writing, or for several ranks and not all of them do this `together`.
         """
-        if self._appends:
+        if self._shared and not together:
+            raise RaggedError(
+                f"{self._place}: the file is open for several ranks; append_collectively adds their rows"
+            )
+        if self._key is not None:
             return
         if self.primary.file.mode == "r":
             raise RaggedError(f"{self._place}: the file is open for reading only")
-        if _APPENDERS.get(self._key) is not None:
-            raise RaggedError(f"{self._place} has another appender; close that first")
         count = super().__len__()
+        self._key = appenders.enter(self, self._place)
         if count < len(self.primary):
             # Rows that a killed process began are cut off.
             self.primary.resize((count,))
+            self._unflushed = True
         self._count, self._end = count, len(self.vector)
-        _APPENDERS[self._key] = self
-        self._appends = True
 
-    def _make_room(self, elements: int) -> None:
-        """Have the buffer hold so many elements at least, with those that are in it."""
-        larger = np.empty(
-            max(elements, 2 * len(self._buffer), BUFFER_BYTES // self.dtype.itemsize), self.dtype
-        )
-        larger[: self._filled] = self._buffer[: self._filled]
-        self._buffer = larger
-
-    def _checked(self, row: Row) -> npt.NDArray[Any]:
-        """Return one row in the rows' type; raises RaggedError where that would change it."""
-        given = row if isinstance(row, np.ndarray) else np.asarray(row)
-        if given.ndim != 1:
-            raise RaggedError(f"{self._place}: a row has one axis, not {given.ndim}")
-        if given.dtype == self.dtype:
-            return given
-        if given.size == 0:
-            return np.empty(0, self.dtype)
-        if self.dtype.names is None and given.dtype.kind in "iufcb":
-            if np.can_cast(given.dtype, self.dtype, "safe"):
-                return given.astype(self.dtype)
-            # Numbers of Python have no type of their own; those that the rows' type holds are taken.
-            if not isinstance(row, np.ndarray) and (turned := _exactly(given, self.dtype)) is not None:
-                return turned
-        raise RaggedError(f"{self._place} holds rows of {self.dtype}, and one of {given.dtype} does not fit")
+    def _leave(self) -> None:
+        """Be no longer the one that appends."""
+        if self._key:
+            appenders.leave(self, self._key)
+            self._key = None
+        self._held.clear()
+        # Whoever appends next may use the gaps.
+        self._gaps = None
+        self._freed.clear()
 
     def _settled(self) -> None:
         """Write what is held, so that it can be read."""
-        if self._held:
-            sizes = np.array(self._held, np.uint64) * np.uint64(self.dtype.itemsize)
-            values, self._held, self._filled = self._buffer[: self._filled], [], 0
-            self._store(values, sizes)
-            if self._buffer.nbytes > 2 * BUFFER_BYTES:
-                # A call that brought much gives its memory back.
-                self._buffer = np.empty(0, self.dtype)
+        if self._held.counts:
+            self._write_held(everything=True)
 
-    def _store(self, values: npt.NDArray[Any], sizes: npt.NDArray[np.uint64]) -> None:
-        """Write bytes at the end of the vector, then what leads to them at that of the primary dataset."""
-        if not len(sizes):
-            return
-        found = np.empty(len(sizes), REFERENCE)
-        found["length"] = sizes
-        found["offset"] = np.uint64(self._end) + np.cumsum(sizes, dtype=np.uint64) - sizes
-        begin, self._end = self._end, self._extended(values.nbytes)
+    def _write_held(self, everything: bool = False) -> None:
+        """Write what is held, `everything` or whole chunks, and what leads to the rows that end there."""
+        held = self._held
+        elements = held.whole(self._end, held.filled)
+        if everything or not elements:
+            elements = held.filled
+        try:
+            self._write_end(held.values(elements))
+            held.drop(elements)
+            self._write_ended()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _write_through(self, flat: npt.NDArray[Any]) -> None:
+        """Write rows that fill chunks, after what is held; whole chunks are written from where they lie."""
+        held = self._held
+        try:
+            if held.filled:
+                missing = held.missing(self._end)
+                held.add(flat[:missing])
+                flat = flat[missing:]
+                self._write_end(held.values(held.filled))
+                held.drop(held.filled)
+            whole = held.whole(self._end, len(flat))
+            self._write_end(flat[:whole])
+            held.add(flat[whole:])
+            self._write_ended()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _write_end(self, values: npt.NDArray[Any]) -> None:
+        """Write values at the end of the vector."""
+        begin, end = self._end, self._extended(values.nbytes)
         self._write_bytes(begin, values)
-        self.primary.resize((self._count + len(found),))
-        write_run(self.primary, self._count, found)
+        self._end = end
+
+    def _write_ended(self) -> None:
+        """Write what leads to those of the rows that are held whose last byte is written."""
+        counts, size = np.array(self._held.counts, np.int64), self.dtype.itemsize
+        ends = np.cumsum(counts) * size
+        ends += self._end + self._held.filled * size - (ends[-1] if len(ends) else 0)
+        done = int(np.searchsorted(ends, self._end, side="right"))
+        found = np.empty(done, REFERENCE)
+        found["length"] = counts[:done] * size
+        found["offset"] = ends[:done] - counts[:done] * size
+        self._write_references(found)
+        del self._held.counts[:done]
+
+    def _write_references(self, found: npt.NDArray[Any]) -> None:
+        """Write what leads to rows at the end of the primary dataset."""
+        if not len(found):
+            return
+        self.primary.id.set_extent((self._count + len(found),))
+        self._write_reference_run(self._count, found)
         self._count += len(found)
+
+    def _write_reference_run(self, first: int, found: npt.NDArray[Any]) -> None:
+        if self._followed:
+            # Nobody may find a row whose bytes are not there.
+            self._flush_bytes()
+        write_run(self.primary, first, found, REFERENCE_TYPE)
+        self._unflushed = True
 
     def _extended(self, size: int) -> int:
         """Make the vector longer by so many bytes; returns where it ends. RaggedError where others append."""
-        if len(self.primary) != self._count or len(self.vector) != self._end:
+        if self.primary.id.shape != (self._count,) or self.vector.id.shape != (self._end,):
             raise RaggedError(f"{self._place} was changed by somebody else while rows were appended")
         if self._end + size > LARGEST:
             raise RaggedError(
                 f"{self._place}: a vector of {self._end + size:,} bytes is more than HDF5 can count"
             )
         if size:
-            self.vector.resize((self._end + size,))
+            self.vector.id.set_extent((self._end + size,))
         return self._end + size
 
     def _write_bytes(self, offset: int, values: npt.NDArray[Any]) -> None:
         if values.nbytes:
-            write_run(self.vector, offset, np.ascontiguousarray(values).view(np.uint8))
-        if self.primary.file.swmr_mode:
-            # Nobody may find a row whose bytes are not there.
-            self.vector.flush()
+            write_run(self.vector, offset, np.ascontiguousarray(values).view(BYTES), BYTES_TYPE)
+            self._unflushed = self._bytes_unflushed = True
+
+    def _flush_bytes(self) -> None:
+        if self._bytes_unflushed:
+            self.vector.id.flush()
+            self._bytes_unflushed = False
 
 
-def _exactly(given: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return values in another type; None where one of them would change."""
-    with np.errstate(all="ignore"):
-        turned = given.astype(dtype)
-    same = np.array_equal(turned, given, equal_nan=given.dtype.kind in "fc")
-    return turned if same else None
-
-
-def write_run(dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> None:
-    """Write a run in one call, without what h5py's indexing adds to it."""
-    space = dataset.id.get_space()
+def write_run(
+    dataset: h5py.Dataset, first: int, values: npt.NDArray[Any], memory: h5py.h5t.TypeID | None = None
+) -> None:
+    """Write a run in one call, without what h5py's indexing adds to it; `memory` is HDF5's type of values."""
+    identifier = dataset.id
+    space = identifier.get_space()
     space.select_hyperslab((first,), values.shape)
-    dataset.id.write(h5py.h5s.create_simple(values.shape), space, values)
+    identifier.write(h5py.h5s.create_simple(values.shape), space, values, memory)

@@ -105,8 +105,9 @@ def _asked_of_rows(layout: Hdf5RowsModel, settings: Mapping[str, Any]) -> dict[s
     return {
         "rows": True,
         "vector": storage.chunked_values,
-        "chunk_bytes": layout.chunk_bytes or storage.chunk_bytes,
+        "chunk_bytes": layout.chunk_bytes,
         "row_chunk": row_chunk,
+        "reuse": layout.reuse,
         "filters": filters,
         "settings": {key: settings[key] for key in SHAPING if key in settings},
     }

@@ -50,6 +50,11 @@ class StoredRows:
     def __len__(self) -> int:
         return len(self._dataset if self._rows is None else self._rows)
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of all rows; of the variable-length type those of its file, which are no fewer."""
+        return self._dataset.file.id.get_filesize() if self.vector is None else len(h5py.Dataset(self.vector))
+
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Yield each row, read in blocks."""
         for lengths, values in self.blocks():

@@ -57,7 +57,8 @@ class RowsCopy(Copy):
             if layout["vector"]:
                 ragged.create(
                     parent, name, self._rows.dtype, chunk_bytes=layout["chunk_bytes"],
-                    row_chunk=layout["row_chunk"], filters=kept,
+                    row_chunk=layout["row_chunk"], filters=kept, reuse=layout["reuse"],
+                    expected_bytes=self._rows.most_bytes,
                 ).close()  # fmt: skip
                 return
         except ragged.RaggedError as error:

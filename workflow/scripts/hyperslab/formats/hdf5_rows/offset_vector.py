@@ -13,7 +13,7 @@ from h5py import h5p
 from hyperslab import ragged
 from hyperslab.data.rows import Lengths, RowBlock
 from hyperslab.formats.hdf5 import filter_setters
-from hyperslab.formats.hdf5.settings import Lists
+from hyperslab.formats.hdf5.settings import ALLOC_TIMES, Lists
 from hyperslab.formats.hdf5_rows.parts import Part, Places, chunks_of, stored, stored_places
 from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
@@ -24,6 +24,11 @@ class OffsetVectorPart(Part):
 
     def __init__(self, rows: ragged.RaggedDataset) -> None:
         self._rows = rows
+
+    @property
+    def values(self) -> h5py.Dataset:
+        """The vector."""
+        return self._rows.vector
 
     def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return an append: of one row as that of a row, of several as that of a block."""
@@ -105,12 +110,18 @@ class OffsetVector:
         lists: Lists,
     ) -> OffsetVectorPart:
         """Return new, empty rows."""
+        settings = layout["settings"]
         creation = h5p.create(h5p.DATASET_CREATE)
         filter_setters.apply(creation, layout["filters"])
+        vector: dict[str, Any] = {"dcpl": creation}
+        if "alloc_time" in settings:
+            creation.set_alloc_time(ALLOC_TIMES[settings["alloc_time"]])
+        if "fill_time" in settings:
+            vector["fill_time"] = settings["fill_time"]
         assert layout["chunk_bytes"] and layout["row_chunk"]
         made = ragged.create(
             file, name, dtype, chunk_bytes=layout["chunk_bytes"], row_chunk=layout["row_chunk"],
-            filters={"dcpl": creation},
+            filters=vector, reuse=layout.get("reuse", False), **_caches(layout),
         )  # fmt: skip
         return OffsetVectorPart(made)
 
@@ -118,4 +129,9 @@ class OffsetVector:
         self, file: h5py.File, name: str, dtype: np.dtype[Any], layout: LayoutSpecification
     ) -> OffsetVectorPart:
         """Return rows that are there."""
-        return OffsetVectorPart(ragged.open(file[name]))
+        return OffsetVectorPart(ragged.open(file[name], **_caches(layout)))
+
+
+def _caches(layout: LayoutSpecification) -> dict[str, Any]:
+    """Return the bytes of both chunk caches; None: what the module chooses."""
+    return {"chunk_cache": layout.get("chunk_cache"), "row_cache": layout.get("row_cache")}

@@ -36,6 +36,11 @@ class Hdf5Rows:
     def __init__(self, file: h5py.File, parts: Sequence[Part]) -> None:
         self._file, self._parts = file, parts
 
+    @property
+    def values(self) -> h5py.Dataset:
+        """What holds the values of the first dataset of rows, or leads to them."""
+        return self._parts[0].values
+
     def writer(self, part: int, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows of dataset `part` that lacks nothing but the write."""
         return self._parts[part].writer(first, block)

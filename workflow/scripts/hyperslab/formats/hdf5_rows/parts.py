@@ -30,6 +30,11 @@ UNWRITTEN = -1
 class Part(ABC):
     """One dataset of ragged rows, however it is kept."""
 
+    @property
+    @abstractmethod
+    def values(self) -> h5py.Dataset:
+        """The dataset that holds the values, or leads to them: the one that a layout's settings are for."""
+
     @abstractmethod
     def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows `first` and following that lacks nothing but the write."""
@@ -79,6 +84,11 @@ class TwofoldPart(Part):
     @abstractmethod
     def datasets(self) -> tuple[h5py.Dataset, h5py.Dataset]:
         """The values, and what stands beside them."""
+
+    @property
+    def values(self) -> h5py.Dataset:
+        """The values."""
+        return self.datasets[0]
 
     @abstractmethod
     def writes(self, first: int, block: RowBlock) -> tuple[Callable[[], None], Callable[[], None]]:

@@ -91,8 +91,7 @@ class Hdf5RowsFormat:
         try:
             sizes = {**opened.sizes(), "row_pieces": opened.row_pieces(), "extents": extents_of(path)}
             lists = settings.property_lists(spec["layout"]["settings"], path)
-            dataset = next(item for item in file.values() if isinstance(item, h5py.Dataset))
-            in_force = settings.in_file(file, dataset, lists.transfer)
+            in_force = settings.in_file(file, opened.values, lists.transfer)
             effective = settings.effective(in_force, path)
         finally:
             opened.close()

@@ -1,0 +1,84 @@
+"""Who may append to ragged rows: one at a time, within a process and between them, with locks or without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+
+from hyperslab import ragged
+
+SCRIPTS = Path(ragged.__file__).parents[2]
+APPENDER = """
+import sys, h5py
+from hyperslab import ragged
+with h5py.File(sys.argv[1], "r+") as file, ragged.open(file[sys.argv[2]]) as rows:
+    rows.append([[7]])
+    print(len(rows), flush=True)
+    sys.stdin.readline()
+"""
+READER = (
+    "import sys, h5py; from hyperslab import ragged; print(len(ragged.open(h5py.File(sys.argv[1])['one'])))"
+)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A file of two datasets, in HDF5's oldest format, which marks no file as being written."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in ("one", "other"):
+            with ragged.create(file, name, "int32") as rows:
+                rows.append([[1, 2, 3], [], [4, 5]])
+    return tmp_path / "a.h5"
+
+
+def started(code: str, *words: object, locking: str = "FALSE") -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(SCRIPTS), "HDF5_USE_FILE_LOCKING": locking}
+    command = [sys.executable, "-c", code, *map(str, words)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env)
+
+
+def said(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process says until it ends."""
+    with process:
+        return process.communicate("\n", timeout=60)
+
+
+@pytest.mark.parametrize("name", ["one", "other"])
+def test_two_processes_do_not_append_at_once_where_locks_are_off(two: Path, name: str) -> None:
+    with started(APPENDER, two, "one") as first:
+        assert first.stdout is not None and first.stdout.readline() == "4\n"
+        _, refused = said(started(APPENDER, two, name))
+        assert refused.splitlines()[-1].endswith(
+            "another process appends to this file; it has to close it first"
+        )
+        # Readers are not refused, with HDF5's locks or without.
+        for locking in ("TRUE", "FALSE"):
+            assert said(started(READER, two, locking=locking)) == ("3\n", "")
+        assert first.communicate("\n", timeout=60)[1] == ""
+    assert said(started(APPENDER, two, name))[1] == ""
+    with h5py.File(two) as file:
+        assert len(ragged.open(file["one"])) + len(ragged.open(file["other"])) == 8
+
+
+def test_hdf5s_own_lock_refuses_another_writer(two: Path) -> None:
+    with h5py.File(two, "r+", locking=True) as file, ragged.open(file["one"]) as rows:
+        rows.append([[1]])
+        _, refused = said(started(APPENDER, two, "one", locking="TRUE"))
+        assert "unable to lock file" in refused
+
+
+def test_rows_that_were_closed_leave_the_file_to_others(two: Path) -> None:
+    with h5py.File(two, "r+", locking=False) as file:
+        one, other = ragged.open(file["one"]), ragged.open(file["other"])
+        one.append([[1]])
+        other.append([[2]])
+        one.close()
+        assert "another process appends" in said(started(APPENDER, two, "one"))[1]
+        other.close()
+        assert said(started(APPENDER, two, "one")) == ("5\n", "")

@@ -1,0 +1,66 @@
+"""A file of rows whose writer may be killed: all that was flushed is there, and whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from .convention import RaggedError
+from .opening import create
+from .opening import open as open_rows
+from .writing import RaggedDataset
+
+
+@contextmanager
+def writer(
+    path: str | Path, name: str, dtype: npt.DTypeLike | None = None, **options: Any
+) -> Iterator[RaggedDataset]:
+    """Open a file for rows that are appended, and let others read it meanwhile; both are closed at the end.
+
+    The file is made where it is not there, and so are the rows, of elements of `dtype` and with the `options`
+    of `create`; rows that are there go on at their end. The file is in HDF5's mode for a single writer and
+    many readers, so that rows outlive a killed process once they were flushed: `recover` makes the file one
+    that opens again. In that mode nothing else can be made in the file.
+    Raises RaggedError for a file that HDF5 cannot open so, or whose rows are of another type.
+    """
+    fresh = not Path(path).exists()
+    try:
+        file = h5py.File(path, "a", libver="latest")
+    except OSError as error:
+        hint = "; if its writer was killed, ragged.recover clears its mark" if "h5clear" in str(error) else ""
+        raise RaggedError(f"{path}: {' '.join(str(error).split())}{hint}") from None
+    with file:
+        try:
+            rows = _rows(file, name, dtype, options)
+        except BaseException:
+            if fresh:
+                Path(path).unlink()
+            raise
+        with rows:
+            yield rows
+
+
+def _rows(
+    file: h5py.File, name: str, dtype: npt.DTypeLike | None, options: Mapping[str, Any]
+) -> RaggedDataset:
+    """Return rows that are there or made, in a file that others may read from now on."""
+    if name in file:
+        rows = open_rows(file[name])
+        if dtype is not None and np.dtype(dtype) != rows.dtype:
+            raise RaggedError(f"{file.filename}: {name} holds rows of {rows.dtype}, not of {np.dtype(dtype)}")
+    elif dtype is None:
+        raise RaggedError(f"{file.filename}: there is nothing called {name}, and new rows need a dtype")
+    else:
+        rows = create(file, name, dtype, **options)
+    try:
+        file.swmr_mode = True
+    except (OSError, ValueError, RuntimeError) as error:
+        said = " ".join(str(error).split())
+        raise RaggedError(f"{file.filename} has to be made anew with libver v110 or later: {said}") from None
+    return rows
