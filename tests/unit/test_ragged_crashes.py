@@ -21,7 +21,7 @@ from hyperslab.ragged.recovery import lookup3
 
 TESTS = Path(killed_writers.__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{Path(ragged.__file__).parents[2]}:{TESTS}"}
-# So often is a writer killed in the middle of each deed; HYPERSLAB_KILLS=100 takes about WHAT.
+# So often is a writer killed in the middle of each deed; a hundred times take under a minute.
 KILLS = int(os.environ.get("HYPERSLAB_KILLS", "10"))
 Killer = Callable[..., Any]
 

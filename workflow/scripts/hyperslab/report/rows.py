@@ -22,8 +22,8 @@ FOLLOWED = {
     "followed_share": "#Read before the end",
 }  # fmt: skip
 NOTE = (
-    "Medians over all repeats. To close: from the first call to the close of the file, as the source timed "
-    "it. References, lengths and offsets lead to rows; the heap is that of HDF5's variable-length type, free "
+    "Medians over all repeats. To close: the calls added up, and what follows them to the close of the file, "
+    "as the source timed it. References, lengths and offsets lead to rows; the heap is that of HDF5's variable-length type, free "
     "space in its collections included; lost bytes belong to no row. Pieces are those of the file in which "
     "the rows of the first dataset lie, with more than 4 KiB of something else between them; extents are "
     "those of the whole file on its device. Hit rates are those of the library's metadata cache and page "
