@@ -23,11 +23,11 @@ FOLLOWED = {
 }  # fmt: skip
 NOTE = (
     "Medians over all repeats. To close: the calls added up, and what follows them to the close of the file, "
-    "as the source timed it. References, lengths and offsets lead to rows; the heap is that of HDF5's variable-length type, free "
-    "space in its collections included; lost bytes belong to no row. Pieces are those of the file in which "
-    "the rows of the first dataset lie, with more than 4 KiB of something else between them; extents are "
-    "those of the whole file on its device. Hit rates are those of the library's metadata cache and page "
-    "buffer, at the end of the operation."
+    "as the source timed it. References, lengths and offsets lead to rows; the heap is that of HDF5's "
+    "variable-length type, free space in its collections included; lost bytes belong to no row. Pieces are "
+    "those of the file in which the rows of the first dataset lie, with more than 4 KiB of something else "
+    "between them; extents are those of the whole file on its device. Hit rates are those of the library's "
+    "metadata cache and page buffer, at the end of the operation."
 )
 FOLLOWED_NOTE = (
     " Latency is the time from the begin of a row's append until a reader beside had its values; read before "
