@@ -109,7 +109,7 @@ def test_a_request_that_fails_is_made_again_a_few_times(monkeypatch: pytest.Monk
     for failures, opened in ((2, 3), (3, None)):
         format_ = Failing(failures)
         monkeypatch.setattr(formats, "load", lambda _, found=format_: found)
-        client = Client(cell(1, warm=1), "nowhere", 0)
+        client = Client(cell(1, warm=1), "nowhere", 0, lambda: None)
         client.command("open")
         go = client.prepare(asked(cell(1, warm=1), "warm", 0))
         if opened is None:

@@ -21,7 +21,7 @@ from test_workers import alive, wait_until
 from hyperslab import formats
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.environments import OF_WORKERS, made, of_case
+from hyperslab.layouts.environments import OF_WORKERS, made, of_cell
 from hyperslab.planning.requirements import environments
 from hyperslab.records import read_record
 from update_pins import versions
@@ -64,6 +64,7 @@ def test_the_workers_find_what_was_written(root: Path, tmp_path: Path) -> None:
     assert [row["state"] for row in record["repeats"]] == ["warm", "warm", "library-cold"]
     assert {row["processes"] for row in record["repeats"]} == {2}
     assert all(row["time_s"] > 0 and row["requested_bytes"] > 0 for row in record["repeats"])
+    assert {row["nodes"] for row in record["repeats"]} == {record["machine"]["node"]}
     pins = versions((ROOT / "envs" / "releases" / f"{NAME}.lock").read_text())
     assert record["versions"]["distributed"] == pins["distributed"]
     assert not (root / "a").exists()
@@ -89,10 +90,11 @@ def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path
 
 CLUSTER = """
 import os, sys, time
+from pathlib import Path
 from hyperslab.cases.dask_cluster import DaskCluster
 
 if __name__ == "__main__":
-    cluster = DaskCluster(2)
+    cluster = DaskCluster(2, Path(sys.argv[1]))
     print(*cluster.everywhere(os.getpid), flush=True)
     time.sleep(600)
 """
@@ -102,7 +104,8 @@ if __name__ == "__main__":
 def test_no_worker_outlives_whoever_started_it(python: str, tmp_path: Path) -> None:
     program = tmp_path / "cluster.py"
     program.write_text(CLUSTER, encoding="utf-8")
-    run = subprocess.Popen([python, str(program)], stdout=subprocess.PIPE, text=True)
+    words = [python, str(program), str(tmp_path / "dask")]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     workers = [int(word) for word in run.stdout.readline().split()]
     assert len(workers) == 2 and all(map(alive, workers))
@@ -114,8 +117,10 @@ def test_no_worker_outlives_whoever_started_it(python: str, tmp_path: Path) -> N
 def test_cells_of_these_workers_have_an_environment_of_their_own(tmp_path: Path) -> None:
     planned = load(tmp_path, study(cases={"days": {**CASE, "processes": [1]}}))
     assert list(planned.cases) == ["days-1p", "days-2d"]
-    assert of_case(planned.cases["days-1p"]) is None
-    assert environments(planned.layouts.values(), planned.cases.values()) == [made(NAME)]
+    cases = planned.cases
+    assert of_cell(cases["days-1p"], None) is None
+    assert environments([(planned.layouts["month"], case) for case in cases.values()]) == [made(NAME)]
+    assert of_cell(cases["days-2d"], made("object-store")) == made("object-store")
 
 
 def test_a_layout_of_another_environment_is_a_mistake(tmp_path: Path) -> None:

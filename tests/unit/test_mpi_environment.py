@@ -14,6 +14,7 @@ from test_environments import ROOT, packages, pins, reached
 from hyperslab import formats, layouts
 from hyperslab.cases.context import Context
 from hyperslab.cases.mpi import environment, launch
+from hyperslab.measuring import job_nodes
 from hyperslab.measuring.artifact import Artifact
 
 LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
@@ -111,13 +112,34 @@ def test_ranks_take_the_launcher_of_the_mpi_that_they_were_built_with(
     Path(".venv-mpi").mkdir()
     Path(".venv-mpi/launcher").write_text("mpirun.mpich\n")
     assert environment.resolved(["mpirun", "-n", "2"]) == ["mpirun.mpich", "-n", "2"]
-    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+
+
+def test_srun_spreads_ranks_over_the_nodes_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(job_nodes.JOB, raising=False)
     assert environment.resolved(["srun", "-n", "2"]) == ["srun", "-n", "2"]
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    spread = ["srun", "--nodes=2", "-n", "2"]
-    assert environment.resolved(["srun", "-n", "2"]) == spread
-    assert environment.resolved(["srun", "-n", "1"]) == ["srun", "-n", "1"]
+    monkeypatch.setenv(job_nodes.JOB, "7")
+    monkeypatch.setenv("SLURMD_NODENAME", "n2")
+    monkeypatch.setenv("SLURM_NNODES", "1")
+    monkeypatch.setattr(
+        job_nodes, "described", lambda: "   NodeList=n[1-3]\n   NumNodes=3 NumCPUs=6 NumTasks=3"
+    )
+    monkeypatch.setattr(job_nodes, "_said", lambda *words: "n1\nn2\nn3\n" if words[-1] == "n[1-3]" else "")
+    # The node of whoever asks comes first, and a rank has a node to itself where there are enough.
+    assert environment.resolved(["srun", "-n", "1"]) == ["srun", "--nodes=1", "--nodelist=n2", "-n", "1"]
+    assert environment.resolved(["srun", "-n", "2"]) == ["srun", "--nodes=2", "--nodelist=n2,n1", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "6"])[1:-2] == ["--nodes=3", "--nodelist=n2,n1,n3"]
+    assert environment.resolved(["srun", "-n", "7"])[3] == "--overcommit"
     assert environment.resolved(["srun", "--nodes=1", "-n", "2"]) == ["srun", "--nodes=1", "-n", "2"]
+    # What a step says of itself srun would take for its own options.
+    given = job_nodes.environment()
+    assert given[job_nodes.JOB] == "7" and "SLURM_NNODES" not in given and "PATH" in given
+
+
+def test_a_controller_that_is_away_names_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(job_nodes.JOB, "7")
+    monkeypatch.setattr(job_nodes, "described", lambda: "")
+    with pytest.raises(OSError, match="Slurm does not say which nodes job 7 has"):
+        job_nodes.names()
 
 
 def test_the_launcher_is_that_of_the_configuration_else_of_the_executor() -> None:

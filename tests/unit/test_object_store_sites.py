@@ -95,13 +95,27 @@ def test_layouts_lie_where_they_can(tmp_path: Path, format_: str, site: str) -> 
 def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is never warm"):
         study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold", "warm"])
-    with pytest.raises(ConfigurationError, match="selections and whole writes only"):
-        study_of(tmp_path, "hdf5-s3", reduce={"z": 25}, processes=[1])
-    with pytest.raises(ConfigurationError, match="selections and whole writes only"):
-        study_of(tmp_path, "hdf5-s3", summaries={"z": "all"}, processes=[1], states=["cold"])
-    study_of(tmp_path, "hdf5-s3", summaries={"z": "all"}, processes=[1], states=["cold"], fetch=True)
+    with pytest.raises(ConfigurationError, match="is not asked for such cases"):
+        study_of(tmp_path, "hdf5-s3", reduce={"z": 25}, processes=[1], states=["cold"])
+    mixed: dict[str, Any] = {"clients": {"map": {"x": 1}}, "requests": 4, "processes": [1]}
+    summed: dict[str, Any] = {"summaries": {"z": "all"}, "processes": [1], "states": ["cold"]}
+    with pytest.raises(ConfigurationError, match="is never warm"):
+        study_of(tmp_path, "hsds-s3", **mixed, states=["warm"])
+    study_of(tmp_path, "hsds-s3", **mixed, states=["cold"])
+    for format_ in ("hdf5-s3", "zarr-s3", "virtual"):
+        study_of(tmp_path, format_, **summed, dask=[2])
+    with pytest.raises(ConfigurationError, match="MPI ranks cannot open Zarr in an object store together"):
+        study_of(tmp_path, "zarr-s3", **summed, ranks=[1])
+    with pytest.raises(ConfigurationError, match="HSDS in an object store has an environment of its own"):
+        study_of(tmp_path, "hsds-s3", **summed, dask=[1])
+    study_of(tmp_path, "hdf5-s3", **summed, fetch=True)
+    study_of(tmp_path, "zarr-s3", **summed, fetch="each")
+    with pytest.raises(
+        ConfigurationError, match="fetch: of HDF5 in an object store a worker cannot copy a part"
+    ):
+        study_of(tmp_path, "hdf5-s3", **summed, fetch="each")
     with pytest.raises(ConfigurationError, match="a copy of HDF5 in an object store, by reference is not"):
-        study_of(tmp_path, "virtual", summaries={"z": "all"}, processes=[1], states=["cold"], fetch=True)
+        study_of(tmp_path, "virtual", **summed, fetch=True)
 
 
 @pytest.mark.parametrize(

@@ -179,13 +179,24 @@ def test_a_cell_counts_what_passes_its_gateway(store_root: Path, tmp_path: Path,
     assert not list((store_root / "s").rglob("*"))
 
 
-def fetched_cell(format_: str) -> Specification:
-    """What measure is told of summaries of all planes by two processes, of objects that are copied first."""
-    case: CaseSpecification = {
+def summed_cell(format_: str, by: str = "processes", **case: Any) -> Specification:
+    """What measure is told of summaries of all planes by two workers."""
+    asked: Any = {
         "name": "days", "kind": "summaries", "statistics": "summaries", "planes": "t", "split": "t",
-        "by": "processes", "workers": 2, "extent": SHAPE, "fetch": True, "states": ["cold"],
+        "by": by, "workers": 2, "extent": SHAPE, "states": ["cold"], **case,
     }  # fmt: skip
-    return {**cell(format_, cold=2), "case": case}
+    return {**cell(format_, cold=2), "case": asked}
+
+
+def measured(spec: Specification, root: Path, record: Path, credentials: dict[str, str]) -> Any:
+    """The record of a cell, of which nothing stays at the root."""
+    for program, place in (("generate", None), ("measure", record)):
+        done = run(program, spec, root / "s" / "l" / "a.r0", place, **credentials)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert not list((root / "s").rglob("*"))
+    found: Any = read_record(record)
+    assert found["skipped"] == {}
+    return found
 
 
 @pytest.mark.parametrize("format_", ["hdf5-s3", "zarr-s3"])
@@ -193,22 +204,91 @@ def test_objects_are_copied_before_they_are_summarised(
     users: Users, store_root: Path, tmp_path: Path, format_: str
 ) -> None:
     put_store(store_root, users.site)
-    spec, artifact, record = fetched_cell(format_), store_root / "s" / "l" / "days.r0", tmp_path / "r"
-    for program, place in (("generate", None), ("measure", record)):
-        done = run(program, spec, artifact, place, **users.credentials)
-        assert (done.returncode, done.stderr) == (0, "")
-    found: Any = read_record(record)
-    assert len(found["repeats"]) == 2 and found["skipped"] == {}
+    found = measured(summed_cell(format_, fetch=True), store_root, tmp_path / "r", users.credentials)
+    assert len(found["repeats"]) == 2
     for row in found["repeats"]:
         assert row["fetch_s"] > 0 and row["wire_bytes"] == found["file"]["file_bytes"]
         # An object of this size comes in one part.
         assert row["wire_requests"] == found["file"]["files"]
-    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
+        assert row["requested_bytes"] > 0
+    assert users.listed() == []
+
+
+@pytest.mark.parametrize("by", ["processes", "dask"])
+def test_workers_copy_the_objects_of_their_own_parts(
+    users: Users, store_root: Path, tmp_path: Path, by: str
+) -> None:
+    put_store(store_root, users.site)
+    spec = summed_cell("zarr-s3", by, fetch="each")
+    found = measured(spec, store_root, tmp_path / "r", users.credentials)
+    chunk_bytes = 4 * 4 * 20 * 25
+    for row in found["repeats"]:
+        # Of three chunks along t each has its own and the one between them, and both have zarr.json.
+        assert row["wire_requests"] == 2 * (2 * 2 * 2 + 1)
+        assert 0 < row["wire_bytes"] - 16 * chunk_bytes < 2 * 10_000
+        assert row["fetch_s"] > 0 and row["requested_bytes"] >= 16 * chunk_bytes
+    assert users.listed() == []
+
+
+BY = [(format_, "processes") for format_ in ("hdf5-s3", "zarr-s3", "virtual")]
+
+
+# Dask's workers read Zarr in the test above.
+@pytest.mark.parametrize(("format_", "by"), [*BY, ("hdf5-s3", "dask"), ("virtual", "dask")])
+def test_workers_summarise_what_lies_in_a_store(
+    store_root: Path, tmp_path: Path, format_: str, by: str
+) -> None:
+    put_store(store_root, STORE)
+    spec = summed_cell(format_, by, states=["cold", "session"])
+    found = measured({**spec, "repeats": {"cold": 1, "session": 1}}, store_root, tmp_path / "r", {})
+    assert [row["state"] for row in found["repeats"]] == ["session", "cold"]
+    for row in found["repeats"]:
+        assert (row["processes"], row["wire_failures"]) == (2, 0)
+        assert row["open_requests"] >= 2
+        if format_ == "hdf5-s3":
+            # Blocks of its clients' caches, which keep them.
+            assert row["open_wire_bytes"] + row["wire_bytes"] >= row["chunk_bytes"]
+        elif by == "processes":
+            # The chunks between two parts are read by both.
+            assert row["wire_requests"] == row["chunks_touched"] + row["chunks_shared"]
+        else:
+            # A task is of whole chunks.
+            assert (row["wire_requests"], row["wire_bytes"]) == (row["chunks_touched"], row["chunk_bytes"])
+    table = tidy(rows_of(tmp_path / "r", "mine", None, {}))
+    assert table["requested_bytes"].isna().all() and (table["nodes"] != "").all()
+
+
+@pytest.mark.parametrize("format_", ["hdf5-s3", "zarr-s3", "hsds-s3"])
+def test_several_clients_ask_a_store_at_once(store_root: Path, tmp_path: Path, format_: str) -> None:
+    put_store(store_root, STORE)
+    case: CaseSpecification = {
+        "name": "mixed-2p", "family": "mixed", "kind": "clients", "by": "processes", "workers": 2,
+        "clients": {"map": [1, 40, 50], "series": [12, 1, 1]}, "requests": 10, "states": ["cold"],
+    }  # fmt: skip
+    found = measured({**cell(format_, cold=2), "case": case}, store_root, tmp_path / "r", {})
+    assert len(found["repeats"]) == 2
+    for row in found["repeats"]:
+        assert (row["requests"], row["errors"], row["wire_failures"]) == (10, 0, 0)
+        if format_ == "zarr-s3":
+            # Nobody keeps anything: each request is for its chunks, and each client has asked where they lie.
+            assert (row["wire_requests"], row["wire_bytes"]) == (row["chunks_touched"], row["chunk_bytes"])
+            assert row["open_requests"] == 2
+        else:
+            assert row["wire_requests"] + row["open_requests"] > 0
+            # Clients keep blocks, and the server chunks that any of them has asked for.
+            assert row["wire_bytes"] + row["open_wire_bytes"] >= found["file"]["file_bytes"] / 2
+    table = tidy(rows_of(tmp_path / "r", "mine", None, {}))
+    assert table["requested_bytes"].isna().all()
+    assert table["server_memory_bytes"].notna().all() == (format_ == "hsds-s3")
 
 
 def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Path, tmp_path: Path) -> None:
     put_store(store_root, users.site)
-    spec, artifact, record = fetched_cell("hdf5-s3"), store_root / "s" / "l" / "days.r0", tmp_path / "r"
+    spec, artifact, record = (
+        summed_cell("hdf5-s3", fetch=True),
+        store_root / "s" / "l" / "days.r0",
+        tmp_path / "r",
+    )
     run("generate", spec, artifact, None, **users.credentials)
     users.faults.cause("short", 10**9)
     try:

@@ -21,6 +21,7 @@ from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.reduce import case, moments
 from hyperslab.cases.reduce.division import Processes, Share
 from hyperslab.cases.reduce.moments import Moments
+from hyperslab.cases.reduce.source import Source
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
@@ -243,7 +244,7 @@ def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
     spec = reduce_cell(1, {"cold": 1})
     path = memory / "a.h5"
     FORMAT.generate(str(path), spec, values_of(spec))
-    share = Share(spec, str(path), 0, bytearray(3 * 8 * 300))
+    share = Share(Source(spec, str(path), lambda: None), 0, bytearray(3 * 8 * 300))
     read, write = os.pipe()
     os.write(write, b"g")
     share.command("open")

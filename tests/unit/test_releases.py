@@ -87,11 +87,11 @@ def test_a_missing_environment_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_layouts_need_the_environments_of_their_releases_alone() -> None:
     releases: list[dict[str, Any]] = [{"release": "2.0"}, {}, {"release": "1.12"}, {"release": "2.0"}]
-    assert environments([{"format": "hdf5", **layout} for layout in releases]) == [
+    assert environments(({"format": "hdf5", **layout}, {}) for layout in releases) == [
         ".venv-releases/hdf5-1.12/made-from.lock",
         ".venv-releases/hdf5-2.0/made-from.lock",
     ]
-    assert environments([{"format": "hdf5"}]) == []
+    assert environments([({"format": "hdf5"}, {})]) == []
 
 
 def test_the_script_refuses_another_python(tmp_path: Path) -> None:

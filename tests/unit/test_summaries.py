@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from studies import mistake
-from test_collections import memory_root, study  # noqa: F401
+from test_collections import LAYOUTS, memory_root, study  # noqa: F401
 
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, VerificationError
@@ -23,6 +23,7 @@ from hyperslab.cases.reduce.summaries import Summaries
 from hyperslab.data.models import open_content
 from hyperslab.data.selections import Box
 from hyperslab.measuring import node_memory
+from hyperslab.measuring.artifact import FETCHED, Artifact
 from hyperslab.planning.planned_study import PlannedStudy
 
 pytestmark = pytest.mark.usefixtures("own_locks")
@@ -176,6 +177,32 @@ def test_files_that_are_copied_first_are_read_from_the_copy(memory_root: Path) -
     assert not context.artifact.fetched().data.exists()
 
 
+def test_workers_copy_the_files_of_their_own_parts(
+    memory_root: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[list[str]] = []
+    drop = Artifact.drop_fetched
+
+    def noted(self: Artifact) -> None:
+        copies = [self.fetched(worker).data for worker in range(2)]
+        kept.extend(
+            sorted(str(file.relative_to(copy)) for file in copy.rglob("*") if file.is_file())
+            for copy in copies
+        )
+        drop(self)
+
+    monkeypatch.setattr(Artifact, "drop_fetched", noted)
+    monkeypatch.setitem(LAYOUTS, "plain", {"format": "zarr", "chunks": [15, 18, 36]})
+    changes = {"fetch": "each", "states": ["cold"], "repeats": {"cold": 1}, "layouts": ["plain"]}
+    rows = cases.load("summaries")(cell(memory_root, "plain", "days-2p", **changes)).repeats
+    assert rows[0]["fetch_s"] > 0
+    # 40 days in chunks of 15, of which each worker has 20.
+    first, second = ({f"c/{place}/0/0" for place in places} for places in ((0, 1), (1, 2)))
+    assert kept == [sorted({*first, "zarr.json"}), sorted({*second, "zarr.json"})]
+    assert not list(memory_root.glob(f"*{FETCHED}*"))
+
+
 def test_workers_have_a_memory_of_their_own(
     memory_root: Path,  # noqa: F811
     require: Callable[[str | None], None],
@@ -197,6 +224,8 @@ def test_workers_have_a_memory_of_their_own(
         ({"split": "time"}, "cases.days.split: should be one of day or lat or lon"),
         ({"processes": [41]}, "41 cannot share axis day, which has 40"),
         ({"fetch": True}, "fetch: files that are copied first are cold"),
+        ({"fetch": "all"}, "cases.days.fetch: expected true, false or 'each', where every worker"),
+        ({"fetch": "each", "states": ["cold"]}, "fetch: of HDF5 a worker cannot copy a part; say true"),
         ({"fetch": True, "ranks": [1], "states": ["cold"]}, "fetch: MPI ranks open the files themselves"),
         ({"node_memory_bytes": 2**30}, "node_memory_bytes: no one node holds all of a warm file"),
         ({"node_memory_bytes": 1}, "node_memory_bytes: should be greater than or equal to"),

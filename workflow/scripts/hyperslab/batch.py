@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring import fork_server, machine
+from hyperslab.measuring import fork_server, job_nodes, machine
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.parent import end_with_parent
@@ -40,22 +40,12 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
     ]  # fmt: skip
 
 
-def described() -> str:
-    """Return what Slurm says of this job; the environment is a step's,
-    and Snakemake takes variables from it.
-    """
-    asked = ["scontrol", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-
-
 def other_node() -> str:
     """Return the first node of this job that is not this one; raises SystemExit where there is none."""
-    found = re.search(r"\bNodeList=(\S+)", described())
-    listed = subprocess.run(
-        ["scontrol", "show", "hostnames", found[1] if found else ""],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    others = [name for name in listed.stdout.split() if name != node_name()]
+    try:
+        others = [name for name in job_nodes.names() if name != node_name()]
+    except OSError as error:
+        sys.exit(f"hyperslab.batch: {error}")
     if not others:
         sys.exit("hyperslab.batch: `reader: other-node` needs a second node, and this job has one")
     return others[0]
@@ -63,7 +53,7 @@ def other_node() -> str:
 
 def restarts() -> str:
     """Return how often Slurm has started this job again."""
-    found = re.search(r"\bRestarts=(\d+)", described())
+    found = re.search(r"\bRestarts=(\d+)", job_nodes.described())
     return found[1] if found else "0"
 
 

@@ -13,7 +13,7 @@ from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.environments import of_case
+from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, storage_error
@@ -121,7 +121,7 @@ def main() -> None:
     stop_cleanly(options.artifact, partial(options.record))
     spec = json.loads(options.specification)
     try:
-        enter(of_case(spec["case"]) or layout_of(spec["layout"]).environment())
+        enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
         measured = measure(spec, options.artifact, options.donor, options.launcher)
         record: Record = {"site": options.site, **measured}
         write_record(options.record, record)

@@ -8,6 +8,9 @@ from typing import Any, NotRequired, Required, TypedDict
 # between rounds than 15 do.
 SHORT_SECONDS = 0.05
 
+# Of `fetch`: each worker copies what it needs for itself.
+EACH = "each"
+
 
 class DatasetSpecification(TypedDict):
     """The array that is stored."""
@@ -114,9 +117,9 @@ class CaseSpecification(TypedDict, total=False):
     # Reductions: the axis of the planes, and that along which workers share.
     planes: str
     split: str
-    # Summaries: what is found of each plane, and whether files are copied first.
+    # Summaries: what is found of each plane, and whether files are copied first, by "each" worker its own.
     statistics: str
-    fetch: bool
+    fetch: bool | str
     # Workers: the memory that each has to itself, its page cache included.
     node_memory_bytes: int
     # Clients: extents by kind of request, and how many requests they share.

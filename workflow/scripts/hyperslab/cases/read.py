@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import Session, counted, timed_close, timed_open, until_enough
+from hyperslab.cases.wire import Wire, kernel_apart
 from hyperslab.data.selections import Box, Pattern, asked_boxes, at_level
 from hyperslab.formats import OpenArray
-from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
@@ -19,16 +19,9 @@ from hyperslab.specifications import CaseSpecification
 
 def _opened(context: Context) -> tuple[OpenArray, Row]:
     """Return the array, opened for reading, and the columns of that."""
-    wire = context.artifact.wire()
+    wire = Wire(context.artifact)
     opened, open_s = timed_open(context)
-    row: Row = {"open_s": open_s}
-    if passed := on_wire(wire, context.artifact.wire()):
-        row |= {
-            "open_requests": passed.requests,
-            "open_wire_bytes": passed.sent,
-            "wire_failures": passed.failures,
-        }
-    return opened, row
+    return opened, {"open_s": open_s, **wire.opening()}
 
 
 def _on_one_open_file(
@@ -100,10 +93,7 @@ def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
     spec = context.specification
     stored = context.format.stored_sizes(context.path, spec)
     for row in rows:
-        counted(row)
-        if not context.layout.abilities.pages:
-            # Sockets are no files: not the kernel counts what was asked for, but the gateway.
-            row |= dict.fromkeys(("requested_bytes", "requested_reads", "device_bytes"))
+        row |= kernel_apart(context, counted(row))
         box = _selected(spec["case"], Box(tuple(row["origin"]), tuple(spec["case"]["extent"])))
         predicted = context.format.predict(box, spec, stored)
         row["chunks_touched"] = predicted["chunks_touched"]

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases.context import Context, VerificationError, error_columns
+from hyperslab.cases.wire import Wire
 from hyperslab.data.levels import truth
 from hyperslab.data.selections import Box
 from hyperslab.formats import OpenArray, View
-from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
+from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
 from hyperslab.specifications import SHORT_SECONDS
@@ -78,7 +79,7 @@ class Session:
         """
         self._counters.follow(self._context.artifact.processes())
         read = opened.reader(box)
-        wire = self._context.artifact.wire()
+        wire = Wire(self._context.artifact)
         before = self._counters.read()
         started = perf_counter_ns()
         result = read()
@@ -96,9 +97,7 @@ class Session:
         }
         if memory := self._context.artifact.memory_bytes():
             row["server_memory_bytes"] = memory
-        if passed := on_wire(wire, self._context.artifact.wire()):
-            row |= {"wire_requests": passed.requests, "wire_bytes": passed.sent}
-            row["wire_failures"] = row.get("wire_failures", 0) + passed.failures
+        row |= wire.selection(row)
         self.rows.append(row)
         return row
 

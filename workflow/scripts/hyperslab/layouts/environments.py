@@ -15,11 +15,18 @@ def made(name: str) -> str:
     return str(DIRECTORY / name / "made-from.lock")
 
 
-# Who works in a case -> the environment in which such cases are measured.
+# Who works in a case -> the environment in which such cases are measured, and those of layouts that have the
+# engine, too.
 OF_WORKERS = {"dask": "dask-2026.8.0"}
+WITH_WORKERS = {"dask": ("object-store",)}
 
 
-def of_case(case: Mapping[str, Any]) -> str | None:
-    """Return the file that says that the environment of a case's workers is complete; None: the layout's."""
-    name = OF_WORKERS.get(str(case.get("by")))
-    return made(name) if name else None
+def of_cell(case: Mapping[str, Any], own: str | None) -> str | None:
+    """Return the file that says that the environment in which a cell is measured is complete.
+
+    `own` is that of its layout; None stands for the workflow's.
+    """
+    engine = str(case.get("by"))
+    if engine not in OF_WORKERS or own in [made(name) for name in WITH_WORKERS[engine]]:
+        return own
+    return made(OF_WORKERS[engine])

@@ -239,6 +239,13 @@ class Layout(ABC):
         extents = "x".join(map(str, self.chunks))
         return f"chunks of {extents} ({', '.join(axes)}; {size / 1024:,.4g} KiB)"
 
+    def files_of(self, axes: Sequence[str], origin: Shape, extent: Shape) -> list[str] | None:
+        """Return the names, below that of the data, of the files that hold a box; None where none is a part.
+
+        Files that have nothing to store may not be there.
+        """
+        return None
+
     def copied(self) -> Mapping[str, Any] | None:
         """Return the layout by which a copy of all files of the data is read; None where that is not it."""
         return self.described

@@ -51,6 +51,12 @@ class ZarrLayout(Layout):
         """Return about how long a chunk takes: each passes through zarr-python, or through zarrs."""
         return PIECE_SECONDS[self.described["settings"]["pipeline"]]
 
+    def files_of(self, axes: Sequence[str], origin: Shape, extent: Shape) -> list[str] | None:
+        """Return the names of the files that hold a box, and of what describes the array."""
+        if self.coarser_levels:
+            return None
+        return zarr_store.file_names(self.described, axes, origin, extent)
+
     def filters_text(self) -> str:
         """Return the codecs as one short text, such as "zstd 3, crc32c"."""
         return ", ".join(map(text, self.described["codecs"]))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,8 @@ Layout = Mapping[str, Any]
 Shape = Sequence[int]
 # An entry of a shard's index, and the checksum at the index's end (Zarr specification, "sharding_indexed").
 INDEX_ENTRY_BYTES, INDEX_CHECKSUM_BYTES = 16, 4
-# zarr.json of one array, with room for the longest lists of axes and codecs.
+# What describes an array, with room for the longest lists of axes and codecs.
+METADATA = "zarr.json"
 METADATA_BYTES = 2**14
 # What a folder takes, and a file may waste at its end.
 BLOCK_BYTES = 4096
@@ -56,6 +58,17 @@ def file_count(layout: Layout, axes: Sequence[str], shape: Shape) -> int:
     on_disk = [counts[axes.index(axis)] for axis in layout["order"]]
     folders = 2 + sum(math.prod(on_disk[:depth]) for depth in range(1, len(on_disk)))
     return 1 + folders + math.prod(on_disk)
+
+
+def file_names(layout: Layout, axes: Sequence[str], origin: Shape, extent: Shape) -> list[str]:
+    """Return the names of zarr.json and of the files that hold a box, within the store."""
+    held = file_extents(layout)
+    places = [
+        range(first // one, (first + width - 1) // one + 1)
+        for first, width, one in zip(origin, extent, held, strict=True)
+    ]
+    on_disk = itertools.product(*(places[axes.index(axis)] for axis in layout["order"]))
+    return [METADATA, *("/".join(map(str, ("c", *place))) for place in on_disk)]
 
 
 def largest_bytes(layout: Layout, axes: Sequence[str], shape: Shape, itemsize: int) -> int:

@@ -83,21 +83,30 @@ class Artifact:
         else:
             pagecache.sync_file_system(self.directory)
 
-    def fetched(self) -> Artifact:
-        """Return the artifact of the copy that `fetch` makes."""
-        return Artifact(self.part(FETCHED))
+    def fetched(self, by: int | None = None) -> Artifact:
+        """Return the artifact of the copy that `fetch` makes: the one for all, or that of a worker's own."""
+        return Artifact(self.part(FETCHED if by is None else f"{FETCHED}-{by}"))
 
-    def fetch(self) -> None:
-        """Copy all files of the data to where whoever computes reads them by itself."""
-        target = self.part(FETCHED)
-        if self.data.is_dir():
+    def fetch(self, by: int | None = None, names: Sequence[str] | None = None) -> None:
+        """Copy all files of the data to where whoever computes reads them by itself.
+
+        `by` is the worker whose own copy it is. Of a directory only what is there of `names`, where these are
+        given.
+        """
+        target = self.fetched(by).data
+        if names is not None:
+            for name in filter(lambda name: (self.data / name).is_file(), names):
+                make_directory((target / name).parent)
+                shutil.copyfile(self.data / name, target / name)
+        elif self.data.is_dir():
             shutil.copytree(self.data, target, copy_function=shutil.copyfile)
         else:
             shutil.copyfile(self.data, target)
 
     def drop_fetched(self) -> None:
-        """Remove that copy."""
-        _remove(self.part(FETCHED))
+        """Remove all such copies."""
+        for place in self.directory.glob(f"{self.data.name}{PART}{FETCHED}*"):
+            _remove(place)
 
     def clear(self) -> None:
         """Remove the data and their parts, wherever they lie, and let the file systems finish with them."""
@@ -109,6 +118,10 @@ class Artifact:
     def upload(self) -> dict[str, float]:
         """Put what was written where it is read; returns columns of that, none where it stays."""
         return {}
+
+    def introduction(self) -> Callable[[], None]:
+        """Return what another process of this node calls before it opens the data; it can be pickled."""
+        return _nothing
 
     def wire(self) -> Mapping[str, int]:
         """Return what has passed on the wire between reader and data so far; nothing without one."""
@@ -130,6 +143,10 @@ class Artifact:
     def memory_bytes(self) -> int:
         """Return the largest resident memory of each of these processes so far, summed."""
         return 0
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def fsync(path: Path) -> None:

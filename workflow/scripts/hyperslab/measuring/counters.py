@@ -29,6 +29,8 @@ LONGEST = 256
 # that it keeps (M_TRIM_THRESHOLD) grows with what the process has freed. Pages in between are not touched.
 BLOCK_BYTES, BLOCKS = 100_000, 600
 
+# What the kernel counts of reads.
+OF_READS = ("requested_bytes", "requested_reads", "device_bytes")
 # What is said of servers apart.
 SERVER_COUNTS = ("requested_bytes", "device_bytes", "written_bytes")
 # What the kernel says of this process and of others that count, not parsed.

@@ -56,12 +56,14 @@ class CellJobs:
     def environment(self, wildcards: Any) -> list[str]:
         """Return the environment of the release that a layout names, or of a case's workers, or nothing."""
         study = self._inventory.study(wildcards.study)
-        return requirements.environments([study.layouts[wildcards.layout]], [study.cases[wildcards.case]])
+        return requirements.environments([(study.layouts[wildcards.layout], study.cases[wildcards.case])])
 
     def environments(self, study: str) -> list[str]:
         """Return all that a study needs, for nodes without a way to a package index."""
         found = self._inventory.study(study)
-        return requirements.environments(found.layouts.values(), found.cases.values())
+        return requirements.environments(
+            (found.layouts[layout], case) for case in found.cases.values() for layout in case["layouts"]
+        )
 
     def outdated_environments(
         self, study: PlannedStudy, records: Collection[str], deployed: bool = False
@@ -72,7 +74,7 @@ class CellJobs:
         """
         cells = {cell_of(Path(record))[:2] for record in records}
         asked = [(study.layouts[layout], study.cases[case]) for layout, case in cells]
-        found = requirements.environments((layout for layout, _ in asked), (case for _, case in asked))
+        found = requirements.environments(asked)
         wrong = {
             made
             for made in found

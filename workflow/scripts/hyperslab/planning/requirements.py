@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.environments import of_case
+from hyperslab.layouts.environments import of_cell
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 
-def environments(
-    described: Iterable[Mapping[str, Any]], cases: Iterable[Mapping[str, Any]] = ()
-) -> list[str]:
-    """Return the environments in which these layouts are written and read, and those of the workers of cases.
+def environments(cells: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+    """Return the environments in which layouts are written, and measured in cases; of each the two resolved.
 
     None for the workflow's own.
     """
-    found = [layout_of(layout).environment() for layout in described]
-    return sorted({made for made in (*found, *map(of_case, cases)) if made})
+    found = set()
+    for layout, case in cells:
+        own = layout_of(layout).environment()
+        found |= {own, of_cell(case, own)}
+    return sorted(made for made in found if made)
 
 
 def roots_by_file_system(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

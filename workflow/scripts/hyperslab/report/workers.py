@@ -76,10 +76,17 @@ def _speedups(
             )
             efficiency = fmt.percent(entry["ratio"] * fewest / workers, 0)
         body.append([
-            *leading, f"{workers} {word}", f"{mean} ± {sd}" if len(times) > 1 else mean, len(times), gain,
-            efficiency, fmt.whole(middle["chunks_shared"]), fmt.megabytes(middle["requested_bytes"]),
+            *leading, Cell(f"{workers} {word}", _where(rows[rows["case"] == case])),
+            f"{mean} ± {sd}" if len(times) > 1 else mean, len(times), gain, efficiency,
+            fmt.whole(middle["chunks_shared"]), fmt.megabytes(middle["requested_bytes"]),
         ])  # fmt: skip
     return body
+
+
+def _where(rows: pd.DataFrame) -> str:
+    """Return on which nodes workers ran, where that was more than one."""
+    names = sorted({name for nodes in rows["nodes"].unique() for name in nodes.split()})
+    return f"on {', '.join(names)}" if len(names) > 1 else ""
 
 
 def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
@@ -134,6 +141,7 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
             here = mine[mine["layout"] == layout]
             middle = here.median(numeric_only=True)
             beyond = "beyond the physical cores" if case["workers"] > middle["physical_cores"] else ""
+            beside = ", ".join(filter(None, (_where(here), beyond)))
             twins = [
                 other for other, one in cases.items()
                 if (one["family"], one["workers"], way_of(one))
@@ -146,7 +154,7 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                 own = pd.concat([own, others.drop_duplicates(["case", "round", "state"])])
             share = middle["coarse_levels_s"] / middle["write_s"]
             body.append([
-                WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beyond), layout,
+                WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beside), layout,
                 fmt.megabytes(middle["asked_bytes"]),
                 _rate(own, name, "write", middle["asked_bytes"]), _compared(own, name, "write", twins),
                 *(fmt.seconds(middle[f"{phase}_s"]) for phase in PHASES),

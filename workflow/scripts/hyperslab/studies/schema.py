@@ -35,6 +35,7 @@ CLIENTS_FORMS = "kinds of requests by name, each a mapping of axes to extents, s
 REDUCE_FORMS = "a mapping of one axis to a number of planes, such as {z: 25}"
 VIEW_FORMS = "a mapping of axes to extents or 'all', such as {x: 256, y: 256}"
 SUMMARIES_FORMS = "a mapping of one axis to a number of planes or 'all', such as {day: all}"
+FETCH_FORMS = "true, false or 'each', where every worker copies what it needs"
 LEVEL_FORMS = "a level, such as 3, or a list of levels, such as [6, 3, 0]"
 MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (results/columns.py).
@@ -134,8 +135,10 @@ class Case(Strict):
     ranks: Counts | None = Field(default=None, description="numbers of MPI ranks, a case each")
     dask: Counts | None = Field(default=None, description="numbers of workers of a Dask cluster, a case each")
     split: Name | None = Field(default=None, description="the axis along which workers share a reduction")
-    fetch: bool | None = Field(
-        default=None, description="summaries: all files are copied first, and the copy is what is read"
+    fetch: Annotated[bool | Literal["each"] | None, Forms(FETCH_FORMS)] = Field(
+        default=None,
+        description="summaries: all files are copied first, and the copy is what is read; each: every worker "
+        "copies the files that hold its part",
     )
     node_memory_bytes: Annotated[Count, Field(ge=LEAST_NODE_MEMORY, le=2**50)] | None = Field(
         default=None,

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.cases.clients.requests import COUNTED, Client, asked
+from hyperslab.cases.clients.requests import Client, asked
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import digest
+from hyperslab.cases.wire import Wire, kernel_apart
 from hyperslab.data.selections import Box
 from hyperslab.measuring import machine
-from hyperslab.measuring.counters import Counters, between, of_servers
+from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Workers
@@ -41,10 +42,14 @@ class Repeats:
         self._clients.go()
         self._clients.results()
 
-    def timed(self, requests: list[Box], state: str, repeat: int) -> Row:
-        """Measure one run of all requests, from the release of the clients to the last answer."""
+    def timed(self, requests: list[Box], state: str, repeat: int, opening: Row | None = None) -> Row:
+        """Measure one run of all requests, from the release of the clients to the last answer.
+
+        `opening` are the columns of opening the array everywhere, where that was done for this run.
+        """
         self._servers.follow(self._context.artifact.processes())
         self._clients.prepare(requests)
+        wire = Wire(self._context.artifact)
         before = self._servers.read()
         started = perf_counter_ns()
         self._clients.go()
@@ -62,11 +67,14 @@ class Repeats:
             **of_requests(results),
             **self._predicted(requests),
             **of_servers(before, after, itself=False),
+            **(opening or {}),
         }
         served = between(before, after, itself=False)
-        row |= {name: int(served[name] + sum(result[name] for result in results)) for name in COUNTED}
+        row |= {name: int(served[name] + sum(result[name] for result in results)) for name in OF_READS}
+        row |= wire.selection(row)
         if memory := self._context.artifact.memory_bytes():
             row["server_memory_bytes"] = memory
+        row = kernel_apart(self._context, row)
         self.rows.append(row)
         return row
 
@@ -112,18 +120,23 @@ def of_requests(results: Sequence[Mapping[str, Any]]) -> Row:
     }
 
 
+def _opened(context: Context, clients: Workers) -> Row:
+    """Open the array in every client; returns the columns of that, seconds of the slowest."""
+    wire = Wire(context.artifact)
+    return {"open_s": clients.command("open"), **wire.opening()}
+
+
 def _warm(repeats: Repeats, context: Context, clients: Workers, cache: NodeCache) -> None:
     """Time runs of requests of which each was made before, on open connections."""
     cache.filled()
-    open_s = clients.command("open")
+    opening: Row | None = _opened(context, clients)
     share = cache.filled()
     for repeat in range(context.specification["repeats"]["warm"]):
         requests = asked(context.specification, "warm", repeat)
         repeats.ask(requests)
-        row = repeats.timed(requests, "warm", repeat)
+        row = repeats.timed(requests, "warm", repeat, opening)
         row["resident_before"], row["resident_after"] = share, cache.resident()
-        if repeat == 0:
-            row["open_s"] = open_s
+        opening = None
     row["close_s"] = clients.command("close")
 
 
@@ -132,10 +145,9 @@ def _cold(repeats: Repeats, context: Context, clients: Workers, cache: NodeCache
     name = context.called("cold")
     for repeat in range(context.specification["repeats"]["cold"]):
         share = cache.evicted()
-        open_s = clients.command("open")
-        row = repeats.timed(asked(context.specification, "cold", repeat), name, repeat)
-        row.update(open_s=open_s, close_s=clients.command("close"), resident_before=share)
-        row["resident_after"] = cache.resident()
+        requests = asked(context.specification, "cold", repeat)
+        row = repeats.timed(requests, name, repeat, _opened(context, clients))
+        row.update(close_s=clients.command("close"), resident_before=share, resident_after=cache.resident())
 
 
 STATES = {"warm": _warm, "cold": _cold}
@@ -145,7 +157,10 @@ def run(context: Context) -> Outcome:
     """Measure every state; raises VerificationError, or ChildProcessError where a client fails for good."""
     spec = context.specification
     cache = NodeCache(context.artifact, context.memory_resident)
-    clients = Workers(Client, [(spec, context.path, index) for index in range(spec["case"]["workers"])])
+    known = context.artifact.introduction()
+    clients = Workers(
+        Client, [(spec, context.path, index, known) for index in range(spec["case"]["workers"])]
+    )
     repeats = Repeats(context, clients)
 
     def measure(state: str) -> None:

@@ -10,15 +10,13 @@ from typing import Any
 from hyperslab import formats
 from hyperslab.cases.timed_selections import digest
 from hyperslab.data.selections import Box, generator, random_boxes
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.workers import Counts
 from hyperslab.specifications import Specification
 
 # A request that fails is made again on a new connection, so often and after such a pause.
 TRIES, PAUSE_S = 3, 0.2
-# What the kernel counts for a client.
-COUNTED = ("requested_bytes", "requested_reads", "device_bytes")
 # Read from the pipe while waiting for the start: one byte by one call.
 GATE = {"requested_bytes": 1, "requested_reads": 1}
 
@@ -47,7 +45,8 @@ def dealt(requests: Sequence[Box], client: int, clients: int) -> list[int]:
 class Client:
     """One client: opens the array, asks one request after the other, and digests each answer."""
 
-    def __init__(self, spec: Specification, path: str, index: int) -> None:
+    def __init__(self, spec: Specification, path: str, index: int, introduction: Callable[[], None]) -> None:
+        introduction()
         self._spec, self._path, self._index = spec, path, index
         self._format = formats.format_of(spec["layout"])
         self._format.prepare(spec)
@@ -110,5 +109,5 @@ class Client:
             **self._last,
             "errors": self._errors,
             "memory_bytes": largest_memory_bytes(),
-            **{name: max(0, counted[name] - GATE.get(name, 0)) for name in COUNTED},
+            **{name: max(0, counted[name] - GATE.get(name, 0)) for name in OF_READS},
         }

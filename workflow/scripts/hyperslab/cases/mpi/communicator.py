@@ -48,9 +48,9 @@ class Ranks:
         """Return the sum of every rank's value, on all ranks."""
         return float(self.comm.allreduce(value, op=MPI.SUM))
 
-    def nodes(self) -> int:
-        """Return on how many nodes they run."""
-        return int(self.total(1 if self.first else 0))
+    def nodes(self) -> list[str]:
+        """Return the names of the nodes on which they run."""
+        return sorted(set(self.comm.allgather(machine.node_name())))
 
     def memory_bytes(self) -> int:
         """Return the largest memory of each rank, and of the largest process that it has ended, summed."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
+
+from hyperslab.measuring import job_nodes
 
 # Made by envs/create-mpi from the system's MPI and parallel HDF5, in the directory in which snakemake runs.
 DIRECTORY = Path(".venv-mpi")
@@ -14,6 +15,8 @@ LAUNCHER = DIRECTORY / "launcher"
 MPIRUN = "mpirun"
 # Beside the step of the job that measures and waits for them.
 SRUN = "srun --overlap"
+# Options by which srun is told on which nodes, or on how many.
+PLACED = ("-N", "--nodes", "-w", "--nodelist")
 
 
 def _said(file: Path) -> str:
@@ -41,11 +44,12 @@ def launcher(executor: str, configured: str = "") -> str:
 
 def resolved(words: list[str]) -> list[str]:
     """Return a launcher's command line, where "mpirun" is that of the MPI that the environment was built
-    with, and "srun" has all nodes of the job: within a step, as here, it has that step's one alone.
+    with, and "srun" spreads ranks over the nodes of the job, unless it is told which.
+
+    Raises OSError where Slurm does not say which these are.
     """
     if words[0] == MPIRUN:
         return [_said(LAUNCHER) or MPIRUN, *words[1:]]
-    if words[0] != "srun" or "-n" not in words or any(word.startswith(("-N", "--nodes")) for word in words):
+    if words[0] != "srun" or "-n" not in words or any(word.startswith(PLACED) for word in words):
         return words
-    nodes = min(int(os.environ.get("SLURM_JOB_NUM_NODES", "1")), int(words[words.index("-n") + 1]))
-    return words if nodes == 1 else [words[0], f"--nodes={nodes}", *words[1:]]
+    return [words[0], *job_nodes.spread(int(words[words.index("-n") + 1])), *words[1:]]

@@ -15,6 +15,7 @@ import hyperslab
 from hyperslab import formats
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.mpi import environment
+from hyperslab.measuring import job_nodes, machine
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.parent import end_with_parent
 
@@ -41,7 +42,8 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
     """Have ranks run a context's cell by the module `run` of hyperslab.cases; return what rank 0 reports.
 
     Raises ChildProcessError with the first rank's own words where one failed, or with what the launcher said,
-    VerificationError where data differ, and Unavailable where this machine has no MPI for them.
+    VerificationError where data differ, and Unavailable where this machine has no MPI for them. Their nodes
+    are in the result, and in each of its rows.
     """
     if context.launcher is None:
         raise ChildProcessError("nothing was named to start MPI ranks with (--launcher)")
@@ -60,7 +62,7 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={name: value for name, value in os.environ.items() if name != NOT_HERE},
+            env={name: value for name, value in job_nodes.environment().items() if name != NOT_HERE},
             # The launcher ends its ranks when it is asked to end.
             preexec_fn=lambda: end_with_parent(parent, signal.SIGTERM),
         )
@@ -71,6 +73,10 @@ def ranks(context: Context, run: str) -> dict[str, Any]:
     if launched.returncode or len(found) != 1:
         raise _failure(launched.returncode, said, complained)
     result: dict[str, Any] = json.loads(found[0].removeprefix(MARK))
+    cores = machine.physical_cores() * len(result["nodes"])
+    result["rows"] = [
+        {**row, "physical_cores": cores, "nodes": " ".join(result["nodes"])} for row in result["rows"]
+    ]
     return result
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.cases.mpi import launch
-from hyperslab.measuring import machine
 
 # What each rank runs.
 RANKS = "parallel.ranks"
@@ -28,8 +27,7 @@ def run(context: Context) -> Outcome:
     or ChildProcessError where a rank fails.
     """
     done = launch.ranks(context, RANKS)
-    cores = machine.physical_cores() * done["nodes"]
     asked = context.specification["case"]["parallel"]
     said = in_force(done["file"]["settings"], asked["hints"])
-    rows = [{**row, "physical_cores": cores, "in_force": said} for row in done["rows"]]
+    rows = [{**row, "in_force": said} for row in done["rows"]]
     return Outcome(rows, done["file"], done["skipped"], done["memory_bytes"], done["versions"])

@@ -8,23 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import launch
 from hyperslab.cases.reduce import moments
-from hyperslab.cases.reduce.division import COUNTS, Division, OwnTeam, Processes, Team
+from hyperslab.cases.reduce.division import Division, OwnTeam, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
+from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.states import each_state
+from hyperslab.cases.wire import Wire, kernel_apart
 from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
-from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
+from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
+from hyperslab.specifications import EACH
 
 # What each rank runs, where the workers are ranks.
 RANKS = "reduce.ranks"
@@ -67,10 +69,11 @@ class Repeats:
         stopped = perf_counter_ns()
         return (stopped - started) / 1e9, merged, variance
 
-    def reduce(self, box: Box, state: str, repeat: int) -> Row:
-        """Measure one repeat."""
+    def reduce(self, box: Box, state: str, repeat: int, opening: Row | None) -> Row:
+        """Measure one repeat; `opening` are the columns of opening the data, where that was done for it."""
         self._servers.follow(self._artifact.processes())
         self.team.prepare(box)
+        wire = Wire(self._artifact)
         before = self._servers.read()
         time_s, merged, variance = self._timed()
         after = self._servers.read()
@@ -84,9 +87,11 @@ class Repeats:
             "origin": list(box.origin),
             "asked_bytes": math.prod(box.extent) * self._division.itemsize,
             "processes": self._division.workers,
-            **{name: int(sum(counts[name] for counts in counted)) for name in COUNTS},
+            **{name: int(sum(counts[name] for counts in counted)) for name in OF_READS},
             **of_servers(before, after, itself=False),
+            **(opening or {}),
         }
+        row |= wire.selection(row)
         if memory := self._artifact.memory_bytes():
             row["server_memory_bytes"] = memory
         self.rows.append(row)
@@ -148,41 +153,51 @@ def plane_truth(values: Values, axis: int, boxes: Sequence[Box], nothing: Moment
     return truth
 
 
-def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, float]:
-    """Evict, open everywhere, and check that no data came with it: (resident share, seconds of opening)."""
+def _opened(context: Context, team: Team) -> Row:
+    """Open the data everywhere; returns the columns of that, seconds of the slowest."""
+    wire = Wire(context.artifact)
+    return {"open_s": team.command("open"), **wire.opening()}
+
+
+def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, Row]:
+    """Evict, open everywhere, and check that no data came with it: (resident share, columns of opening)."""
     cold(repeats.team.evict(), context.memory_resident)
-    open_s = repeats.team.command("open")
+    opening = _opened(context, repeats.team)
     size = context.artifact.bytes()
-    share = still_cold(repeats.team.resident(), size, context.memory_resident, "workers")
-    return share, open_s
+    return still_cold(repeats.team.resident(), size, context.memory_resident, "workers"), opening
 
 
-def _opened_fetched(context: Context, repeats: Repeats) -> tuple[float, float, Row]:
-    """Evict, copy all files, open the copy everywhere: (resident share, seconds of opening, the copying)."""
-    share = cold(repeats.team.evict(), context.memory_resident)
-    wire = context.artifact.wire()
+def _fetched(context: Context, team: Team, box: Box) -> Row:
+    """Copy all files once, or in every worker what it needs; returns the columns of that."""
+    by_each = context.specification["case"]["fetch"] == EACH
+    if by_each:
+        team.prepare(Fetch(box))
+    wire = Wire(context.artifact)
     started = perf_counter_ns()
-    context.artifact.fetch()
-    fetched: Row = {"fetch_s": (perf_counter_ns() - started) / 1e9}
-    if passed := on_wire(wire, context.artifact.wire()):
-        fetched |= {"wire_requests": passed.requests, "wire_bytes": passed.sent}
-        fetched["wire_failures"] = passed.failures
-    return share, repeats.team.command("open"), fetched
+    if by_each:
+        team.go()
+    else:
+        context.artifact.fetch()
+    stopped = perf_counter_ns()
+    if by_each:
+        team.results()
+    return {"fetch_s": (stopped - started) / 1e9, **wire.selection({})}
 
 
 def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
-    """Evict, open in every worker, reduce once, close."""
-    name = context.called(state)
-    fetches = context.specification["case"].get("fetch")
+    """Evict, open in every worker, reduce once, close; where a copy is read, copy before opening."""
+    name, team = context.called(state), repeats.team
     for repeat, box in enumerate(boxes):
-        fetched: Row = {}
-        if fetches:
-            share, open_s, fetched = _opened_fetched(context, repeats)
+        if fetches := bool(context.specification["case"].get("fetch")):
+            share = cold(team.evict(), context.memory_resident)
+            fetched = _fetched(context, team, box)
+            row = repeats.reduce(box, name, repeat, {"open_s": team.command("open")})
+            # What passes on the wire passes then.
+            row.update(fetched)
         else:
-            share, open_s = _opened_cold(context, repeats)
-        row = repeats.reduce(box, name, repeat)
-        row.update(open_s=open_s, close_s=repeats.team.command("close"), resident_before=share, **fetched)
-        row["resident_after"] = repeats.team.resident()
+            share, opening = _opened_cold(context, repeats)
+            row = repeats.reduce(box, name, repeat, opening)
+        row.update(close_s=team.command("close"), resident_before=share, resident_after=team.resident())
         if fetches:
             context.artifact.drop_fetched()
 
@@ -193,20 +208,18 @@ def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequen
     """
     if state == "warm":
         warm(repeats.team.fill(), context.memory_resident)
-        open_s = repeats.team.command("open")
+        opening = _opened(context, repeats.team)
         # Many FUSE file systems drop the cached pages whenever a file is opened.
         share = repeats.team.fill()
         if context.artifact.remembers:
             for box in boxes:
                 repeats.ask(box)
     else:
-        share, open_s = _opened_cold(context, repeats)
+        share, opening = _opened_cold(context, repeats)
     for repeat, box in enumerate(boxes):
-        row = repeats.reduce(box, state, repeat)
+        row = repeats.reduce(box, state, repeat, None if repeat else opening)
         row["resident_before"] = share
         share = row["resident_after"] = repeats.team.resident()
-        if repeat == 0:
-            row["open_s"] = open_s
     row["close_s"] = repeats.team.command("close")
 
 
@@ -257,6 +270,8 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
         row["chunk_bytes"] = predicted["chunk_bytes"]
         if "files_touched" in predicted:
             row["files_touched"] = predicted["files_touched"]
+        if not spec["case"].get("fetch"):
+            row |= kernel_apart(context, row)
         # A task of Dask's is cut along chunks.
         row["chunks_shared"] = 0 if spec["case"]["by"] == "dask" else division.chunks_shared(box)
         row.setdefault("physical_cores", cores)
@@ -277,16 +292,13 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
 def _team(context: Context) -> OwnTeam:
     """Return the workers that a cell asks for: processes of this one, or those of a Dask cluster."""
     spec, artifact = context.specification, context.artifact
-    read = artifact
-    if spec["case"].get("fetch"):
-        described: Any = context.layout.copied()
-        spec, read = {**spec, "layout": described}, artifact.fetched()
+    source = Source.of(spec, artifact)
     if spec["case"]["by"] == "dask":
         # Only the environment of such cells has the package.
         from hyperslab.cases.reduce.dask_workers import DaskTeam
 
-        return DaskTeam(spec, artifact, read, context.memory_resident)
-    return Processes(spec, artifact, context.memory_resident, read)
+        return DaskTeam(source, artifact, context.memory_resident)
+    return Processes(source, artifact, context.memory_resident)
 
 
 def run(context: Context) -> Outcome:
@@ -298,8 +310,6 @@ def run(context: Context) -> Outcome:
         rows, skipped, memory, versions = (
             done[key] for key in ("rows", "skipped", "memory_bytes", "versions")
         )
-        for row in rows:
-            row["physical_cores"] = machine.physical_cores() * done["nodes"]
     else:
         team = _team(context)
         try:
@@ -309,6 +319,7 @@ def run(context: Context) -> Outcome:
             team.kill()
         versions = team.versions
         for row in rows:
-            row["physical_cores"] = machine.physical_cores() * team.nodes
+            row["physical_cores"] = machine.physical_cores() * len(team.nodes)
+            row["nodes"] = " ".join(team.nodes)
     report = context.format.report(context.path, context.specification)
     return Outcome(list(with_predictions(context, rows)), report, skipped, memory, versions)

@@ -5,7 +5,8 @@ IPython Parallel, with which "HDF Performance on OpenStack" dealt days to its en
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from time import perf_counter_ns
 from typing import Any
@@ -16,17 +17,20 @@ import numpy.typing as npt
 from hyperslab import formats
 from hyperslab.cases.dask_cluster import DaskCluster
 from hyperslab.cases.reduce import moments as reductions
-from hyperslab.cases.reduce.division import COUNTS, Division
+from hyperslab.cases.reduce.division import Division
 from hyperslab.cases.reduce.moments import Moments
+from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.data.selections import Box
+from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
-from hyperslab.measuring.counters import Counters, Reading, between
+from hyperslab.measuring.counters import OF_READS, Counters, Reading, between
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts
-from hyperslab.specifications import Specification
 
+# What Dask writes, beside the data, where every node sees it.
+DIRECTORY = "-dask"
 # First plane of a piece, and what was found of its planes.
 Found = tuple[int, npt.NDArray[np.float64]]
 
@@ -34,10 +38,13 @@ Found = tuple[int, npt.NDArray[np.float64]]
 class _Worker:
     """What a worker keeps between tasks: the open array, and its counters."""
 
-    def __init__(self, spec: Specification, path: str) -> None:
-        self.spec, self.path, self.division = spec, path, Division.of(spec)
-        self.format = formats.format_of(spec["layout"])
-        self.format.prepare(spec)
+    def __init__(self, source: Source, index: int) -> None:
+        source.introduction()
+        self.source, self.index = source, index
+        self.spec, self.path = source.specification, source.place(index)
+        self.division = Division.of(self.spec)
+        self.format = formats.format_of(self.spec["layout"])
+        self.format.prepare(self.spec)
         self.opened: Any = None
         self.counters = Counters()
         self.before: Reading = self.counters.read()
@@ -57,10 +64,11 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def _begin(spec: Specification, path: str) -> None:
+def _begin(source: Source, workers: list[str], dask_worker: Any) -> None:
+    """Make a worker what it is; Dask gives functions that have a `dask_worker` the worker itself."""
     global _worker
-    node_memory.join(spec["case"].get("node_memory_bytes"))
-    _worker = _Worker(spec, path)
+    node_memory.join(source.cell["case"].get("node_memory_bytes"))
+    _worker = _Worker(source, workers.index(dask_worker.address))
 
 
 def _own() -> _Worker:
@@ -80,12 +88,17 @@ def _reset() -> None:
 def _counted() -> Counts:
     worker = _own()
     counted: Mapping[str, float] = between(worker.before, worker.counters.read())
-    return {name: counted[name] for name in COUNTS}
+    return {name: counted[name] for name in OF_READS}
 
 
-def _cache(path: str, memory_resident: bool, name: str) -> float:
+def _fetch(task: Box) -> None:
+    worker = _own()
+    worker.source.fetch(worker.index, worker.division.part(task, worker.index))
+
+
+def _cache(memory_resident: bool, name: str) -> float:
     """Empty, fill or ask the page cache of this worker's node."""
-    cache = NodeCache(Artifact(path), memory_resident)
+    cache = NodeCache(_own().source.artifact, memory_resident)
     try:
         share: float = getattr(cache, name)()
         return share
@@ -106,32 +119,47 @@ def _reduced(piece: Box) -> Found:
 class DaskTeam:
     """The workers of a Dask cluster as a team."""
 
-    def __init__(
-        self, spec: Specification, artifact: Artifact, read: Artifact, memory_resident: bool
-    ) -> None:
-        self._division = Division.of(spec)
-        self._cached = (str(artifact.data), memory_resident)
-        self._tasks: list[Box] = []
+    def __init__(self, source: Source, artifact: Artifact, memory_resident: bool) -> None:
+        self._source, self._memory_resident = source, memory_resident
+        self._division = Division.of(source.specification)
+        self._go: Callable[[], list[Any]] = list
         self._first = 0
         self._found: list[Found] = []
-        self._cluster = DaskCluster(self._division.workers)
-        self._cluster.everywhere(_begin, spec, str(read.data))
-        self.nodes = len(self._cluster.a_node(largest_memory_bytes))
+        # What is not in files is reached from this node alone.
+        here = not layout_of(source.cell["layout"]).abilities.pages
+        self._cluster = DaskCluster(self._division.workers, artifact.part(DIRECTORY), here)
+        try:
+            self._cluster.everywhere(_begin, source, self._cluster.workers)
+        except BaseException:
+            self._cluster.kill()
+            raise
+        self.nodes = self._cluster.nodes
         self.versions = {name: version(name) for name in ("dask", "distributed")}
 
     def command(self, name: str) -> float:
         """Open or close the file everywhere; seconds of the slowest."""
         return float(max(self._cluster.everywhere(_command, name)))
 
-    def prepare(self, task: Box) -> None:
-        """Cut the box into pieces of whole chunks, of which each will be a task."""
-        self._tasks = self._division.cut(task)
-        self._first = task.origin[self._division.planes]
+    def prepare(self, task: Box | Fetch) -> None:
+        """Cut the box into pieces of whole chunks, of which each will be a task.
+
+        Where workers have copies of their own, each has its own part; else all are dealt to whoever is free.
+        """
+        division = self._division
+        if isinstance(task, Fetch):
+            self._go = partial(self._cluster.everywhere, _fetch, task.box)
+            return
+        self._first = task.origin[division.planes]
+        if self._source.fetched_by_each:
+            own = [division.pieces(task, index) for index in range(division.workers)]
+            self._go = partial(self._cluster.dealt, _reduced, own)
+        else:
+            self._go = partial(self._cluster.mapped, _reduced, division.cut(task))
         self._cluster.everywhere(_reset)
 
     def go(self) -> None:
         """Hand all tasks to the scheduler, and wait until what they found has arrived."""
-        self._found = self._cluster.mapped(_reduced, self._tasks)
+        self._found = self._go()
 
     def parts(self) -> list[Moments]:
         """Return what all found, put together plane by plane."""
@@ -148,15 +176,15 @@ class DaskTeam:
 
     def evict(self) -> float:
         """Empty the page cache of every node; the largest share of the file that stayed."""
-        return float(max(self._cluster.a_node(_cache, *self._cached, "evict")))
+        return float(max(self._cluster.a_node(_cache, self._memory_resident, "evict")))
 
     def fill(self) -> float:
         """Bring the file into the page cache of every node; the smallest share that is there."""
-        return float(min(self._cluster.a_node(_cache, *self._cached, "fill")))
+        return float(min(self._cluster.a_node(_cache, self._memory_resident, "fill")))
 
     def resident(self) -> float:
         """Return the largest share of the file that a node holds."""
-        return float(max(self._cluster.a_node(_cache, *self._cached, "resident")))
+        return float(max(self._cluster.a_node(_cache, self._memory_resident, "resident")))
 
     def end(self) -> int:
         """End all; returns the largest memory of each, summed, in bytes."""

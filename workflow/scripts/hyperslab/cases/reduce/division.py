@@ -13,13 +13,15 @@ import numpy as np
 from hyperslab import formats
 from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
+from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.reduce.summaries import Summaries
 from hyperslab.data.models import missing_of
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import OF_READS, Counters, between
+from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts, Workers
 from hyperslab.specifications import Specification
@@ -31,8 +33,6 @@ STATISTICS: dict[str, Callable[[Mapping[str, Any]], Moments]] = {
     "moments": lambda _: Moments.zeros(1),
     "summaries": lambda dataset: Summaries.nothing(1, missing_of(dataset)),
 }
-# What workers count, summed over them.
-COUNTS = ("requested_bytes", "requested_reads", "device_bytes")
 
 
 class Team(Protocol):
@@ -41,8 +41,8 @@ class Team(Protocol):
     def command(self, name: str) -> float:
         """Open or close the file everywhere; seconds of the slowest."""
 
-    def prepare(self, task: Box) -> None:
-        """Tell every worker the box, and wait until all are ready."""
+    def prepare(self, task: Box | Fetch) -> None:
+        """Tell every worker the box, or what to copy before, and wait until all are ready."""
 
     def go(self) -> None:
         """Release all, and wait until all are done."""
@@ -64,9 +64,9 @@ class Team(Protocol):
 
 
 class OwnTeam(Team, Protocol):
-    """Workers that a cell starts by itself and has to end, on so many nodes, with these libraries."""
+    """Workers that a cell starts by itself and has to end, on these nodes, with these libraries."""
 
-    nodes: int
+    nodes: list[str]
     versions: dict[str, str]
 
     def end(self) -> int:
@@ -137,14 +137,16 @@ class Share:
 
     def __init__(
         self,
-        spec: Specification,
-        path: str,
+        source: Source,
         index: int,
         shared: Any,
         open_array: Callable[[], Any] | None = None,
         gate: dict[str, int] = GATE,
     ) -> None:
-        node_memory.join(spec["case"].get("node_memory_bytes"))
+        node_memory.join(source.cell["case"].get("node_memory_bytes"))
+        source.introduction()
+        spec, path = source.specification, source.place(index)
+        self._source = source
         self._division, self._index, self._gate = Division.of(spec), index, gate
         format_ = formats.format_of(spec["layout"])
         format_.prepare(spec)
@@ -164,9 +166,12 @@ class Share:
             self._opened = None
         return (perf_counter_ns() - started) / 1e9
 
-    def prepare(self, task: Box) -> Callable[[], None]:
-        """Cut this worker's part of the box into pieces; what is returned reduces them."""
+    def prepare(self, task: Box | Fetch) -> Callable[[], None]:
+        """Cut this worker's part of the box into pieces; what is returned reduces them, or copies it."""
         division, moments = self._division, self._moments
+        if isinstance(task, Fetch):
+            part = division.part(task.box, self._index)
+            return lambda: self._source.fetch(self._index, part)
         cut = division.pieces(task, self._index)
         first = task.origin[division.planes]
         moments.clear()
@@ -176,25 +181,21 @@ class Share:
     def result(self) -> Counts:
         """Return what the kernel counted since the task was prepared."""
         counted = between(self._before, self._counters.read())
-        return {name: max(0, counted[name] - self._gate.get(name, 0)) for name in COUNTS}
+        return {name: max(0, counted[name] - self._gate.get(name, 0)) for name in OF_READS}
 
 
 class Processes(Workers):
     """A team of processes; each finds its moments in memory that it shares with this one."""
 
-    nodes = 1
     versions: dict[str, str] = {}  # noqa: RUF012
 
-    def __init__(
-        self, spec: Specification, artifact: Artifact, memory_resident: bool, read: Artifact | None = None
-    ) -> None:
+    def __init__(self, source: Source, artifact: Artifact, memory_resident: bool) -> None:
+        self.nodes = [node_name()]
         self._cache = NodeCache(artifact, memory_resident)
-        division = Division.of(spec)
+        division = Division.of(source.specification)
         memory = [RawArray("d", division.cells) for _ in range(division.workers)]
         self._moments = [division.found_in(part) for part in memory]
-        # What workers read may be a copy, which is made later.
-        path = str((read or artifact).data)
-        super().__init__(Share, [(spec, path, index, part) for index, part in enumerate(memory)])
+        super().__init__(Share, [(source, index, part) for index, part in enumerate(memory)])
 
     def parts(self) -> list[Moments]:
         """Return what each worker found, plane by plane."""

@@ -13,6 +13,7 @@ from hyperslab.cases.mpi.communicator import Caches, Ranks, info_of, report
 from hyperslab.cases.reduce import case
 from hyperslab.cases.reduce.division import Division, Share
 from hyperslab.cases.reduce.moments import Floats, Moments
+from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.data.selections import Box
 from hyperslab.measuring.workers import Counts
 from hyperslab.specifications import Specification
@@ -30,8 +31,9 @@ class RankTeam:
         parallel = formats.load(spec["layout"]["format"]).parallel
         assert parallel is not None
         hints = info_of({})
+        source = Source(spec, path, lambda: None)
         self._share = Share(
-            spec, path, ranks.rank, self._own, lambda: parallel.open(path, spec, ranks.comm, hints), gate={}
+            source, ranks.rank, self._own, lambda: parallel.open(path, spec, ranks.comm, hints), gate={}
         )
         self._go: Callable[[], None] = lambda: None
 
@@ -48,7 +50,7 @@ class RankTeam:
     def _command(self, name: str) -> float:
         return self._ranks.greatest(self._share.command(name))
 
-    def _prepare(self, task: Box) -> None:
+    def _prepare(self, task: Box | Fetch) -> None:
         self._go = self._share.prepare(task)
         self._ranks.comm.Barrier()
 
@@ -69,7 +71,7 @@ class RankTeam:
         """Open or close the file everywhere; seconds of the slowest."""
         return float(self._order("command", name))
 
-    def prepare(self, task: Box) -> None:
+    def prepare(self, task: Box | Fetch) -> None:
         """Tell every rank the box, that it is to be released, and wait until all are ready."""
         self._order("prepare", task)
         # Sent before the stopwatch: what is left of the release is a barrier.

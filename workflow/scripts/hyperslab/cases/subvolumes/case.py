@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.cases.mpi import launch
-from hyperslab.measuring import machine
 
 # What each rank runs.
 RANKS = "subvolumes.ranks"
@@ -13,6 +12,4 @@ RANKS = "subvolumes.ranks"
 def run(context: Context) -> Outcome:
     """Measure the writes of a case; raises VerificationError, or ChildProcessError where a rank fails."""
     done = launch.ranks(context, RANKS)
-    cores = machine.physical_cores() * done["nodes"]
-    rows = [{**row, "physical_cores": cores} for row in done["rows"]]
-    return Outcome(rows, done["file"], done["skipped"], done["memory_bytes"], done["versions"])
+    return Outcome(done["rows"], done["file"], done["skipped"], done["memory_bytes"], done["versions"])

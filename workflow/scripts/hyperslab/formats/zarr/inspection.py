@@ -19,7 +19,6 @@ from hyperslab.layouts.chunks import chunk_count, chunks_per_axis, padding_bytes
 from hyperslab.layouts.pyramids import array_of, level_specification, stored_levels
 from hyperslab.specifications import Specification
 
-METADATA = "zarr.json"
 # What is added up over the levels of a pyramid.
 ADDED = ("file_bytes", "index_bytes", "index_predicted_bytes", "metadata_bytes", "remainder_bytes", "chunks",
          "chunks_predicted")  # fmt: skip
@@ -70,7 +69,7 @@ def _index(file: str, disk: OnDisk) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 def _buffer_bytes(path: str) -> int:
     """Return the size of Python's buffer for a file here; it depends on its release and the file system."""
-    with open(os.path.join(path, METADATA), "rb") as file:
+    with open(os.path.join(path, zarr_store.METADATA), "rb") as file:
         return file.__sizeof__() - type(file).__basicsize__
 
 
@@ -88,7 +87,7 @@ def report(path: str, spec: Specification) -> dict[str, Any]:
     )
     for name in ADDED:
         found[name] += sum(one[name] for one in coarser)
-    group = os.stat(os.path.join(path, METADATA)).st_size
+    group = os.stat(os.path.join(path, zarr_store.METADATA)).st_size
     held = sum(one["stored_bytes"] for one in coarser)
     array, layout = array_of(spec), layout_of(spec["layout"])
     files, folders = _counted(path)
@@ -117,7 +116,7 @@ def _report(path: str, spec: Specification) -> dict[str, Any]:
     chunks, files, folders = int(held.sizes.sum()), *_counted(path)
     index = int(np.count_nonzero(held.files)) * zarr_store.shard_index_bytes(disk.unit, disk.chunk)
     index = index if disk.sharded else 0
-    metadata = os.stat(os.path.join(path, METADATA)).st_size
+    metadata = os.stat(os.path.join(path, zarr_store.METADATA)).st_size
     size = metadata + int(held.files.sum())
     # Padding is compressed along with the data, so that it has no size of its own behind a codec; and chunks
     # that are not stored leave no sum to take it from.
@@ -154,7 +153,7 @@ def _counted(path: str) -> tuple[int, int]:
 
 def _settings(path: str, spec: Specification) -> dict[str, Any]:
     """Return what zarr.json says, and what zarr.config says."""
-    written = json.loads(Path(path, METADATA).read_text(encoding="utf-8"))
+    written = json.loads(Path(path, zarr_store.METADATA).read_text(encoding="utf-8"))
     settings.put(spec["layout"]["settings"])
     opened = open_array(path)
     return {

@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab.measuring.artifact import FETCHED, Artifact, make_directory
+from hyperslab.measuring.artifact import Artifact, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.sites import roots
@@ -75,6 +75,10 @@ class Address:
 
 # Of artifacts whose gateways run, by their data: formats know no more than a path.
 _addresses: dict[Path, Address] = {}
+
+
+def _meet(data: Path, address: Address) -> None:
+    _addresses[data] = address
 
 
 def address_of(path: str | Path) -> Address:
@@ -153,12 +157,18 @@ class StoredArtifact(Artifact):
             "upload_bytes": passed.received,
         }
 
-    def fetch(self) -> None:
+    def introduction(self) -> Callable[[], None]:
+        """Return what tells another process of this node where the data lie."""
+        return partial(_meet, self.data, self._reached())
+
+    def fetch(self, by: int | None = None, names: Sequence[str] | None = None) -> None:
         """Copy all objects, in parts at once, to where whoever computes reads them as files.
 
-        Raises OSError where the store refuses, or an object is shorter than what was put.
+        `by` and `names` as for files. Raises OSError where the store refuses, or an object is shorter than
+        what was put.
         """
-        address, target = self._reached(), self.part(FETCHED)
+        address, target = self._reached(), self.fetched(by).data
+        wanted = None if names is None else {self.data / name for name in names}
         import obstore
         from obstore.exceptions import BaseError
 
@@ -175,6 +185,8 @@ class StoredArtifact(Artifact):
 
         parts = []
         for key, source in self._files_to_put():
+            if wanted is not None and source not in wanted:
+                continue
             file = target / Path(key).relative_to(data)
             make_directory(file.parent)
             size = source.stat().st_size
@@ -230,7 +242,7 @@ class StoredArtifact(Artifact):
 
     def _reached(self) -> Address:
         """Return where the data go, with a gateway that has seen the store answer; raises OSError."""
-        if self._gateway is not None:
+        if self.data in _addresses:
             return _addresses[self.data]
         root = Path(roots.root_of(self.directory))
         described = roots.read(str(root)).store

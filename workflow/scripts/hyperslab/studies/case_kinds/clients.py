@@ -24,6 +24,7 @@ class Clients(Team):
     keys = ("clients", "requests", "by", "workers", "family")
     protocol = 1
     draws_boxes = True
+    of_objects = True
     family_figure = "clients"
 
     def mistake(self, case: Case) -> str | None:

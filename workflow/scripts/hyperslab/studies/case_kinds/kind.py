@@ -88,7 +88,10 @@ class Kind(ABC):
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where a resolved case cannot be had of a layout."""
         if not layout.abilities.pages and not self.asks_objects(resolved):
-            raise CaseMistake("layouts", f"{layout.title} is asked for selections and whole writes only")
+            raise CaseMistake("layouts", f"{layout.title} is not asked for such cases")
+        if not layout.abilities.pages and "warm" in resolved["states"]:
+            message = f"{layout.title} is never warm: this node keeps no pages of it; take other states"
+            raise CaseMistake("states", message)
         if not self.measures_error and layout.lossy():
             raise CaseMistake("layouts", "only read and write cases can measure the error of a lossy filter")
         if layout.named_cases() and not self.reads_selections:

@@ -72,11 +72,6 @@ class Read(Kind):
         if case.memory_dtype and not _holds(case.memory_dtype, stored):
             message = f"{case.memory_dtype} does not hold every {stored}; take a wider type"
             raise CaseMistake("memory_dtype", message)
-        if "warm" in resolved["states"] and not able.pages:
-            message = (
-                f"{layout.title} is never warm: this node keeps no pages of it; cold and session are there"
-            )
-            raise CaseMistake("states", message)
         if case.memory_dtype and not layout.abilities.memory_types:
             raise CaseMistake("memory_dtype", f"{layout.title} is read in the type that is stored")
         super().check(case, resolved, dataset, layout)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hyperslab.layouts.environments import of_cell
+from hyperslab.specifications import EACH
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.reduce import Reduce, shared
 from hyperslab.studies.case_kinds.selection import check_box, is_stride
-from hyperslab.studies.case_kinds.workers import DASK, NODE_MEMORY, PROCESSES, RANKS, WORKERS
+from hyperslab.studies.case_kinds.workers import DASK, NODE_MEMORY, PROCESSES, RANKS, WORKERS, by_ranks
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
@@ -51,17 +53,21 @@ class Summaries(Reduce):
         if split not in shape:
             raise CaseMistake("split", f"should be one of {' or '.join(shape)}")
         found = shared(case, case.summaries, planes[0], split, shape)
-        found |= {"statistics": self.name, **({"fetch": True} if case.fetch else {})}
+        found |= {"statistics": self.name, **({"fetch": case.fetch} if case.fetch else {})}
         return found | ({NODE_MEMORY: case.node_memory_bytes} if case.node_memory_bytes else {})
 
     def asks_objects(self, resolved: Resolved) -> bool:
-        """Return whether objects are copied to files first, which is the one way for workers."""
-        return bool(resolved.get("fetch"))
+        """Return whether workers reach objects: ranks open files alone."""
+        return not by_ranks(resolved)
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
-        """Raise CaseMistake where workers of another environment meet a layout that has its own."""
-        if resolved["by"] == DASK and (own := layout.environment()):
+        """Raise CaseMistake where workers lack their engine, or what they would copy is not what is read."""
+        own = layout.environment()
+        if resolved["by"] == DASK and of_cell(resolved, own) != own and own:
             raise CaseMistake(DASK, f"{layout.title} has an environment of its own, {own}")
         if resolved.get("fetch") and layout.copied() is None:
             raise CaseMistake("fetch", f"a copy of {layout.title} is not what is read")
+        nowhere = [0] * len(dataset.axes)
+        if resolved.get("fetch") == EACH and layout.files_of(dataset.axes, nowhere, nowhere) is None:
+            raise CaseMistake("fetch", f"of {layout.title} a worker cannot copy a part; say true")
         super().check(case, resolved, dataset, layout)

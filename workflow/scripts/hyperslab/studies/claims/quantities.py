@@ -81,6 +81,8 @@ QUANTITIES: dict[str, Quantity] = {
         _count("errors", "", "requests that failed"),
         _count("fairness", "ratio", "fastest over slowest client"),
         _count("server_memory_bytes", "bytes", "memory of the server"),
+        _count("wire_requests", "", "requests to the object store"),
+        _count("wire_bytes", "bytes", "bytes from the object store"),
         _count("server_requested_bytes", "bytes", "bytes that the server requested"),
         _count("opens", "", "files opened"),
         _count("most_opens", "", "opens of the same file by one rank"),
