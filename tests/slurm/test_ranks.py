@@ -17,25 +17,34 @@ pytestmark = [pytest.mark.slurm, pytest.mark.mpi, pytest.mark.slow]
 STUDY = {
     "title": "Tiny parallel access",
     "dataset": {"axes": ["dataset", "element"], "shape": [2, 8192], "dtype": "uint32"},
-    "layouts": {"contiguous": None, "idx": {"format": "idx", "bits_per_block": 8}},
-    "cases": {
-        "all": {
-            "parallel": {"datasets": 2, "bytes": 16384, "transfer": 4096},
-            "ranks": [2],
-            "layouts": ["contiguous"],
-        },
-        "volumes": {
-            "subvolumes": {"along": "dataset", "ways": ["aggregated", "plain"]},
-            "ranks": [2],
-            "layouts": ["idx"],
-        },
-    },
+    "layouts": {"contiguous": None},
+    "cases": {"all": {"parallel": {"datasets": 2, "bytes": 16384, "transfer": 4096}, "ranks": [2]}},
     "sites": ["cluster"],
     "rounds": 1,
     "repeats": {"cold": 1, "warm": 1, "write": 1},
     "recommendation": {"confirm_rounds": 0},
 }
-REPORT = "results/parallel/report.html"
+# 64 KiB a rank.
+WEAK = {
+    "extends": "idx-weak",
+    "dataset": {"shape": [64, 32, 32]},
+    "cases": {
+        "slabs": {
+            "layouts": ["pidx"],
+            "subvolumes": {"along": "x", "each": 32, "ways": ["per-level-fast", "aggregated", "plain"]},
+            "ranks": [1, 2],
+        },
+        "hdf5": {
+            "layouts": ["chunked"],
+            "subvolumes": {"along": "x", "each": 32, "ways": ["collective"]},
+            "ranks": [1, 2],
+        },
+    },
+    "sites": ["cluster"],
+    "rounds": 1,
+    "repeats": {"write": 1},
+}
+REPORTS = [f"results/{name}/report.html" for name in ("parallel", "weak")]
 
 
 def srun(python: Path) -> str:
@@ -46,7 +55,7 @@ def srun(python: Path) -> str:
     return f"srun --overlap --mpi={'pmix' if 'Open MPI' in said else 'pmi2'}"
 
 
-def test_a_study_of_ranks_runs_in_a_batch_job(require: Callable[[str | None], None], tmp_path: Path) -> None:
+def test_ranks_on_two_nodes_write_together(require: Callable[[str | None], None], tmp_path: Path) -> None:
     made = REPOSITORY / ".venv-mpi" / "made"
     said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
     require(None if said == "ready" else f"no environment of MPI ranks: {said}")
@@ -58,13 +67,17 @@ def test_a_study_of_ranks_runs_in_a_batch_job(require: Callable[[str | None], No
     )
     look_early(clone)
     clone.write_study("parallel", STUDY)
+    clone.write_study("weak", WEAK)
     (clone.directory / ".venv-mpi").symlink_to(made.parent)
     launcher = f"mpi={srun(clone.directory / '.venv-mpi' / 'bin' / 'python')}"
     with short_lived_cluster(require):
-        clone.build("--config", launcher, "--", REPORT)
+        clone.build("--config", launcher, "--", *REPORTS)
     table = pd.read_parquet(clone.directory / "results/parallel/measurements.parquet")
-    ways = {f"volumes-{way}-2r" for way in ("aggregated", "plain")}
-    apis = {f"all-{api}-2r" for api in ("hdf5", "mpiio", "posix", "file-per-process")}
-    assert {*table["case"]} == apis | ways
+    assert {*table["case"]} == {f"all-{api}-2r" for api in ("hdf5", "mpiio", "posix", "file-per-process")}
     assert (table["processes"] == 2).all() and {*table["node"]} <= {"n1", "n2"}
+    weak = pd.read_parquet(clone.directory / "results/weak/measurements.parquet")
+    ways = {f"slabs-{way}" for way in ("per-level-fast", "aggregated", "plain")} | {"hdf5-collective"}
+    assert {*weak["case"]} == {f"{way}-{ranks}r" for way in ways for ranks in (1, 2)}
+    assert {*weak[weak["processes"] == 2]["nodes"]} == {*table["nodes"]} == {"n1 n2"}
+    assert {*weak[weak["processes"] == 1]["nodes"]} <= {"n1", "n2"}
     assert not list((tmp_path / "files").rglob("*.h5*"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
@@ -34,6 +35,8 @@ SCRIPTS = str(Path(hyperslab.__file__).parents[1])
 # How long workers may take to start and to report to the scheduler, and between two looks whether they live.
 START_S, LOOK_S = 120, 2
 LOOPBACK = "127.0.0.1"
+# How srun says on which node a task has ended.
+ENDED = re.compile(r"srun: error: \S+: tasks? [\d,-]+: ")
 
 
 class DaskCluster:
@@ -131,9 +134,11 @@ class DaskCluster:
                 raise ChildProcessError(f"{who} {how} before its work was done: {self._said()}")
 
     def _said(self) -> str:
-        """Return the last line that a worker wrote, for a message of one line."""
-        lines = (self._directory / "said").read_text(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "nothing was said")
+        """Return what srun says of the first worker that ended, else the last line that any of them wrote."""
+        text = (self._directory / "said").read_text(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        ended = [line for line in lines if ENDED.match(line)]
+        return (ended[:1] or lines[-1:] or ["nothing was said"])[0]
 
     @property
     def workers(self) -> list[str]:
