@@ -32,6 +32,14 @@ STUDY: dict[str, Any] = {
             "summaries": {"day": "all"}, "processes": [1], "fetch": True, "states": ["cold"],
             "repeats": {"cold": 1}, "layouts": ["contiguous", "zarr"],
         },
+        "direct": {
+            "summaries": {"day": "all"}, "processes": [1], "dask": [1], "states": ["cold"],
+            "repeats": {"cold": 1}, "layouts": ["in-place"],
+        },
+        "mixed": {
+            "clients": {"map": {"day": 1}, "series": {"lat": 1, "lon": 1}}, "requests": 4,
+            "processes": [1, 2], "states": ["cold"], "repeats": {"cold": 1}, "layouts": ["zarr"],
+        },
         # Through the server, which keeps its objects in the store.
         "written": {"write": {"lat": 12, "lon": 12}, "layouts": ["service"], "repeats": {"write": 2}},
     },
@@ -59,7 +67,7 @@ def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) 
     sites.write_text(yaml.safe_dump(SITES), encoding="utf-8")
     clone.build("--", "results/store/report.html")
     table = pd.read_parquet(clone.directory / "results/store/measurements.parquet")
-    assert len(table) == 5 * 4 + 2 + 2
+    assert len(table) == 5 * 4 + 2 + 2 + 2 + 2
     read = table[table["case"] == "series"]
     series = read[read["layout"].isin(["in-place", "zarr"])]
     # The server also asks for descriptions that it does not keep.
@@ -71,6 +79,10 @@ def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) 
     cold = series[series["state"] == "cold"]
     assert (cold["open_requests"] == 1).all()
     assert (table[table["case"] == "fetched-1p"]["fetch_s"] > 0).all()
+    # Workers and clients of their own ask for each chunk once a request, and the kernel counts nothing of it.
+    asked = table[table["case"].isin(["direct-1p", "direct-1d", "mixed-1p", "mixed-2p"])]
+    assert (asked["wire_bytes"] == asked["chunk_bytes"]).all() and asked["requested_bytes"].isna().all()
+    assert {*asked["open_requests"]} == {1, 2}
     page = (clone.directory / "results/store/report.html").read_text(encoding="utf-8")
     # Both are in the table of settings, whichever layout wins.
     assert "its default" in page and "VirtualiZarr and obstore" in page
