@@ -178,7 +178,7 @@ _COUNTS = {
         "number of worker processes or MPI ranks that did the operation together; empty for a single process"
     ),
     "physical_cores": Column("number of physical cores within their reach"),
-    "nodes": _text("nodes on which they ran, with spaces between; empty for a single process"),
+    "nodes": _text("names of the nodes on which workers or ranks ran, with spaces between; else empty"),
     "in_force": _text(
         "what the library says its last call was, and hints to MPI-IO as read back (parallel cases)"
     ),
