@@ -9,31 +9,32 @@ from hyperslab.records import Row
 
 
 class Wire:
-    """What passes from now on, counted at the gateway."""
+    """What passes from now on, counted at the gateway and by the client of this process."""
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact = artifact
-        self._before = artifact.wire()
+        self._before, self._had = artifact.wire(), artifact.received()
 
     def _passed(self) -> Passed | None:
         return on_wire(self._before, self._artifact.wire())
 
+    def _received(self, name: str) -> Row:
+        """Return the bytes that this process has had from a server, as a column; none where it reads files."""
+        return {} if self._had is None else {name: (self._artifact.received() or 0) - self._had}
+
     def opening(self) -> Row:
         """Return the columns of an opening, where that is all that has passed."""
-        if (passed := self._passed()) is None:
-            return {}
-        return {
-            "open_requests": passed.requests,
-            "open_wire_bytes": passed.sent,
-            "wire_failures": passed.failures,
-        }
+        received, passed = self._received("open_client_bytes"), self._passed()
+        return received | (passed.columns(opening=True) if passed else {})
 
     def selection(self, opening: Row) -> Row:
-        """Return the columns of a selection, with what failed when it was opened."""
-        if (passed := self._passed()) is None:
-            return {}
-        failures = opening.get("wire_failures", 0) + passed.failures
-        return {"wire_requests": passed.requests, "wire_bytes": passed.sent, "wire_failures": failures}
+        """Return the columns of a selection, with what failed or was refused when it was opened."""
+        received, passed = self._received("client_bytes"), self._passed()
+        if not passed:
+            return received
+        columns = passed.columns()
+        summed = {name: columns[name] + opening.get(name, 0) for name in ("wire_failures", "wire_refused")}
+        return received | columns | summed
 
 
 def kernel_apart(context: Context, row: Row) -> Row:

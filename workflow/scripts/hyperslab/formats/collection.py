@@ -42,8 +42,14 @@ SUMMED = (
 class OpenCollection:
     """A collection that is open: each file is opened when it is first needed, and stays open for a while."""
 
-    def __init__(self, files: Files, open_file: Callable[[int], OpenArray], most: int = MOST_OPEN) -> None:
-        self._files, self._open_file, self._most = files, open_file, most
+    def __init__(
+        self,
+        files: Files,
+        open_file: Callable[[int], OpenArray],
+        most: int = MOST_OPEN,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._files, self._open_file, self._most, self._let_go = files, open_file, most, let_go
         self._opened: OrderedDict[int, OpenArray] = OrderedDict()
 
     def _file(self, number: int) -> OpenArray:
@@ -74,6 +80,12 @@ class OpenCollection:
         """Return `read` of `box`; opening the files that hold it is a part of that."""
         return lambda: self.read(box)
 
+    def ahead(self, box: Box) -> None:
+        """Open the files that hold a box, and have the kernel begin to read it, where they know how."""
+        for number, inside, _ in self._files.touched(box):
+            if told := getattr(self._file(number), "ahead", None):
+                told(inside)
+
     def write(self, box: Box, block: npt.NDArray[Any]) -> None:
         """Store `block` at `box`."""
         for number, inside, where in self._files.touched(box):
@@ -85,15 +97,15 @@ class OpenCollection:
             opened.flush()
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files, and let their client go."""
         while self._opened:
             self._opened.popitem()[1].close()
+        self._let_go()
 
 
 class Collections:
     """The collections of one format: `one` is that of a single file."""
 
-    artifact = Artifact
     many_arrays = None
     parallel = None
     sub_volumes = None
@@ -101,6 +113,8 @@ class Collections:
 
     def __init__(self, one: Format) -> None:
         self._one = one
+        # All files lie where one by itself would.
+        self.artifact: type[Artifact] = one.artifact
         self._workers_memory_bytes = 0
 
     def versions(self) -> dict[str, str]:
@@ -129,16 +143,32 @@ class Collections:
         return OpenCollection(files, lambda n: make(files.path(n), files.specification(n)), len(files.parts))
 
     def open(self, path: str, spec: Specification) -> OpenCollection:
-        """Open for reading; raises FileNotFoundError where one of the files is not there."""
+        """Open for reading; raises FileNotFoundError where one of the files is not there.
+
+        Of files in an object store the first that is read finds out: to list them all is a question of its
+        own (`open_all`). One client opens all of them.
+        """
         files = Files(path, spec)
-        there = {entry.name for entry in os.scandir(path)}
-        if missing := [
-            part.name for number, part in enumerate(files.parts) if _name(files, number) not in there
-        ]:
-            raise FileNotFoundError(
-                f"{path}: {len(missing)} of {len(files.parts)} files are not there: {missing[0]}"
-            )
-        return OpenCollection(files, lambda n: self._one.open(files.path(n), files.specification(n)))
+        if layout_of(spec["layout"]).abilities.pages:
+            there = {entry.name for entry in os.scandir(path)}
+            if missing := [
+                part.name for number, part in enumerate(files.parts) if _name(files, number) not in there
+            ]:
+                raise FileNotFoundError(
+                    f"{path}: {len(missing)} of {len(files.parts)} files are not there: {missing[0]}"
+                )
+        one, let_go = self.of_one_client(path, spec)
+        return OpenCollection(files, lambda n: one.open(files.path(n), files.specification(n)), let_go=let_go)
+
+    def of_one_client(self, path: str, spec: Specification) -> tuple[Format, Callable[[], None]]:
+        """Return the format of one file, whose files are all opened by one client, and what lets that go.
+
+        A format whose clients are worth it offers the same.
+        """
+        if offered := getattr(self._one, "of_one_client", None):
+            found: tuple[Format, Callable[[], None]] = offered(path, spec)
+            return found
+        return self._one, lambda: None
 
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new collection, file by file, each as one by itself is filled; says which way that was.

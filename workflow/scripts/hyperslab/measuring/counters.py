@@ -141,18 +141,42 @@ def _risen(before: Sequence[_Parsed], after: Sequence[_Parsed], name: str) -> in
     return sum(getattr(b, name) - getattr(a, name) for a, b in zip(before, after, strict=True))
 
 
-class Passed(NamedTuple):
-    """What has passed on the wire to an object store: requests, bytes to the client and from it, failures."""
+# Columns of requests by kind -> what a gateway calls requests of that kind.
+WIRE_KINDS = {"gets": ("get",), "heads": ("head",), "lists": ("list",), "puts": ("put", "post")}
 
-    requests: int = 0
-    sent: int = 0
-    received: int = 0
-    failures: int = 0
+
+class Passed(NamedTuple):
+    """What has passed on the wire to an object store: requests, those of each of WIRE_KINDS, bytes to the
+    client and from it, requests that failed, and those that the gateway refused.
+    """
+
+    requests: int
+    kinds: Mapping[str, int]
+    sent: int
+    received: int
+    failures: int
+    refused: int
+
+    def columns(self, opening: bool = False) -> dict[str, int]:
+        """Return columns of a repeat: of a selection, or of opening what it is read from."""
+        before = "open" if opening else "wire"
+        return {
+            f"{before}_requests": self.requests,
+            f"{before}_wire_bytes" if opening else "wire_bytes": self.sent,
+            **{f"{before}_{name}": number for name, number in self.kinds.items()},
+            "wire_failures": self.failures,
+            "wire_refused": self.refused,
+        }
 
 
 def on_wire(before: Mapping[str, int], after: Mapping[str, int]) -> Passed | None:
     """Return what has passed between two readings of `Artifact.wire`; None where there is no wire."""
     if not after:
         return None
-    names = ("requests", "sent", "received", "failed")
-    return Passed(*(after[name] - before[name] for name in names))
+
+    def risen(*names: str) -> int:
+        return sum(after.get(name, 0) - before.get(name, 0) for name in names)
+
+    kinds = {name: risen(*(f"{kind}_requests" for kind in of)) for name, of in WIRE_KINDS.items()}
+    failed, refused = risen("failed"), risen("refused")
+    return Passed(risen("requests"), kinds, risen("sent"), risen("received"), failed, refused)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hyperslab import text as fmt
@@ -38,11 +39,13 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
     if not body:
         return None
     columns = ["Reduction", "Layout", "State", "#Workers", "#Mean ± standard deviation", "#Repeats",
-               "#Speed-up", "#Efficiency", "#Chunks read by two", "#Requested"]  # fmt: skip
+               "#Speed-up", "#Efficiency", "#Over a plain read", "#Chunks read by two",
+               "#Requested"]  # fmt: skip
     note = (
         "Times over all repeats of all rounds. Speed-up: ratio of round medians to the fewest workers, with "
         "its 95 % interval, adjusted over the numbers of workers; efficiency: speed-up over how many times "
-        "more workers there are."
+        "more workers there are. Over a plain read: opening and reduction over the time in which one process "
+        "that does nothing else reads all files, as cold, in turn with it; geometric mean over all repeats."
     )
     return table("Speed-up", columns, body, note, folded=len(body) > 16, pick=pick)
 
@@ -67,6 +70,7 @@ def _speedups(
         word = WORKERS[by][1 if workers == 1 else 2]
         mean, sd = fmt.seconds(times.mean()), fmt.seconds(times.std())
         gain, efficiency = Cell(fmt.ABSENT), fmt.ABSENT
+        plain = _over_plain(rows[rows["case"] == case])
         if case in gains.index:
             entry = gains.loc[case]
             note = fmt.interval(entry.get("low"), entry.get("high"))
@@ -78,7 +82,8 @@ def _speedups(
         body.append([
             *leading, Cell(f"{workers} {word}", _where(rows[rows["case"] == case])),
             f"{mean} ± {sd}" if len(times) > 1 else mean, len(times), gain, efficiency,
-            fmt.whole(middle["chunks_shared"]), fmt.megabytes(middle["requested_bytes"]),
+            fmt.significant(plain), fmt.whole(middle["chunks_shared"]),
+            fmt.megabytes(middle["requested_bytes"]),
         ])  # fmt: skip
     return body
 
@@ -87,6 +92,12 @@ def _where(rows: pd.DataFrame) -> str:
     """Return on which nodes workers ran, where that was more than one."""
     names = sorted({name for nodes in rows["nodes"].unique() for name in nodes.split()})
     return f"on {', '.join(names)}" if len(names) > 1 else ""
+
+
+def _over_plain(rows: pd.DataFrame) -> float:
+    """Return how many times as long as a plain read of the same files opening and reduction take."""
+    ratios = (rows["open_s"] + rows["time_s"]) / rows["plain_read_s"]
+    return float(np.exp(np.log(ratios.dropna()).mean()))
 
 
 def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:

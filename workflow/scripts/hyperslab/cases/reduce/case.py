@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import launch
-from hyperslab.cases.reduce import moments
+from hyperslab.cases.reduce import moments, plain
 from hyperslab.cases.reduce.division import Division, OwnTeam, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.cases.reduce.source import Fetch, Source
@@ -30,6 +30,8 @@ from hyperslab.specifications import EACH
 
 # What each rank runs, where the workers are ranks.
 RANKS = "reduce.ranks"
+# What is timed beside a reduction of whole files, in turn before and after it.
+PLAIN = "plain read"
 # Planes whose truth is made at once.
 TRUTH_BYTES = 16 * 2**20
 VARIANCE_TOLERANCE = 1e-9
@@ -186,9 +188,15 @@ def _fetched(context: Context, team: Team, box: Box) -> Row:
 
 def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:
     """Evict, open in every worker, reduce once, close; where a copy is read, copy before opening."""
-    name, team = context.called(state), repeats.team
+    name, team, case = context.called(state), repeats.team, context.specification["case"]
+    fetches = bool(case.get("fetch"))
+    # A plain read of all files has a meaning beside a reduction of all that is in them.
+    beside = case.get("beside") == PLAIN and not fetches and context.layout.abilities.pages
     for repeat, box in enumerate(boxes):
-        if fetches := bool(context.specification["case"].get("fetch")):
+        # In turn before and after it, over rounds of one repeat, too.
+        first = (repeat + int(context.specification["round"][1:])) % 2 == 0
+        plainly = _plain(context, team) if beside and first else {}
+        if fetches:
             share = cold(team.evict(), context.memory_resident)
             fetched = _fetched(context, team, box)
             row = repeats.reduce(box, name, repeat, {"open_s": team.command("open")})
@@ -198,8 +206,15 @@ def _each_on_a_cold_file(context: Context, repeats: Repeats, state: str, boxes: 
             share, opening = _opened_cold(context, repeats)
             row = repeats.reduce(box, name, repeat, opening)
         row.update(close_s=team.command("close"), resident_before=share, resident_after=team.resident())
+        row |= _plain(context, team) if beside and not first else plainly
         if fetches:
             context.artifact.drop_fetched()
+
+
+def _plain(context: Context, team: Team) -> Row:
+    """Evict, and read all files plainly."""
+    cold(team.evict(), context.memory_resident)
+    return {"plain_read_s": plain.read(context.artifact)}
 
 
 def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequence[Box]) -> None:

@@ -91,6 +91,8 @@ class Division:
     borders: tuple[int, list[int]]
     # What is found of nothing, of one plane; what workers find is made like it.
     nothing: Moments
+    # While a piece is read and computed with, the kernel reads those behind it.
+    ahead: bool
 
     @classmethod
     def of(cls, spec: Specification) -> Division:
@@ -102,6 +104,7 @@ class Division:
             planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout.chunks,
             [axes.index(name) for name in layout.order], np.dtype(dataset["dtype"]).itemsize,
             layout.borders(dataset["shape"]), STATISTICS[case.get("statistics", "moments")](dataset),
+            bool(case.get("ahead")),
         )  # fmt: skip
 
     @property
@@ -176,7 +179,9 @@ class Share:
         first = task.origin[division.planes]
         moments.clear()
         self._before = self._counters.read()
-        return lambda: reductions.reduce_pieces(self._opened, cut, division.planes, first, moments)
+        return lambda: reductions.reduce_pieces(
+            self._opened, cut, division.planes, first, moments, division.ahead
+        )
 
     def result(self) -> Counts:
         """Return what the kernel counted since the task was prepared."""

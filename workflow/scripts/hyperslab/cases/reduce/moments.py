@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ Floats = npt.NDArray[np.float64]
 # What one read brings in, and what is converted to float64 at once so that it stays in the processor's cache.
 PIECE_BYTES = 16 * 2**20
 STEP_ELEMENTS = 2**16
+# So many pieces beyond the one that is read the kernel is told of.
+AHEAD = 2
 # Relative to a plane's root mean square: far above rounding, far below one changed unit in 10^9 values.
 TOLERANCE = 1e-12
 
@@ -28,6 +30,14 @@ class Readable(Protocol):
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """Return the elements of `box`."""
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """What an open array offers of which the kernel can be told what will be read next."""
+
+    def ahead(self, box: Box) -> None:
+        """Have the kernel begin to read `box`, as far as it is known where that lies; returns at once."""
 
 
 @dataclass(frozen=True)
@@ -193,9 +203,19 @@ def cut_at(box: Box, axis: int, borders: Sequence[int]) -> list[Box]:
     return found
 
 
-def reduce_pieces(opened: Readable, parts: Sequence[Box], axis: int, first: int, into: Moments) -> None:
-    """Read the pieces one after another and add each to its planes; plane `first` is the first of `into`."""
-    for piece in parts:
+def reduce_pieces(
+    opened: Readable, parts: Sequence[Box], axis: int, first: int, into: Moments, ahead: bool = False
+) -> None:
+    """Read the pieces one after another and add each to its planes; plane `first` is the first of `into`.
+
+    `ahead`: while one is read and added, the kernel already reads those behind it, where that can be had.
+    """
+    told = opened.ahead if ahead and isinstance(opened, ReadsAhead) else None
+    for number, piece in enumerate(parts):
+        if told is not None:
+            # The first one, too: a piece is more than the kernel reads ahead by itself.
+            for later in parts[number + AHEAD if number else 0 : number + AHEAD + 1]:
+                told(later)
         block = opened.read(piece)
         into.planes(piece.origin[axis] - first, piece.extent[axis]).add(block, axis)
 

@@ -25,6 +25,7 @@ from hyperslab.formats.hdf5 import (
     second_copy,
     settings,
 )
+from hyperslab.formats.hdf5.ahead import Ahead
 from hyperslab.formats.hdf5.description import (
     add_dimensions,
     create_file,
@@ -84,6 +85,7 @@ class Hdf5Array:
         self._natural = order == sorted(order)
         self._transfer = transfer
         self._memory = memory
+        self.ahead = Ahead(file, self._dataset, order)
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """Return the elements of `box`, as a user of h5py gets them."""

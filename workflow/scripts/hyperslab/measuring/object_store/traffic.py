@@ -21,11 +21,15 @@ def kind_of(method: str, url: SplitResult) -> str:
 
 
 class Counts:
-    """Requests by kind, bytes of their bodies in both directions, and failed answers, since the start."""
+    """Requests by kind, bytes of their bodies in both directions, and how many went wrong, since the start.
+
+    `failed` are answers that the store or the line to it did not give as they should be; `refused` are
+    requests that the gateway itself did not let pass.
+    """
 
     def __init__(self) -> None:
         self.requests: dict[str, int] = {}
-        self.sent = self.received = self.failed = 0
+        self.sent = self.received = self.failed = self.refused = 0
 
     def began(self, kind: str) -> None:
         """Add a request."""
@@ -38,6 +42,7 @@ class Counts:
             "sent": self.sent,
             "received": self.received,
             "failed": self.failed,
+            "refused": self.refused,
         } | {f"{kind}_requests": number for kind, number in self.requests.items()}
 
 

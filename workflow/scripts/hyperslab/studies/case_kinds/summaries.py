@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from hyperslab.studies.schema import Case
 
 
+# What is timed beside them: all files, read by a process that does nothing else.
+PLAIN = "plain read"
+
+
 class Summaries(Reduce):
     """Summaries of planes, such as the grids of days, by processes, MPI ranks or Dask workers."""
 
     name = "summaries"
     given = "planes that are summarised"
     options = (PROCESSES, RANKS, DASK, "split", "fetch", NODE_MEMORY)
-    keys = (*Reduce.keys, "statistics", "fetch", NODE_MEMORY)
-    protocol = 1
+    keys = (*Reduce.keys, "statistics", "fetch", "ahead", "beside", NODE_MEMORY)
+    protocol = 2
     older_protocols: ClassVar[Mapping[int, str]] = {}
 
     def mistake(self, case: Case) -> str | None:
@@ -53,7 +57,10 @@ class Summaries(Reduce):
         if split not in shape:
             raise CaseMistake("split", f"should be one of {' or '.join(shape)}")
         found = shared(case, case.summaries, planes[0], split, shape)
-        found |= {"statistics": self.name, **({"fetch": case.fetch} if case.fetch else {})}
+        found |= {"statistics": self.name, **({"fetch": case.fetch} if case.fetch else {}), "ahead": True}
+        # Of all planes, so of all bytes of the files.
+        if found["by"] != RANKS and found["extent"] == list(shape.values()) and not case.fetch:
+            found |= {"beside": PLAIN}
         return found | ({NODE_MEMORY: case.node_memory_bytes} if case.node_memory_bytes else {})
 
     def asks_objects(self, resolved: Resolved) -> bool:
