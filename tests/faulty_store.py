@@ -1,11 +1,13 @@
-"""A proxy before an S3 store that makes what can go wrong: throttling, cut and short answers, clocks."""
+"""A proxy before an S3 store that makes what can go wrong: throttling, cut and short transfers, clocks."""
 
 from __future__ import annotations
 
 import http.client
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 # For so many requests a fault goes on that is to go on for ever.
 ALWAYS = 10**9
@@ -17,14 +19,22 @@ ANSWERS = {
 }
 
 
+# fault -> the requests that it befalls; others befall all
+METHODS = {"cut": ("GET",), "short": ("GET",), "cut-put": ("PUT",)}
+
+
 class FaultyStore:
-    """A proxy on loopback; `fault` is what it does to the next `times` requests for an object with `part` in
-    its name.
+    """A proxy on loopback; `fault` is what it does to `times` requests for objects with `part` in their name,
+    once `after` such requests have been let pass. `gets` counts those that get an object.
     """
 
     def __init__(self, upstream: int) -> None:
-        self.fault, self.times, self.part = "", 0, ""
-        self.caused = 0
+        self.fault, self.times, self.part, self.after = "", 0, "", 0
+        self.then = ""
+        self.methods: tuple[str, ...] = ()
+        self.caused = self.gets = 0
+        # Objects whose putting in parts was begun, and neither finished nor given up.
+        self.unfinished: set[str] = set()
         self._lock = threading.Lock()
         store = self
 
@@ -43,26 +53,53 @@ class FaultyStore:
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def cause(self, fault: str, times: int = ALWAYS, part: str = "") -> None:
-        """Cause a fault from now on; "" ends it."""
-        self.fault, self.times, self.part, self.caused = fault, times, part, 0
+    def cause(
+        self,
+        fault: str,
+        times: int = ALWAYS,
+        part: str = "",
+        *,
+        method: str = "",
+        after: int = 0,
+        then: str = "",
+    ) -> None:
+        """Cause a fault from now on, of requests by this method alone if one is given; "" ends it.
+
+        `then` is another that comes once after it.
+        """
+        with self._lock:
+            self.fault, self.times, self.part, self.after, self.caused = fault, times, part, after, 0
+            self.then = then
+            self.methods = (method,) if method else METHODS.get(fault, ())
 
     def _due(self, method: str, path: str) -> str:
         """Return the fault of a request, "" for none; the bucket itself has none but that of clocks."""
         name = path.partition("?")[0]
         of_object = name.count("/") > 1 and self.part in name
         with self._lock:
-            if not self.fault or self.caused >= self.times or not (of_object or self.fault == "skewed"):
+            self.gets += method == "GET" and name.count("/") > 1
+            if not self.fault or not (of_object or self.fault == "skewed"):
                 return ""
-            if self.fault in ("cut", "short") and method != "GET":
+            last = self.caused == self.times and self.then
+            if self.caused >= self.times and not last:
+                return ""
+            if self.methods and method not in self.methods:
+                return ""
+            if self.after:
+                self.after -= 1
                 return ""
             self.caused += 1
-            return self.fault
+            return self.then if last else self.fault
 
     def answer(self, request: BaseHTTPRequestHandler, upstream: int) -> None:
         """Pass a request on, or cause the fault that is due."""
-        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
-        fault = self._due(request.command, request.path)
+        fault, size = self._due(request.command, request.path), int(request.headers.get("Content-Length", 0))
+        if fault == "cut-put":
+            # The line goes dead when half of it has come.
+            request.rfile.read(size // 2)
+            self._cut(request)
+            return
+        body = request.rfile.read(size)
         if fault in ANSWERS:
             status, code, message = ANSWERS[fault]
             self._send(
@@ -73,6 +110,8 @@ class FaultyStore:
         connection.request(request.command, request.path, body or None, dict(request.headers.items()))
         found = connection.getresponse()
         content = found.read()
+        if found.status < 300:
+            self._follow(request.command, request.path, content)
         headers = {
             name: value
             for name, value in found.getheaders()
@@ -83,14 +122,25 @@ class FaultyStore:
             self._head(request, found.status, headers, len(content))
             request.wfile.write(content[: len(content) // 2])
             request.wfile.flush()
-            request.connection.shutdown(2)
-            request.close_connection = True
+            self._cut(request)
         elif fault == "short":
             # An object that is shorter than it should be, and says so.
             self._send(request, found.status, headers, content[: len(content) // 2])
         else:
             self._send(request, found.status, headers, content)
         connection.close()
+
+    def _follow(self, method: str, path: str, content: bytes) -> None:
+        """Keep the names of uploads in parts from their beginning to their end."""
+        if method == "POST" and (begun := re.search(rb"<UploadId>(.*?)</UploadId>", content)):
+            self.unfinished.add(begun[1].decode())
+        elif method in ("POST", "DELETE"):
+            self.unfinished -= set(parse_qs(urlsplit(path).query).get("uploadId", []))
+
+    @staticmethod
+    def _cut(request: BaseHTTPRequestHandler) -> None:
+        request.connection.shutdown(2)
+        request.close_connection = True
 
     def _send(
         self, request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import settings
 from own_environments import interpreter
 from samples import prepared
+from stored_cells import Users, store_of_users
 
 import hyperslab
 from hyperslab.cases.mpi import environment, launch
+from hyperslab.layouts.hsds import ENVIRONMENT as HSDS
 from hyperslab.layouts.idx import OPENVISUS
 from hyperslab.measuring.machine import describe_file_system
 
@@ -105,3 +107,24 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
         monkeypatch.setattr(launch, "PROGRAM", path)
 
     return replace
+
+
+@pytest.fixture(scope="module")
+def store_python(require: Callable[[str | None], None]) -> str:
+    """The interpreter that has the clients of object stores; that of HSDS is made, too."""
+    interpreter(HSDS, require)
+    return interpreter("object-store", require)
+
+
+@pytest.fixture(scope="module")
+def users(store_python: str) -> Iterator[Users]:
+    """A store of which only one user may read and write."""
+    with store_of_users(store_python) as found:
+        yield found
+
+
+@pytest.fixture
+def store_root(disk: Path, store_python: str) -> Iterator[Path]:
+    """A root on a disk, for a site with an object store."""
+    with prepared(disk) as root:
+        yield root

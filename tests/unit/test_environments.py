@@ -28,9 +28,9 @@ DISTRIBUTIONS = {
 # of its workers alone.
 STORES = {
     "aiohttp", "boto3", "botocore", "fsspec", "moto", "obspec-utils", "obstore", "s3fs", "virtualizarr",
-    "werkzeug", "yarl",
+    "werkzeug", "xarray", "yarl",
 }  # fmt: skip
-SERVERS = {"h5pyd", "pydap", "webob", "gunicorn"}
+SERVERS = {"h5pyd", "pydap", "webob", "gunicorn", "requests"}
 APART = {"mpi4py", "openvisusnogui", "dask", "distributed"} | STORES | SERVERS
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,11 @@ import pytest
 from samples import file_specification, values_of
 from studies import changed, load, mistake
 
+from hyperslab.data.models import open_content
+from hyperslab.formats import format_of
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.layouts import layout_of
+from hyperslab.studies import specification
 
 SHAPE = (10, 12, 30)
 GZIP = ({"name": "gzip", "level": 1},)
@@ -72,3 +78,52 @@ def test_an_axis_called_as_what_is_there_is_a_mistake(tmp_path: Path) -> None:
     assert mistake(tmp_path, content) == (
         "layouts.one.netcdf: a dimension cannot be called data, which the file has already"
     )
+
+
+# Not in this process, which has the library of h5py: dimensions, shape and values of each file, as JSON.
+BY_NETCDF = """
+import json, sys
+import netCDF4
+found = {}
+for path in sys.argv[1:]:
+    with netCDF4.Dataset(path) as file:
+        variable = file["data"]
+        variable.set_auto_mask(False)
+        dimensions = {name: one.size for name, one in file.dimensions.items()}
+        values = variable[...].astype("float64")
+        said = [variable.dimensions, list(variable.shape), dimensions, values.sum(), values[-1, -1, -1]]
+        found[path] = said
+print(json.dumps(found))
+"""
+
+
+def test_netcdfs_own_library_reads_each_file_of_a_collection(tmp_path: Path) -> None:
+    grid = {"axes": ["day", "lat", "lon"], "shape": [40, 18, 36], "dtype": "float32", "fill": "daily-grid"}
+    content = {
+        "title": "a study",
+        "dataset": {**grid, "collection": {"along": "day", "first": "1988-02-15"}},
+        "layouts": {"month": {"files": "month", "netcdf": True, "chunks": [10, 9, 12], "filters": ["gzip"]}},
+        "cases": {"map": {"read": {"day": 1}}},
+    }
+    planned = load(tmp_path, content)
+    (tmp_path / "made").mkdir()
+    spec: Any = json.loads(specification.text(specification.file_specification(planned, "month", "map")))
+    path, values = tmp_path / "made" / "data", open_content(spec["dataset"])
+    format_of(spec["layout"]).generate(str(path), spec, values)
+    files = sorted(path.iterdir())
+    assert [file.stem for file in files] == ["1988-02", "1988-03"]
+    done = subprocess.run(
+        [sys.executable, "-c", BY_NETCDF, *map(str, files)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first = 0
+    for file, (axes, shape, dimensions, total, last) in zip(
+        files, json.loads(done.stdout).values(), strict=True
+    ):
+        days = shape[0]
+        right = values.block((first, 0, 0), (days, 18, 36)).astype(np.float64)
+        assert axes == ["day", "lat", "lon"] and shape == [days, 18, 36], file
+        assert dimensions == {"day": days, "lat": 18, "lon": 36}
+        assert (total, last) == (right.sum(), right[-1, -1, -1])
+        first += days
+    assert first == 40

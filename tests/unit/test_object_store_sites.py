@@ -11,9 +11,11 @@ import pytest
 import yaml
 from studies import load, with_case
 
+from hyperslab.measuring import machine
+from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
-from hyperslab.planning.store_checks import check_kept
+from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
 
@@ -37,17 +39,19 @@ def test_a_store_is_started_or_named(tmp_path: Path) -> None:
         "start": "moto", "endpoint": None, "region": "us-east-1", "bucket": "hyperslab",
         "prefix": "hyperslab/", "latency_ms": 50.0, "bandwidth": 10**7,
     }  # fmt: skip
-    assert sites(tmp_path, {"endpoint": "https://s3.example.org:9000"})["bucket"]["store"]["start"] is None
+    named = {"endpoint": "https://s3.example.org:9000", "bucket": "mine"}
+    assert sites(tmp_path, named)["bucket"]["store"]["start"] is None
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "neither": ({}, "needs either endpoint"),
+    "neither": ({"bucket": "mine"}, "needs either endpoint"),
     "both": ({**MOTO, "endpoint": "https://s3.example.org"}, "needs either endpoint"),
+    "no bucket": ({"endpoint": "https://s3.example.org"}, "bucket: this key is required"),
     "password in the address": (
-        {"endpoint": "https://me:secret-1@s3.example.org"},
+        {"endpoint": "https://me:secret-1@s3.example.org", "bucket": "mine"},
         "come from the environment",
     ),
-    "no address": ({"endpoint": "s3.example.org"}, "should be an address such as"),
+    "no address": ({"endpoint": "s3.example.org", "bucket": "mine"}, "should be an address such as"),
     "bucket": ({**MOTO, "bucket": "Mine/secret-1"}, "3 to 63 lower-case"),
     "prefix": ({**MOTO, "prefix": ""}, "end with one"),
     "password": ({**MOTO, "secret_key": "secret-1"}, "unknown key"),
@@ -61,6 +65,29 @@ def test_what_is_wrong_with_a_store_is_one_line(tmp_path: Path, name: str) -> No
     with pytest.raises(ConfigurationError, match=said) as caught:
         sites(tmp_path, store)
     assert "file_systems.bucket.store" in str(caught.value) and "secret-1@s3" not in str(caught.value)
+
+
+def test_a_store_whose_program_is_absent_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = sites(tmp_path, {"start": "versitygw"})
+    assert described["bucket"]["store"]["bucket"] == "hyperslab"
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(ConfigurationError, match="versitygw is in no directory of PATH") as caught:
+        check_stores(["bucket"], described, tmp_path / "sites.yaml")
+    assert "file_systems.bucket.store.start" in str(caught.value) and "\n" not in str(caught.value)
+    (tmp_path / "empty" / "versitygw").touch(mode=0o755)
+    check_stores(["bucket"], described, tmp_path / "sites.yaml")
+
+
+def test_a_store_in_memory_needs_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, described = study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold"]), sites(tmp_path, MOTO)
+    needed = 2 * study.dataset.nbytes
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed - 1)
+    with pytest.raises(ConfigurationError, match="moto keeps objects in memory, up to .* GB") as caught:
+        check_memory(study, ["bucket", "disk"], described, tmp_path / "sites.yaml")
+    assert "file_systems.bucket.store.start" in str(caught.value) and "\n" not in str(caught.value)
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed)
+    check_memory(study, ["bucket", "disk"], described, tmp_path / "sites.yaml")
 
 
 def test_a_store_has_a_root_of_its_own(tmp_path: Path) -> None:
@@ -123,6 +150,7 @@ def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     [
         ({"filters": [{"bitshuffle": {}}]}, "filters: without HDF5 bitshuffle is not undone"),
         ({"pyramid": {"levels": 1}}, "pyramid: a reference leads to the chunks of one dataset"),
+        ({"storage": "compact", "chunks": None}, "storage: a reference leads"),
         ({"settings": {"driver": {"name": "core"}}}, "driver: a reference leads into one file"),
     ],
 )
@@ -190,10 +218,21 @@ def test_requests_are_counted_by_kind() -> None:
     for method, path in (("GET", "/b/k"), ("GET", "/b/k"), ("GET", "/b?list-type=2"), ("HEAD", "/b/k")):
         counts.began(kind_of(method, urlsplit(path)))
     counts.sent += 7
+    counts.refused += 1
     assert counts.to_dict() == {
-        "requests": 4, "sent": 7, "received": 0, "failed": 0, "get_requests": 2, "list_requests": 1,
-        "head_requests": 1,
+        "requests": 4, "sent": 7, "received": 0, "failed": 0, "refused": 1, "get_requests": 2,
+        "list_requests": 1, "head_requests": 1,
     }  # fmt: skip
+    before, after = Counts().to_dict(), counts.to_dict()
+    passed = on_wire(before, after)
+    assert passed is not None
+    assert passed.columns() == {
+        "wire_requests": 4, "wire_bytes": 7, "wire_gets": 2, "wire_heads": 1, "wire_lists": 1, "wire_puts": 0,
+        "wire_failures": 0, "wire_refused": 1,
+    }  # fmt: skip
+    opened = {name for name in passed.columns(opening=True) if name.startswith("open_")}
+    assert opened == {f"open_{name}" for name in ("requests", "wire_bytes", "gets", "heads", "lists", "puts")}
+    assert on_wire({}, {}) is None
 
 
 def test_a_line_is_no_faster_than_it_is_said_to_be() -> None:

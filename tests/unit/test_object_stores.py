@@ -2,149 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+import urllib.error
+import urllib.request
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from faulty_store import FaultyStore
-from own_environments import interpreter
-from pyarrow import fs
-from samples import prepared, read_cell
-from test_environments import ROOT
+from stored_cells import (
+    LAYOUTS,
+    ROOT,
+    SECONDS,
+    STORE,
+    Users,
+    below,
+    called,
+    cell,
+    commands,
+    ports,
+    put_store,
+    run,
+    summed_cell,
+    variables,
+    words,
+)
 from test_workers import alive, wait_until
 
-import hyperslab
-from hyperslab.layouts.hsds import ENVIRONMENT
 from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
-from hyperslab.sites.roots import MARKER, Root
-from hyperslab.specifications import CaseSpecification, LayoutSpecification, Specification
-from hyperslab.studies.specification import text
+from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.validation.errors import ConfigurationError
 
 pytestmark = pytest.mark.usefixtures("own_locks")
-SECONDS = 300
-AXES, SHAPE, CHUNKS = ["t", "y", "x"], [12, 40, 50], [4, 20, 25]
-HDF5_SETTINGS = {"chunk_cache_bytes": 2**20, "chunk_cache_slots": 521, "libver": "earliest"}
-LAYOUTS: dict[str, LayoutSpecification] = {
-    "hdf5-s3": {
-        "format": "hdf5-s3", "chunks": CHUNKS, "order": AXES, "filters": [], "settings": HDF5_SETTINGS,
-        "access": {"through": "s3fs", "cache": "blockcache", "block_bytes": 4096},
-    },
-    "zarr-s3": {
-        "format": "zarr-s3", "chunks": CHUNKS, "order": AXES, "codecs": [],
-        "settings": {"pipeline": "default", "write_empty_chunks": False},
-    },
-    "virtual": {
-        "format": "virtual", "chunks": CHUNKS, "order": AXES, "settings": HDF5_SETTINGS,
-        "filters": [{"name": "shuffle"}, {"name": "zstd", "level": 3}],
-    },
-    "hsds-s3": {
-        "format": "hsds-s3", "chunks": CHUNKS, "order": AXES, "filters": [],
-        "settings": {"nodes": 1, "chunk_cache_bytes": 2**26, "transfer": "binary"},
-    },
-}  # fmt: skip
-STORE = {
-    "start": "moto", "endpoint": None, "region": "us-east-1", "bucket": "hyperslab", "prefix": "runs/",
-    "latency_ms": 0.0, "bandwidth": None,
-}  # fmt: skip
-
-
-class Users(NamedTuple):
-    """A store with passwords, behind a proxy that causes faults, and the credentials of its user."""
-
-    faults: FaultyStore
-    credentials: dict[str, str]
-    # A client that goes past the proxy.
-    client: Any
-
-    def listed(self) -> list[str]:
-        """What lies in the bucket."""
-        found = self.client.get_file_info(fs.FileSelector("mine", recursive=True))
-        return [one.path for one in found if one.type == fs.FileType.File]
-
-    @property
-    def site(self) -> dict[str, Any]:
-        """The store of a site that names the proxy."""
-        return {**STORE, "start": None, "endpoint": f"http://127.0.0.1:{self.faults.port}", "bucket": "mine"}
-
-
-@pytest.fixture(scope="module")
-def python(require: Callable[[str | None], None]) -> str:
-    """The interpreter that has the clients of object stores, made from its lock where it is not there."""
-    interpreter(ENVIRONMENT, require)
-    return interpreter("object-store", require)
-
-
-@pytest.fixture(scope="module")
-def users(python: str) -> Iterator[Users]:
-    """A store of which only one user may read and write."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
-    store = subprocess.Popen(
-        [python, str(ROOT / "tests" / "store_program.py")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
-    assert store.stdout is not None and store.stdin is not None
-    said = json.loads(store.stdout.readline())
-    credentials = {"AWS_ACCESS_KEY_ID": said["key"], "AWS_SECRET_ACCESS_KEY": said["secret"]}
-    faults = FaultyStore(said["port"])
-    client = fs.S3FileSystem(
-        access_key=said["key"], secret_key=said["secret"], region="us-east-1", scheme="http",
-        endpoint_override=f"127.0.0.1:{said['port']}",
-    )  # fmt: skip
-    try:
-        yield Users(faults, credentials, client)
-    finally:
-        faults.close()
-        store.stdin.close()
-        store.wait(SECONDS)
-
-
-@pytest.fixture
-def store_root(disk: Path, python: str) -> Iterator[Path]:
-    with prepared(disk) as root:
-        yield root
-
-
-def put_store(root: Path, store: dict[str, Any]) -> None:
-    """Have a root be that of a site with this object store."""
-    (root / MARKER).write_text(json.dumps(asdict(Root(store=store))))
-
-
-def cell(format_: str, **repeats: int) -> Specification:
-    """What measure is told of a box of 12 x 20 x 25 elements: three chunks."""
-    dataset: Any = {"axes": AXES, "shape": SHAPE, "dtype": "float32", "fill": "mixed"}
-    return read_cell({"dataset": dataset, "layout": LAYOUTS[format_]}, (12, 1, 1), repeats or {"cold": 2})
-
-
-def run(
-    program: str, spec: Specification, artifact: Path, record: Path | None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """A command of a cell, to its end."""
-    return subprocess.run(
-        words(program, spec, artifact, record),
-        cwd=ROOT, env=variables(environment), capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
-
-
-def words(program: str, spec: Specification, artifact: Path, record: Path | None) -> list[str]:
-    more = ["--record", str(record), "--site", "store"] if record else []
-    start = [sys.executable, "-m", f"hyperslab.{program}", "--specification", text(spec)]
-    return [*start, "--artifact", str(artifact), *more]
-
-
-def variables(environment: dict[str, str]) -> dict[str, str]:
-    """The environment of a cell: no credentials but these."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return kept | environment
 
 
 @pytest.mark.parametrize("format_", LAYOUTS)
@@ -177,15 +69,6 @@ def test_a_cell_counts_what_passes_its_gateway(store_root: Path, tmp_path: Path,
     table = tidy(rows_of(record, "mine", None, {}))
     assert table["requested_bytes"].isna().all() and table["upload_s"].notna().all()
     assert not list((store_root / "s").rglob("*"))
-
-
-def summed_cell(format_: str, by: str = "processes", **case: Any) -> Specification:
-    """What measure is told of summaries of all planes by two workers."""
-    asked: Any = {
-        "name": "days", "kind": "summaries", "statistics": "summaries", "planes": "t", "split": "t",
-        "by": by, "workers": 2, "extent": SHAPE, "states": ["cold"], **case,
-    }  # fmt: skip
-    return {**cell(format_, cold=2), "case": asked}
 
 
 def measured(spec: Specification, root: Path, record: Path, credentials: dict[str, str]) -> Any:
@@ -284,24 +167,6 @@ def test_several_clients_ask_a_store_at_once(store_root: Path, tmp_path: Path, f
     assert table["server_memory_bytes"].notna().all() == (format_ == "hsds-s3")
 
 
-def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Path, tmp_path: Path) -> None:
-    put_store(store_root, users.site)
-    spec, artifact, record = (
-        summed_cell("hdf5-s3", fetch=True),
-        store_root / "s" / "l" / "days.r0",
-        tmp_path / "r",
-    )
-    run("generate", spec, artifact, None, **users.credentials)
-    users.faults.cause("short", 10**9)
-    try:
-        done = run("measure", spec, artifact, record, **users.credentials)
-    finally:
-        users.faults.cause("")
-    assert done.returncode == 1 and not record.exists()
-    assert done.stderr.count("\n") == 1 and "object store" in done.stderr, done.stderr
-    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
-
-
 @pytest.mark.parametrize("format_", ["hdf5-s3", "hsds-s3"])
 def test_nothing_leaks_and_nothing_stays(
     users: Users, store_root: Path, tmp_path: Path, format_: str
@@ -326,17 +191,6 @@ def test_nothing_leaks_and_nothing_stays(
     for value in users.credentials.values():
         assert not any(value.encode() in content for content in [*left, *seen])
     assert users.listed() == []
-
-
-def commands() -> list[bytes]:
-    """The command of every process of this machine."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(place.read_bytes())
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize(("format_", "processes"), [("zarr-s3", 1), ("hsds-s3", 2)])
@@ -365,42 +219,6 @@ def test_a_killed_cell_leaves_no_object_and_no_gateway(
         measuring.wait()
 
 
-# fault -> format, the store's fault, how often it comes, in which objects, and what the one line says of it
-# (None: the cell gets over it)
-FAULTS: dict[str, tuple[str, str, int, str, str | None]] = {
-    "throttled for a moment": ("zarr-s3", "throttled", 2, "", None),
-    "throttled": ("zarr-s3", "throttled", 10**9, "", "SlowDown"),
-    "cut once": ("zarr-s3", "cut", 1, "", None),
-    "cut": ("zarr-s3", "cut", 10**9, "", "object store"),
-    "short objects": ("zarr-s3", "short", 10**9, "", "object store"),
-    "clock": ("zarr-s3", "skewed", 10**9, "", "RequestTimeTooSkewed"),
-    "chunk cut once behind a server": ("hsds-s3", "cut", 1, "/0_", None),
-    "short chunks behind a server": ("hsds-s3", "short", 10**9, "/0_", "HSDS"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_got_over_or_said_in_one_line(
-    users: Users, store_root: Path, tmp_path: Path, name: str
-) -> None:
-    put_store(store_root, users.site)
-    format_, fault, times, part, said = FAULTS[name]
-    spec, artifact, record = cell(format_), store_root / "s" / "l" / "box.r0", tmp_path / "r"
-    run("generate", spec, artifact, None, **users.credentials)
-    users.faults.cause(fault, times, part)
-    try:
-        done = run("measure", spec, artifact, record, **users.credentials)
-        assert users.faults.caused
-    finally:
-        users.faults.cause("")
-    assert users.listed() == [] and not list((store_root / "s").rglob("*"))
-    if said is None:
-        assert (done.returncode, done.stderr) == (0, "")
-        return
-    assert done.returncode == 1 and not record.exists()
-    assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
-
-
 # what a site or the environment has wrong -> what the one line says before anything runs
 MISTAKES: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "password": ({}, {"AWS_SECRET_ACCESS_KEY": "wrong"}, "is not that of its key"),
@@ -423,6 +241,35 @@ def test_a_store_that_cannot_be_used_is_refused_before_anything_runs(
         check_stores(["mine"], sites, Path("sites.yaml"))
     assert "file_systems.bucket.store" in str(caught.value) and "\n" not in str(caught.value)
     assert not any(value in str(caught.value) for value in users.credentials.values())
+
+
+def test_a_store_that_is_started_serves_its_gateway_alone(store_root: Path) -> None:
+    put_store(store_root, STORE)
+    spec, artifact = cell("zarr-s3", session=10**6), store_root / "s" / "l" / "box.r0"
+    run("generate", spec, artifact, None)
+    measuring = subprocess.Popen(
+        words("measure", spec, artifact, store_root / "record"), cwd=ROOT, env=variables({})
+    )
+    try:
+        found: list[int] = []
+
+        def listening() -> bool:
+            found[:] = ports(*(process for process in below(measuring.pid) if called(process, "moto_server")))
+            return bool(found)
+
+        assert wait_until(listening)
+        for headers in (
+            {},
+            {"Authorization": "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request"},
+        ):
+            asked = urllib.request.Request(f"http://127.0.0.1:{found[0]}/hyperslab", headers=headers)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(asked)
+            assert refused.value.code == 403
+            refused.value.close()
+    finally:
+        measuring.terminate()
+        measuring.wait(SECONDS)
 
 
 def test_what_lies_under_the_prefix_already_is_not_touched(

@@ -24,7 +24,9 @@ GIVEN: dict[str, Any] = {
     "questions": 1000,
 }  # fmt: skip
 # As the model leaves them.
-PRICES = {**GIVEN, "cases": []}
+PRICES = {
+    **GIVEN, "cases": [], "lists": None, "heads": None, "out_at": {}, "inside": 0.0, "together": False,
+}  # fmt: skip
 
 
 def counted(layout: str, case: str, requests: float, wire: float, seconds: float) -> list[dict[str, Any]]:
@@ -56,14 +58,44 @@ def study(**changes: Any) -> dict[str, Any]:
 
 
 def test_an_answer_costs_its_requests_its_bytes_and_its_time(rows: pd.DataFrame) -> None:
-    found = answer_costs(rows, study()).set_index(["layout", "case"])
+    found = answer_costs(rows, study(), "store").set_index(["layout", "case"])
     answer = found.loc[("plain", "map")]
     # Ten requests, a megabyte and a second of a worker.
-    assert answer["gets"] == pytest.approx(10 * 0.0004 / 1000)
+    assert answer["requests"] == pytest.approx(10 * 0.0004 / 1000)
     assert answer["out"] == pytest.approx(1e6 / 1e9 * 0.09)
     assert answer["seconds"] == pytest.approx(1.0)
     assert answer["work"] == pytest.approx(3.6 / 3600)
     assert answer["counted"]
+
+
+def test_each_kind_of_request_has_its_price(rows: pd.DataFrame) -> None:
+    # Of nine requests of a map two ask for lists and one for a size; opening asks for a list.
+    rows = rows.assign(wire_lists=2.0, wire_heads=1.0, wire_puts=0.0, open_lists=1.0)
+    found = answer_costs(rows, study(), "store").set_index(["layout", "case"])
+    assert found.loc[("plain", "map"), "requests"] == pytest.approx((7 * 0.0004 + 3 * 0.005) / 1000)
+    found = answer_costs(rows, study(lists=1.0, heads=0.1), "store").set_index(["layout", "case"])
+    assert found.loc[("plain", "map"), "requests"] == pytest.approx((6 * 0.0004 + 3 * 1.0 + 0.1) / 1000)
+
+
+def test_what_a_server_gets_from_the_store_is_not_what_leaves_it(rows: pd.DataFrame) -> None:
+    rows["client_bytes"] = rows["client_bytes"].mask(rows["layout"] == "served", 5e6)
+    rows["open_client_bytes"] = rows["open_client_bytes"].mask(rows["layout"] == "served", 1e6)
+    found = answer_costs(rows, study(inside=0.01), "store").set_index(["layout", "case"])
+    served = found.loc[("served", "map")]
+    assert served["out"] == pytest.approx(6e6 / 1e9 * 0.09)
+    # Nine and one thousand bytes of its own requests.
+    assert served["inside"] == pytest.approx(1e4 / 1e9 * 0.01)
+    plain = found.loc[("plain", "map")]
+    assert (plain["out"], plain["inside"]) == (pytest.approx(1e6 / 1e9 * 0.09), 0)
+    there = answer_costs(rows, study(out_at={"store": 0.0}), "store")
+    assert (there["out"] == 0).all()
+
+
+def test_an_answer_takes_as_long_as_copying_opening_and_reading(rows: pd.DataFrame) -> None:
+    rows["fetch_s"] = 7.0
+    found = answer_costs(rows, study(), "store").set_index(["layout", "case"])
+    assert found.loc[("plain", "map"), "seconds"] == pytest.approx(8.0)
+    assert found.loc[("plain", "map"), "work"] == pytest.approx(8 * 3.6 / 3600)
 
 
 def test_a_month_is_what_is_kept_what_runs_and_what_is_asked(rows: pd.DataFrame) -> None:
@@ -83,7 +115,7 @@ def test_a_month_is_what_is_kept_what_runs_and_what_is_asked(rows: pd.DataFrame)
 def test_named_cases_alone_are_asked_and_several_workers_are_paid(rows: pd.DataFrame) -> None:
     priced = study(cases=["map"])
     priced["cases"]["map"] = {"workers": 4}
-    found = answer_costs(rows, priced)
+    found = answer_costs(rows, priced, "store")
     assert set(found["case"]) == {"map"}
     assert found.set_index("layout").loc["plain", "work"] == pytest.approx(4 * 3.6 / 3600)
 
@@ -111,6 +143,16 @@ def test_the_figure_names_every_layout() -> None:
     said = {text.get_text() for text in figure.axes[0].texts}
     assert {"contiguous", "4x4x256", "auto"} <= said
     assert any("made up, 2026-01-31" in text.get_text() for text in figure.texts)
+
+
+def test_one_figure_has_the_layouts_of_all_sites_where_they_are_wanted_together() -> None:
+    # Measured at the sites disk and memory.
+    both = repeats()
+    for together, names in ((True, {"contiguous", "contiguous at memory"}), (False, {"contiguous"})):
+        priced = {**STUDY, "prices": {**PRICES, "together": together}}
+        figure = figures.draw("prices", "disk", data_of(both, study=priced))
+        said = {text.get_text() for text in figure.axes[0].texts}
+        assert {name for name in said if name.startswith("contiguous")} == names
 
 
 def with_prices(**prices: Any) -> dict[str, Any]:

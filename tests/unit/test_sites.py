@@ -272,6 +272,26 @@ def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
     check_roots(study_of(tmp_path), ["here"], sites, file)
 
 
+def test_a_root_has_room_for_what_is_copied_there(tmp_path: Path) -> None:
+    fetched = {"summaries": {"z": "all"}, "processes": [1], "fetch": True, "states": ["cold"]}
+    study = study_of(tmp_path, cases={"fetched": fetched})
+    needed = 2 * largest_bytes(study) + RESERVE_BYTES
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
+    text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
+    assert text.endswith("GB for one test artifact and what is copied of it")
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
+    check_roots(study, ["here"], sites, file)
+
+
+def test_the_largest_study_that_comes_along_is_refused_where_it_has_no_room(tmp_path: Path) -> None:
+    large = LoadedStudy(Path(__file__).parents[2] / "config" / "studies" / "ncep-large.yaml")
+    assert large.dataset.nbytes == 7850 * 720 * 1440 * 4
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=large.dataset.nbytes)
+    text = mistake(tmp_path, lambda: check_roots(large, ["here"], sites, file))
+    assert f"{tmp_path} has 32.56 GB, but study ncep-large needs" in text and text.count("\n") == 0
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_file_system_with_too_few_inodes(tmp_path: Path) -> None:
     study = study_of(tmp_path, layouts={"z": {"format": "zarr", "chunks": [1, 2, 8]}})
     needed = largest_files(study) + RESERVE_FILES

@@ -1,15 +1,26 @@
-"""A small study of an object store through the whole workflow, with every format that is kept there."""
+"""A small study of an object store through the whole workflow, with every format that is kept there.
+
+The store has users and passwords, and stands for one of the user's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import lzma
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 import yaml
-from clones import make_clone
+from clones import Clone, make_clone
 from own_environments import interpreter
+from stored_cells import Users, commands, store_of_users
 
 from hyperslab.layouts.hsds import ENVIRONMENT
 
@@ -21,16 +32,26 @@ LAYOUTS: dict[str, Any] = {
     "in-place": {"format": "virtual", "chunks": [4, 6, 6], "filters": FILTERS},
     "zarr": {"format": "zarr-s3", "chunks": [4, 6, 6], "codecs": [{"zstd": 3}]},
     "service": {"format": "hsds-s3", "chunks": [4, 6, 6]},
+    # The same in three files.
+    "files": {"format": "hdf5-s3", "files": 4},
+    "files-zarr": {"format": "zarr-s3", "files": 4, "chunks": [4, 6, 6], "codecs": [{"zstd": 3}]},
+    "files-in-place": {"format": "virtual", "files": 4, "chunks": [4, 6, 6], "filters": FILTERS},
 }
 STUDY: dict[str, Any] = {
     "title": "A small store",
-    "dataset": {"axes": ["day", "lat", "lon"], "shape": [12, 24, 24], "dtype": "float32", "fill": "counts"},
+    "dataset": {
+        "axes": ["day", "lat", "lon"], "shape": [12, 24, 24], "dtype": "float32", "fill": "daily-grid",
+        "collection": {"along": "day"},
+    },
     "layouts": LAYOUTS,
     "cases": {
         "series": {"read": {"lat": 1, "lon": 1}, "states": ["cold", "session"]},
         "fetched": {
             "summaries": {"day": "all"}, "processes": [1], "fetch": True, "states": ["cold"],
-            "repeats": {"cold": 1}, "layouts": ["contiguous", "zarr"],
+            "repeats": {"cold": 1}, "layouts": ["contiguous", "zarr", "files"],
+        },
+        "open": {
+            "open_all": True, "states": ["cold"], "layouts": ["files", "files-zarr", "files-in-place"],
         },
         "direct": {
             "summaries": {"day": "all"}, "processes": [1], "dask": [1], "states": ["cold"],
@@ -49,35 +70,107 @@ STUDY: dict[str, Any] = {
     "tradeoff": [],
     "recommendation": {"confirm_rounds": 0},
 }  # fmt: skip
-SITES = {
-    "platforms": {"local": {"executor": "local"}},
-    "file_systems": {"bucket": {"root": "testfiles-bucket", "store": {"start": "moto"}}},
-    "sites": {"bucket": {"platform": "local", "file_system": "bucket"}},
-}
 
 
-def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) -> None:
+def sites(users: Users) -> dict[str, Any]:
+    """One site: the bucket of a user."""
+    store = {key: users.site[key] for key in ("endpoint", "bucket", "prefix")}
+    return {
+        "platforms": {"local": {"executor": "local"}},
+        "file_systems": {"bucket": {"root": "testfiles-bucket", "store": store}},
+        "sites": {"bucket": {"platform": "local", "file_system": "bucket"}},
+    }
+
+
+@contextmanager
+def seen_meanwhile() -> Iterator[set[bytes]]:
+    """Collect the commands of all processes while the block runs."""
+    seen: set[bytes] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            seen.update(commands())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def contents(*places: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file below these places, packs as what is in them."""
+    for place in places:
+        for path in place.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                content = path.read_bytes()
+                yield path, lzma.decompress(content) if path.suffix == ".xz" else content
+
+
+def packed(clone: Clone) -> Path:
+    """The pack of the study."""
+    words = [sys.executable, "workflow/scripts/pack.py", "pack", "store"]
+    done = subprocess.run(words, cwd=clone.directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return clone.directory / "packs" / "store.tar.xz"
+
+
+def test_the_study_small(
+    tmp_path: Path, require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     clone = make_clone(tmp_path / "clone")
     (clone.directory / ".venv-releases").mkdir()
     for name in ("object-store", ENVIRONMENT):
         environment = Path(interpreter(name, require)).parents[1]
         (clone.directory / ".venv-releases" / environment.name).symlink_to(environment)
     clone.write_study("store", STUDY)
-    sites = clone.directory / "config" / "sites.local.yaml"
-    sites.write_text(yaml.safe_dump(SITES), encoding="utf-8")
-    clone.build("--", "results/store/report.html")
+    # Where temporary files are left, if any are.
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    with store_of_users(interpreter("object-store", require)) as users:
+        file = clone.directory / "config" / "sites.local.yaml"
+        file.write_text(yaml.safe_dump(sites(users)), encoding="utf-8")
+        for variable, value in users.credentials.items():
+            monkeypatch.setenv(variable, value)
+        with seen_meanwhile() as seen:
+            clone.build("--", "results/store/report.html")
+        assert users.listed() == [] and not users.faults.unfinished
+        assert packed(clone).exists()
+        searched = list(contents(clone.directory, tmp_path / "tmp"))
+        assert any(b"object_store.gateway" in line for line in seen)
+        assert any(path.suffix == ".html" for path, _ in searched)
+        assert any(".snakemake" in path.parts for path, _ in searched)
+        for value in users.credentials.values():
+            assert [str(path) for path, content in searched if value.encode() in content] == []
+            assert [line for line in seen if value.encode() in line] == []
+    of_the_tables(clone)
+
+
+def of_the_tables(clone: Clone) -> None:
+    """What tables and report say."""
     table = pd.read_parquet(clone.directory / "results/store/measurements.parquet")
-    assert len(table) == 5 * 4 + 2 + 2 + 2 + 2
+    assert len(table) == 8 * 4 + 3 + 3 * 2 + 2 + 2 + 2
     read = table[table["case"] == "series"]
-    series = read[read["layout"].isin(["in-place", "zarr"])]
+    series = read[read["layout"].isin(["in-place", "zarr", "files-in-place"])]
     # The server also asks for descriptions that it does not keep.
     service = read[read["layout"] == "service"]
     assert (service["wire_bytes"] >= service["chunk_bytes"]).all()
+    assert (service["client_bytes"] >= service["asked_bytes"]).all()
     assert (series["wire_requests"] == series["chunks_touched"]).all()
+    assert (series["wire_gets"] == series["wire_requests"]).all()
     assert (series["wire_bytes"] == series["chunk_bytes"]).all()
-    # A reference is one request more, as is the description of a Zarr array.
+    # A reference is one request more, to how many files it ever leads, as is the description of a Zarr array.
     cold = series[series["state"] == "cold"]
     assert (cold["open_requests"] == 1).all()
+    # One client lists what there is, then asks for each description; a reference needs no list.
+    opened = table[table["case"] == "open"].groupby("layout")[["wire_lists", "wire_requests", "calls"]].max()
+    assert opened.loc["files-zarr"].tolist() == [1, 4, 3]
+    assert opened.loc["files-in-place"].tolist() == [0, 1, 1]
+    assert opened.loc["files"].tolist()[::2] == [1, 3]
     assert (table[table["case"] == "fetched-1p"]["fetch_s"] > 0).all()
     # Workers and clients of their own ask for each chunk once a request, and the kernel counts nothing of it.
     asked = table[table["case"].isin(["direct-1p", "direct-1d", "mixed-1p", "mixed-2p"])]
@@ -86,4 +179,5 @@ def test_the_study_small(tmp_path: Path, require: Callable[[str | None], None]) 
     page = (clone.directory / "results/store/report.html").read_text(encoding="utf-8")
     # Both are in the table of settings, whichever layout wins.
     assert "its default" in page and "VirtualiZarr and obstore" in page
+    assert "What the gateway itself costs" in page
     assert not list((clone.directory / "testfiles-bucket").rglob("*.virtual"))

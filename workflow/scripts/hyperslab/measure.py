@@ -60,6 +60,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
             format_.prepare(spec)
             artifact.start(spec["layout"])
             uploaded = artifact.upload()
+            uploaded |= artifact.control()
             outcome = cases.load(spec["case"]["kind"])(context)
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, too.

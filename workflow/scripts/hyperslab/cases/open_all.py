@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +14,7 @@ from hyperslab import formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.states import each_state
 from hyperslab.data.selections import Box
-from hyperslab.layouts.collection import FILES
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import Counters, between, on_wire
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
 from hyperslab.specifications import Specification
@@ -22,24 +23,41 @@ from hyperslab.specifications import Specification
 Member = tuple[str, Specification, Box]
 
 
+def _as_one(context: Context, members: list[Member]) -> bool:
+    """Return whether all is opened at once, by one name."""
+    return members[0][0] == context.path
+
+
+def _opener(context: Context, members: list[Member]) -> tuple[formats.Format, Callable[[], None]]:
+    """Return the format that opens each of the members, by one new client, and what lets that go."""
+    if _as_one(context, members):
+        return context.format, lambda: None
+    collection: Any = context.format
+    found: tuple[formats.Format, Callable[[], None]] = collection.of_one_client(
+        context.path, context.specification
+    )
+    return found
+
+
 def _timed(context: Context, members: list[Member]) -> tuple[float, list[float]]:
     """Return the seconds of finding, opening and closing all, and those of each file."""
-    one, each = formats.load(context.specification["layout"]["format"]), []
-    several = FILES in context.specification["layout"]
+    several, each = not _as_one(context, members), []
     started = perf_counter_ns()
-    there = {entry.name for entry in os.scandir(context.path)} if several else None
+    there = context.artifact.listed() if several else None
+    one, let_go = _opener(context, members)
     for path, spec, _ in members:
         before = perf_counter_ns()
         if there is not None and os.path.basename(path) not in there:
             raise FileNotFoundError(f"{path}: there is no such file")
         one.open(path, spec).close()
         each.append((perf_counter_ns() - before) / 1e9)
+    let_go()
     return (perf_counter_ns() - started) / 1e9, each
 
 
 def _verify(context: Context, members: list[Member]) -> None:
     """Raise VerificationError where the last element of a file is not what was written."""
-    one = formats.load(context.specification["layout"]["format"])
+    one, let_go = _opener(context, members)
     for path, spec, part in members:
         last = tuple(extent - 1 for extent in part.extent)
         element = (1,) * len(last)
@@ -51,6 +69,7 @@ def _verify(context: Context, members: list[Member]) -> None:
         where = [start + inside for start, inside in zip(part.origin, last, strict=True)]
         if not np.array_equal(found, context.values.block(where, element)):
             raise VerificationError(f"{path}: its last element differs from what was written")
+    let_go()
 
 
 def run(context: Context) -> Outcome:
@@ -64,13 +83,17 @@ def run(context: Context) -> Outcome:
     def measure(state: str) -> None:
         for repeat in range(spec["repeats"][state]):
             share = cache.filled() if state == "warm" else cache.evicted()
-            before = counters.read()
+            wire, before = context.artifact.wire(), counters.read()
             seconds, each = _timed(context, members)
             after = counters.read()
+            counted: Row = dict(between(before, after))
+            if passed := on_wire(wire, context.artifact.wire()):
+                # Sockets are no files: not the kernel counts what was asked for, but the gateway.
+                counted = passed.columns()
             row: Row = {"state": context.called(state), "repeat": repeat, "time_s": seconds}
             row |= {"resident_before": share, "calls": len(each), "call_mean_s": sum(each) / len(each)}
             row |= {"call_median_s": median(each), "call_max_s": max(each)}
-            rows.append(row | between(before, after) | {"resident_after": cache.resident()})
+            rows.append(row | counted | {"resident_after": cache.resident()})
 
     try:
         skipped = each_state(spec["case"]["states"], ("warm", "cold"), measure, rows)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from hyperslab.figures.labels import place
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
-from hyperslab.figures.view import View
+from hyperslab.figures.view import View, look
 from hyperslab.results.front import pareto
 from hyperslab.results.prices import month_costs
 
@@ -16,12 +16,26 @@ AXES = ["month", "seconds"]
 
 
 def points_of(view: View) -> pd.DataFrame:
-    """Return by layout (index) `month` in money, `seconds` of an answer, and whether it is on the `front`."""
-    table = month_costs(view.measurements, view.study, view.site)[AXES].dropna()
-    # What costs nothing at these prices has no place on an axis of powers.
-    table = table[table["month"] > 0]
-    table["front"] = pareto(table, AXES) if len(table) else pd.Series(dtype=bool)
-    return table.loc[view.order(table.index)]
+    """Return a row a point: `layout` and `site`, `month` in money, `seconds` of an answer, whether it is on
+    the `front`, and the `name` to be written beside it.
+
+    Of all sites where the study wants them together; those of others are named with their site.
+    """
+    views = [view]
+    if view.study["prices"].get("together"):
+        sites = sorted({str(site) for site in view.data.measurements["site"]} - {view.site})
+        views += [look(site, view.data) for site in sites]
+    found = []
+    for each in views:
+        table = month_costs(each.measurements, each.study, each.site)[AXES].dropna()
+        # What costs nothing at these prices has no place on an axis of powers.
+        table = table[table["month"] > 0]
+        table = table.loc[each.order(table.index)].rename_axis("layout").reset_index()
+        own = each is view
+        names = [view.label(name) if own else f"{name} at {each.site}" for name in table["layout"]]
+        found.append(table.assign(site=each.site, name=names))
+    points = pd.concat(found, ignore_index=True)
+    return points.assign(front=pareto(points, AXES) if len(points) else pd.Series(dtype=bool))
 
 
 def draw(view: View, case: str = "") -> Figure:
@@ -34,11 +48,18 @@ def draw(view: View, case: str = "") -> Figure:
     axes = figure.subplots()
     front = table[table["front"]].sort_values(AXES)
     axes.plot(front["month"], front["seconds"], color=view.style["ink"], linewidth=1.0, zorder=2)
-    for layout, row in table.iterrows():
-        colour = (
-            view.role_colour(str(layout)) if row["front"] or view.role(str(layout)) else view.style["muted"]
+    colours = [_colour(view, row) for _, row in table.iterrows()]
+    for colour, (_, row) in zip(colours, table.iterrows(), strict=True):
+        inside = colour if row["site"] == view.site else "white"
+        axes.plot(
+            [row["month"]],
+            [row["seconds"]],
+            "o",
+            color=colour,
+            markerfacecolor=inside,
+            markersize=7,
+            zorder=3,
         )
-        axes.plot([row["month"]], [row["seconds"]], "o", color=colour, markersize=7, zorder=3)
     logarithmic(
         axes.xaxis, table["month"], f"what a month costs [{prices['currency']}]", (("", 1.0),), inches=6
     )
@@ -48,11 +69,22 @@ def draw(view: View, case: str = "") -> Figure:
         "an answer: geometric mean over the cases, opening included",
         f"prices: {prices['source']}, {prices['date']}",
         "left and down is better",
+        "hollow: at another site" if table["site"].nunique() > 1 else "",
     ]
     finish(figure, view, title, view.measurements, notes)
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
-    points = {str(name): (float(row["month"]), float(row["seconds"])) for name, row in table.iterrows()}
-    names = [(name, view.label(name), view.role_colour(name)) for name in points]
-    place(axes, points, names, view.style["font_size"] - 1, [points[str(name)] for name in front.index])
+    points = {str(number): (float(row["month"]), float(row["seconds"])) for number, row in table.iterrows()}
+    names = [
+        (str(number), row["name"], view.role_colour(row["layout"]) if row["site"] == view.site else colour)
+        for (number, row), colour in zip(table.iterrows(), colours, strict=True)
+    ]
+    place(axes, points, names, view.style["font_size"] - 1, [points[str(number)] for number in front.index])
     return figure
+
+
+def _colour(view: View, row: pd.Series) -> str:
+    """Return the colour of a point: that of its layout's role here, of plain text on the front, else pale."""
+    if row["site"] == view.site and view.role(row["layout"]):
+        return view.role_colour(row["layout"])
+    return str(view.style["ink" if row["front"] else "muted"])

@@ -290,10 +290,11 @@ def load(name: str) -> Format:
 
 
 def files_of(path: str, spec: Specification) -> list[tuple[str, Specification, Box]]:
-    """Return of each file that keeps an array its path, what describes it by itself, and its part."""
+    """Return of each file that is opened by itself its path, what describes it, and its part of the array."""
     from hyperslab.data.selections import Box
+    from hyperslab.layouts import layout_of
 
-    if "files" not in spec["layout"]:
+    if "files" not in spec["layout"] or layout_of(spec["layout"]).abilities.opened_as_one:
         shape = spec["dataset"]["shape"]
         return [(path, spec, Box((0,) * len(shape), tuple(shape)))]
     from hyperslab.formats.collection_files import Files
@@ -311,4 +312,5 @@ def format_of(layout: LayoutSpecification) -> Format:
         return one
     from hyperslab.formats.collection import Collections
 
-    return Collections(one)
+    own: Callable[[Format], Format] = getattr(one, "collections", Collections)
+    return own(one)

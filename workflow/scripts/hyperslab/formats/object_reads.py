@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.formats import OpenArray
-from hyperslab.measuring.object_store.artifact import told
+from hyperslab.measuring.object_store.address import told
 
 
 class ObjectReads:

@@ -88,6 +88,8 @@ class CollectionLayout(Layout):
     def __init__(self, described: Mapping[str, Any], one: Layout) -> None:
         super().__init__(described)
         self.one = one
+        own = one.abilities
+        self.abilities = Abilities(pages=own.pages, opened_as_one=own.opened_as_one)
         self.files = described[FILES]
         self.title = f"{one.title} in several files"
         self.settings, self.libraries, self.released = one.settings, one.libraries, one.released
@@ -140,7 +142,9 @@ class CollectionLayout(Layout):
 
     def refusal(self, shape: Shape, itemsize: int) -> str | None:
         """Return why one of the files cannot hold its part, or None."""
-        reasons = (layout.refusal(inside, itemsize) for layout, inside, _ in self._sizes(shape))
+        reasons = [layout.refusal(inside, itemsize) for layout, inside, _ in self._sizes(shape)]
+        counts = [part.count for part in self.parts(shape)]
+        reasons.append(self.one.parts_refusal(counts, self.axis, shape))
         return next(filter(None, reasons), None)
 
     def fits(self, shape: Shape) -> bool:
@@ -212,6 +216,11 @@ class CollectionLayout(Layout):
         if isinstance(each, int) and each > 1:
             return f"every {each} of {along}"
         return f"each {along if each == 1 else each}"
+
+    def copied(self) -> Mapping[str, Any] | None:
+        """Return the layout by which a copy of all files is read; None where that of one is not it."""
+        copied = self.one.copied()
+        return None if copied is None else {**copied, FILES: self.files}
 
     def environment(self) -> str | None:
         """Return what says that the environment of one file's library is complete."""

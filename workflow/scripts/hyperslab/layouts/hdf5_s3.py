@@ -15,7 +15,7 @@ class Hdf5S3Layout(Hdf5Layout):
 
     title = "HDF5 in an object store"
     released = None
-    abilities = Abilities(memory_types=True, strides=True, pages=False)
+    abilities = Abilities(memory_types=True, strides=True, pages=False, collections=True)
     settings = {**s3_access.SETTINGS, **Hdf5Layout.settings}
     libraries = {**Hdf5Layout.libraries, "s3fs": "s3fs", "fsspec": "fsspec", "obstore": "obstore"}
 

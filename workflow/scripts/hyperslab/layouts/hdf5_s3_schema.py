@@ -20,8 +20,10 @@ MOST_BLOCK = 2**40
 class Access(Strict):
     """The client through which h5py reads, and how it caches; what is not given is the client's own."""
 
-    through: Literal["s3fs", "obstore"] = Field(
-        default="s3fs", description="the client: s3fs, which is fsspec's, or obstore, in Rust"
+    through: Literal["s3fs", "obstore", "ros3"] = Field(
+        default="s3fs",
+        description="the client: s3fs, which is fsspec's; obstore, in Rust; or HDF5's own driver ros3, where "
+        "h5py was built with it",
     )
     cache: Literal["readahead", "blockcache", "background", "bytes", "first", "all", "none"] | None = Field(
         default=None, description="s3fs: fsspec's cache of what was read; by default readahead"
@@ -34,6 +36,8 @@ class Access(Strict):
     def _cache_of_s3fs(self) -> Access:
         if self.cache is not None and self.through != "s3fs":
             raise ValueError("cache: only s3fs has several; obstore has a buffer of block_bytes")
+        if self.block_bytes is not None and self.through == "ros3":
+            raise ValueError("block_bytes: ros3 reads what HDF5 asks for, and has no cache")
         return self
 
 

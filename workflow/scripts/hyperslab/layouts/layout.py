@@ -62,6 +62,8 @@ class Abilities:
     rewriting: bool = False
     # An array can lie in several files, cut along one axis.
     collections: bool = False
+    # All files of a collection are opened as one, at once.
+    opened_as_one: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,12 @@ class Layout(ABC):
     def within(self, shape: Shape) -> Mapping[str, Any]:
         """Return the layout for an array of this shape that is a part of another: no chunk is longer."""
         return self.described
+
+    def parts_refusal(self, counts: Sequence[int], axis: int, shape: Shape) -> str | None:
+        """Return why files of this layout cannot hold so many indices each along an axis of an array of this
+        shape, or None.
+        """
+        return None
 
     def borders(self, shape: Shape) -> tuple[int, list[int]]:
         """Return an axis, and the indices along it with which files begin but the first: none of one file."""

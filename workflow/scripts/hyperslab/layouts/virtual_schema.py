@@ -23,7 +23,7 @@ class VirtualModel(hdf5_schema.Hdf5Model):
 
     @model_validator(mode="after")
     def _read_by_reference(self) -> VirtualModel:
-        for name in ("release", "storage", "pyramid", "second"):
+        for name in ("release", "storage", "pyramid"):
             if getattr(self, name):
                 raise ValueError(f"{name}: a reference leads to the chunks of one dataset, or to all of it")
         if strange := [one.name for one in self.filters if one.name not in READABLE]:

@@ -17,7 +17,7 @@ class ZarrS3Layout(ZarrLayout):
     """A resolved layout of a Zarr array, version 3, whose files are objects."""
 
     title = "Zarr in an object store"
-    abilities = Abilities(forgets=True, pages=False)
+    abilities = Abilities(forgets=True, pages=False, collections=True)
     settings = {"client": s3_access.SETTINGS["client"], **ZarrLayout.settings}
     libraries = {"obstore": "obstore"}
 

@@ -127,6 +127,18 @@ class Artifact:
         """Return what has passed on the wire between reader and data so far; nothing without one."""
         return {}
 
+    def received(self) -> int | None:
+        """Return the bytes that this process has had from what serves the data so far; None of files."""
+        return None
+
+    def listed(self) -> set[str]:
+        """Return the names of what lies in the directory of the data, found as whoever reads finds them."""
+        return {entry.name for entry in os.scandir(self.data)}
+
+    def control(self) -> dict[str, float]:
+        """Return columns of what counts on that wire costs by itself; none without one."""
+        return {}
+
     def start(self, layout: Mapping[str, Any]) -> None:
         """Start what serves the data of a resolved layout; nothing for files."""
 

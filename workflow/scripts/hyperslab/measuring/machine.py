@@ -123,6 +123,12 @@ def versions_of(packages: Iterable[str]) -> dict[str, str]:
     return {name: metadata.version(name) for name in packages if find_spec(name)}
 
 
+def available_memory_bytes() -> int:
+    """Return how many bytes the kernel could give to programs now, page cache that it would drop included."""
+    words = Path("/proc/meminfo").read_text(encoding="ascii").split()
+    return int(words[words.index("MemAvailable:") + 1]) * 1024
+
+
 def largest_memory_bytes(process: int | str = "self") -> int:
     """Return the largest resident memory of this program, or of another process, so far; 0 once it has ended.
 

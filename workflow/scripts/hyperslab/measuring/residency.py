@@ -23,7 +23,7 @@ class NodeCache:
 
     def __init__(self, artifact: Artifact, memory_resident: bool) -> None:
         self._artifact, self._memory_resident = artifact, memory_resident
-        self._files = [file for file in artifact.files() if file.is_relative_to(artifact.data)]
+        self._files = [file for file in artifact.files() if file.is_relative_to(artifact.directory)]
         # Few files are kept open; of many each is opened for a moment.
         kept = self._files if len(self._files) <= FEW_FILES else []
         self._descriptors = [os.open(file, os.O_RDONLY) for file in kept]

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hyperslab.measuring import supervise
+from hyperslab.measuring import received, supervise
 from hyperslab.measuring.artifact import Artifact, end_servers
 from hyperslab.measuring.machine import largest_memory_bytes
 
@@ -216,6 +216,10 @@ class ServerArtifact(Artifact):
     def processes(self) -> Sequence[int]:
         """Return the processes of the server that there are now, but not the one that watches over them."""
         return sorted(supervise.below(self._supervisor.pid)) if self._supervisor else ()
+
+    def received(self) -> int | None:
+        """Return the bytes of answers that this process has had so far; None where nothing counts them."""
+        return received.so_far()
 
     def memory_bytes(self) -> int:
         """Return the largest resident memory of each process of the server so far, summed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import read_ahead
 from hyperslab.sites import mounts
-from hyperslab.sites.configuration import Expansion
+from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -61,11 +61,21 @@ def largest_files(study: LoadedStudy) -> int:
     return max(layout_of(layout).largest_files(study.dataset) for layout in study.layouts.values())
 
 
+def _copies(study: LoadedStudy, site: Resolved) -> int:
+    """Return how often a root holds data once more: copied to be read, and as objects of a store there."""
+    store = site["store"] or {}
+    fetched = any(case.get("fetch") for case in study.cases.values())
+    return fetched + (store.get("start") == "versitygw")
+
+
 def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
     """Raise ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
-    needed, files = largest_bytes(study) + RESERVE_BYTES, largest_files(study) + RESERVE_FILES
+    files = largest_files(study) + RESERVE_FILES
     for name in names:
         site = sites[name]
+        copies = _copies(study, site)
+        needed = (1 + copies) * largest_bytes(study) + RESERVE_BYTES
+        what = "one test artifact" + (" and what is copied of it" if copies else "")
         root = Path(site["root"])
         path = f"file_systems.{site['file_system']}"
         existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
@@ -78,8 +88,8 @@ def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Pa
             raise ConfigurationError(
                 file,
                 f"{path}.root",
-                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for one "
-                "test artifact",
+                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for "
+                f"{what}",
             )
         # A file system that makes inodes as it needs them counts none, or says -1.
         if there.f_files and 0 <= there.f_favail < files:

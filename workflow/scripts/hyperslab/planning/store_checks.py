@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
+from hyperslab.measuring import machine
 from hyperslab.sites.configuration import Expansion
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+# Stores that a cell starts and that are no part of any environment -> their program.
+PROGRAMS = {"versitygw": "versitygw"}
+# Those whose objects lie in memory, an array as its parts and as a whole while it is put there.
+IN_MEMORY, COPIES = ("moto",), 2
 # A store that does not answer is asked for this long.
 SECONDS = 10
 # What the client of the check says -> what is wrong.
@@ -44,21 +50,48 @@ def check_kept(study: LoadedStudy, names: Sequence[str], sites: Expansion) -> No
                     raise ConfigurationError(study.file, f"cases.{case_name}.layouts", message)
 
 
+def check_memory(study: LoadedStudy, names: Sequence[str], sites: Expansion, file: Path) -> None:
+    """Raise ConfigurationError where a store that keeps its objects in memory has no room on this machine."""
+    for name in names:
+        store = sites[name]["store"]
+        if store is None or store["start"] not in IN_MEMORY or sites[name]["executor"] != "local":
+            continue
+        needed, free = COPIES * study.dataset.nbytes, machine.available_memory_bytes()
+        if free < needed:
+            where = f"file_systems.{sites[name]['file_system']}.store.start"
+            said = (
+                f"{store['start']} keeps objects in memory, up to {needed / 1e9:.1f} GB while those of study "
+                f"{study.name} are put there; {free / 1e9:.1f} GB are free. Take versitygw, or fewer data"
+            )
+            raise ConfigurationError(file, where, said)
+
+
 def check_stores(names: Sequence[str], sites: Expansion, file: Path) -> None:
     """Raise ConfigurationError where a store does not answer, refuses, lacks the bucket, or is not empty.
 
-    One that a cell starts for itself is asked by that.
+    One that a cell starts for itself is asked by that; here its program is looked for.
     """
     for name in names:
         store = sites[name]["store"]
-        if store is None or store["endpoint"] is None:
+        if store is None:
             continue
         where = f"file_systems.{sites[name]['file_system']}.store"
+        if store["endpoint"] is None:
+            if sites[name]["executor"] == "local" and (absent := _absent(store["start"])):
+                raise ConfigurationError(file, f"{where}.start", absent)
+            continue
         if missing := [variable for variable in CREDENTIALS if not os.environ.get(variable)]:
             message = f"the environment has no {' and no '.join(missing)}, which {store['endpoint']} needs"
             raise ConfigurationError(file, where, message)
         if wrong := _mistake(store):
             raise ConfigurationError(file, where, wrong)
+
+
+def _absent(start: str) -> str | None:
+    """Return why a store cannot be started here, None where it can."""
+    if (program := PROGRAMS.get(start)) is None or shutil.which(program):
+        return None
+    return f"{program} is in no directory of PATH; install it, or take `start: moto`"
 
 
 def _mistake(store: Mapping[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_results, check_roots
-from hyperslab.planning.store_checks import check_kept, check_stores
+from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
@@ -62,6 +62,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
         if not inventory.batched:
             # Inside a batch another one may be measuring there.
             check_stores(here, inventory.sites, inventory.sites_file)
+            check_memory(study, here, inventory.sites, inventory.sites_file)
         for site in here:
             check_place(study, site, inventory)
         if wrong := _donor_mistake(study):

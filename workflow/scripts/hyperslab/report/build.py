@@ -22,7 +22,7 @@ from hyperslab.report.prices import prices_table
 from hyperslab.report.rows import rows_table
 from hyperslab.report.scores import matched_facts, score_table
 from hyperslab.report.settings import objects_table, published_table, requests_table
-from hyperslab.report.stores import store_table
+from hyperslab.report.stores import gateway_table, store_table
 from hyperslab.report.tradeoff import tradeoff_table
 from hyperslab.report.workers import parallel_table, speedup_table, subvolumes_table
 from hyperslab.studies.case_kinds import kind_of
@@ -44,6 +44,7 @@ BLOCKS = {
     "score": ("Score", score_table),
     "tradeoff": ("Trade-off", tradeoff_table),
     "store": ("Requests to the object store", store_table),
+    "gateway": ("The gateway before the object store", gateway_table),
     "prices": ("What it costs", prices_table),
     "counts": ("Counts beside times", count_table),
 }

@@ -15,10 +15,9 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
     if "prices" not in data.study or rows.empty:
         return None
     prices = data.study["prices"]
-    answers = answer_costs(rows, data.study)
+    answers = answer_costs(rows, data.study, site)
     if answers.empty:
         return None
-    answers["answer"] = answers[["gets", "out", "work"]].sum(axis=1)
     months = month_costs(rows, data.study, site)
     cases = in_order(set(answers["case"]), data.study["cases"])
     each = answers.pivot(index="layout", columns="case", values="answer")
@@ -40,6 +39,8 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
     note = (
         f"Prices: {prices['source']} ({prices['date']}). Counts of requests, bytes and seconds are measured, "
         f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each case. "
-        f"An answer is a cold one with its opening; its time is the geometric mean over the cases.{store}"
+        f"An answer is a cold one with its opening, and with copying where that comes first; its time is the "
+        f"geometric mean over the cases. Bytes that leave a server count where there is one, else those that "
+        f"leave the object store.{store}"
     )
     return table("What an answer and a month cost", columns, body, note, pick=pick)

@@ -16,12 +16,17 @@ HOURS_OF_A_MONTH = 365 * 24 / 12
 GB, HOUR_S = 1e9, 3600.0
 
 
-def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+# What a repeat has of each kind of request, of which what is none of these is a `get`.
+KINDS = ("lists", "heads", "puts")
+PARTS = ("requests", "out", "inside", "work")
+
+
+def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.DataFrame:
     """Return a row a layout and case that is asked: `seconds` of an answer and its cost by part.
 
-    `rows` are the repeats of one site. Cold answers count, opening included, where there are any, else those
-    of the state that was measured. Columns are `gets`, `out` and `work`, money for one answer; `counted` says
-    whether an object store counted requests. Medians over all repeats.
+    `rows` are the repeats of one site. Cold answers count, opening and copying included, where there are any,
+    else those of the state that was measured. Columns are PARTS, money for one answer; `counted` says whether
+    an object store counted requests. Medians over all repeats.
     """
     prices = study["prices"]
     if prices["cases"]:
@@ -31,22 +36,43 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
     # A cold answer is what somebody waits for who comes for the first time.
     states = [state for state in STATES if state in set(read["state"])]
     read = read[read["state"] == states[0]] if states else read
-    opened = read[["open_requests", "open_wire_bytes", "open_s"]].fillna(0.0)
-    seconds = read["time_s"] + opened["open_s"]
+    seconds = read["time_s"] + read[["open_s", "fetch_s"]].fillna(0.0).sum(axis=1)
     workers = read["case"].map(
         {name: case.get("workers") or 1 for name, case in study["cases"].items()}
     ).astype(float)  # fmt: skip
+    served = read["client_bytes"].notna()
+    stored = _both(read, "wire_bytes", "open_wire_bytes")
     each = read[["layout", "case"]].assign(
         seconds=seconds,
-        gets=(read["wire_requests"] + opened["open_requests"]).fillna(0.0) * prices["gets"] / 1e3,
-        out=(read["wire_bytes"] + opened["open_wire_bytes"]).fillna(0.0) * prices["out"] / GB,
+        requests=_requests(read, prices),
+        out=_both(read, "client_bytes", "open_client_bytes").where(served, stored)
+        * prices["out_at"].get(site, prices["out"])
+        / GB,
+        inside=stored.where(served, 0.0) * prices["inside"] / GB,
         work=seconds * workers * prices["worker_hour"] / HOUR_S,
         counted=read["wire_requests"].notna(),
     )
-    parts = ["seconds", "gets", "out", "work"]
+    parts = ["seconds", *PARTS]
     grouped = each.groupby(["layout", "case"], observed=True, sort=False)
     found = grouped[parts].median().assign(counted=grouped["counted"].any())
-    return found.reset_index()
+    return found.reset_index().assign(answer=lambda table: table[list(PARTS)].sum(axis=1))
+
+
+def _both(read: pd.DataFrame, selection: str, opening: str) -> pd.Series:
+    """Return what a selection and the opening for it have together; 0 where neither counts."""
+    return read[[selection, opening]].fillna(0.0).sum(axis=1)
+
+
+def _requests(read: pd.DataFrame, prices: Mapping[str, Any]) -> pd.Series:
+    """Return what the requests of each repeat cost; what is of no known kind counts as one that gets."""
+    of_kind = {kind: _both(read, f"wire_{kind}", f"open_{kind}") for kind in KINDS}
+    number = _both(read, "wire_requests", "open_requests")
+    gets = number - sum(of_kind.values())
+    lists = prices["puts"] if prices["lists"] is None else prices["lists"]
+    heads = prices["gets"] if prices["heads"] is None else prices["heads"]
+    price = {"lists": lists, "heads": heads, "puts": prices["puts"]}
+    total = gets * prices["gets"] + sum(of_kind[kind] * price[kind] for kind in KINDS)
+    return total / 1e3
 
 
 def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.DataFrame:
@@ -55,8 +81,7 @@ def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.D
     Columns: `stored_bytes`; money for `kept`, `running`, `asked` and their sum `month`; `upload`, once; and
     `seconds`, the geometric mean over the cases of the time of an answer.
     """
-    prices, answers = study["prices"], answer_costs(rows, study)
-    answers["answer"] = answers[["gets", "out", "work"]].sum(axis=1)
+    prices, answers = study["prices"], answer_costs(rows, study, site)
     by_layout = answers.groupby("layout", observed=True, sort=False)
     seconds = np.exp(np.log(answers["seconds"]).groupby(answers["layout"], observed=True).mean())
     sizes = rows[rows["layout"].isin(answers["layout"])].groupby("layout", observed=True)

@@ -14,6 +14,8 @@ from hyperslab.validation.models import Count, Strict
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PREFIX = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*/)+")
 REGION = re.compile(r"[a-z0-9-]+")
+# Of a store that a cell starts, in which there is nothing else.
+OWN_BUCKET = "hyperslab"
 # Longer than any network's, and above any network's.
 MOST_LATENCY_MS = 10_000
 MOST_BANDWIDTH = 10**12
@@ -45,8 +47,10 @@ def _matching(pattern: re.Pattern[str], rule: str) -> Any:
 class Store(Strict):
     """A bucket of an S3 store, in which the objects of a run lie while a cell is measured."""
 
-    start: Literal["moto"] | None = Field(
-        default=None, description="a store that each cell starts for itself, instead of an endpoint"
+    start: Literal["moto", "versitygw"] | None = Field(
+        default=None,
+        description="a store that each cell starts for itself, instead of an endpoint: moto, in memory, or "
+        "versitygw, over files below the root, where it is installed",
     )
     endpoint: str | None = Field(
         default=None, description="address of a store, such as https://s3.eu-west-1.amazonaws.com"
@@ -56,7 +60,10 @@ class Store(Strict):
     )
     bucket: Annotated[
         str, _matching(BUCKET, "should be 3 to 63 lower-case letters, digits, dots and hyphens")
-    ] = Field(default="hyperslab", description="the only bucket that the run touches")
+    ] = Field(
+        description="the only bucket that the run touches; of a store that is started, one of its own if "
+        "none is named"
+    )
     prefix: Annotated[
         str, _matching(PREFIX, "should be letters, digits and . _ - between slashes, and end with one")
     ] = Field(
@@ -69,6 +76,13 @@ class Store(Strict):
     bandwidth: Annotated[Count, Field(le=MOST_BANDWIDTH)] | None = Field(
         default=None, description="of all requests together, bytes a second; as it is, if not given"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bucket_of_ones_own(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("start") and "bucket" not in given:
+            return {**given, "bucket": OWN_BUCKET}
+        return given
 
     @model_validator(mode="after")
     def _one_store(self) -> Store:

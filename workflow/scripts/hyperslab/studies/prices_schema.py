@@ -27,7 +27,22 @@ class Prices(Strict):
     )
     puts: Price = Field(default=0.0, description="of 1,000 requests that put something into an object store")
     gets: Price = Field(default=0.0, description="of 1,000 requests that get something from it")
-    out: Price = Field(default=0.0, description="of a GB that leaves the object store")
+    lists: Price | None = Field(
+        default=None, description="of 1,000 requests that ask which objects there are; as those that put"
+    )
+    heads: Price | None = Field(
+        default=None, description="of 1,000 requests that ask for an object's size alone; as those that get"
+    )
+    out: Price = Field(
+        default=0.0,
+        description="of a GB that comes to whoever asks: from the object store, or from the server before it",
+    )
+    out_at: dict[Name, Price] = Field(
+        default={}, description="the same at sites where it is another one, such as one's own disk"
+    )
+    inside: Price = Field(
+        default=0.0, description="of a GB that a server gets from the object store behind it"
+    )
     worker_hour: Price = Field(default=0.0, description="of an hour in which one worker computes")
     running_hour: dict[str, Price] = Field(
         default={},
@@ -36,4 +51,7 @@ class Prices(Strict):
     questions: Count = Field(default=10_000, description="questions a month, evenly many of each case")
     cases: list[Name] = Field(
         default=[], description="the cases that are asked; without it all that read selections"
+    )
+    together: bool = Field(
+        default=False, description="whether one figure shows the layouts of all sites of the study"
     )

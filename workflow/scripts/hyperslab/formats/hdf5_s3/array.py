@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import h5py
-from h5py import h5f, h5fd
+from h5py import h5f
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.array import Hdf5
@@ -16,7 +17,8 @@ from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.formats.hdf5_s3 import clients
 from hyperslab.formats.object_reads import ObjectReads, said_plainly
 from hyperslab.measuring.machine import versions_of
-from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of
+from hyperslab.measuring.object_store.address import address_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact
 from hyperslab.specifications import Specification
 
 
@@ -40,12 +42,21 @@ class Hdf5S3(Hdf5):
     many_arrays = None
     parallel = None
 
+    def __init__(self, client: clients.Client | None = None) -> None:
+        # That of all files that are opened, and let go by whoever made it; else each has a new one.
+        self._client = client
+
+    def of_one_client(self, path: str, spec: Specification) -> tuple[Hdf5S3, Callable[[], None]]:
+        """Return the format with a new client for what lies at `path`, and what lets that go."""
+        client = clients.new(address_of(path), spec["layout"]["access"])
+        return Hdf5S3(client), client.close
+
     def versions(self) -> dict[str, str]:
         """Return the versions of HDF5 and of the clients."""
         return super().versions() | versions_of(("s3fs", "fsspec", "aiobotocore", "obstore"))
 
     def prepare(self, spec: Specification) -> None:
-        """Load what filters and client need."""
+        """Load what filters and client need; raises Unavailable."""
         super().prepare(spec)
         clients.load(spec["layout"]["access"])
 
@@ -55,15 +66,15 @@ class Hdf5S3(Hdf5):
 
     def opened(self, path: str, spec: Specification, lists: Lists) -> h5py.File:
         """Return the file, opened through a new client that has kept nothing."""
-        address = address_of(path)
-        file, let_go = clients.opened(address, path, spec["layout"]["access"])
-        try:
-            lists.file_access.set_fileobj_driver(h5fd.fileobj_driver, file)
-            name = f"{address.bucket}/{address.prefix}".encode()
-            return ClosingFile(h5f.open(name, h5f.ACC_RDONLY, fapl=lists.file_access), let_go)
-        except BaseException:
-            let_go()
-            raise
+        with ExitStack() as opening:
+            client = self._client
+            if client is None:
+                client = clients.new(address_of(path), spec["layout"]["access"])
+                opening.callback(client.close)
+            name, close = client.put_driver(lists.file_access, path)
+            opening.callback(close)
+            identifier = h5f.open(name, h5f.ACC_RDONLY, fapl=lists.file_access)
+            return ClosingFile(identifier, opening.pop_all().close)
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what the file says of itself, which is as it was put, and how it was read."""

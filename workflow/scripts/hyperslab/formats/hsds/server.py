@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from hyperslab.formats import Unavailable
+from hyperslab.measuring import received
 from hyperslab.measuring.servers import Connection, ServerArtifact, ServerError, write_private
 
 # No bucket of a store is called so: their names have no underscore.
@@ -28,6 +29,8 @@ PASSWORDS, PROGRAM = "passwords", "serve.py"
 TRIES, PAUSE_S = 6, 0.25
 # A request may take this long; for the first sign of life of a server see servers.PATIENCE_S.
 TIMEOUT_S = 120.0
+# Where one of its processes has ended, so long it may take until all of it has.
+ENDED_S = 2.0
 OK, CREATED, NO_CONTENT, UNAUTHORISED, NOT_FOUND, GONE = 200, 201, 204, 401, 404, 410
 FAILED, BUSY = 500, 503
 Result = TypeVar("Result")
@@ -39,6 +42,7 @@ def client() -> Any:
         import h5pyd
     except ImportError:
         raise Unavailable("the package h5pyd is not installed here") from None
+    received.begin()
     # What it warns of, answers that are no values, becomes an error or is as it should be.
     logging.getLogger("h5pyd").setLevel(logging.CRITICAL)
     return h5pyd
@@ -74,7 +78,7 @@ def explained(connection: Connection, status: int | None, error: BaseException) 
     """Return why a request failed, as one line without the password."""
     said = f"; its log ends with: {connection.last_words()}"
     match status:
-        case None if connection.ended():
+        case None if _ended_soon(connection):
             return f"HSDS has ended while it was asked: one of its processes was killed or failed{said}"
         case None:
             words = " ".join(f"{type(error).__name__}: {error}".split()).replace(connection.password, "…")
@@ -87,6 +91,16 @@ def explained(connection: Connection, status: int | None, error: BaseException) 
             return f"HSDS was too busy for a request {TRIES} times ({status}; see settings.tasks){said}"
         case _:
             return f"HSDS answers with status {status}{said}"
+
+
+def _ended_soon(connection: Connection) -> bool:
+    """Return whether the server has ended, or does so in a moment: who watches over it looks now and then."""
+    deadline = time.monotonic() + ENDED_S
+    while not connection.ended():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    return True
 
 
 def keywords(connection: Connection) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hyperslab.formats.hsds.inspection import Objects
 from hyperslab.formats.hsds.server import HsdsArtifact
 from hyperslab.formats.hsds_s3.server import HsdsS3Artifact
 from hyperslab.measuring.machine import versions_of
-from hyperslab.measuring.object_store.artifact import objects_of
+from hyperslab.measuring.object_store.address import objects_of
 from hyperslab.specifications import Specification
 
 

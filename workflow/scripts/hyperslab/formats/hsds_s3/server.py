@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.formats.hsds.server import BUCKET, HsdsArtifact
-from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of, objects_of
+from hyperslab.measuring.object_store.address import ENDED, address_of, objects_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact
 from hyperslab.measuring.servers import Connection, write_private
 
 # In the server's own directory.
@@ -51,6 +52,12 @@ class HsdsS3Artifact(HsdsArtifact):
             "AWS_RESPONSE_CHECKSUM_VALIDATION": "when_required",
         }
 
+    def up(self, connection: Connection) -> bool:
+        """Return whether it answers; raises OSError where it never will, since the gateway has ended."""
+        if address_of(self.data).ended():
+            raise OSError(ENDED)
+        return super().up(connection)
+
     def start(self, layout: Mapping[str, Any]) -> None:
         """Start the server where the data are in the store; else `upload` does once they are."""
         self._layout = layout
@@ -83,6 +90,10 @@ class HsdsS3Artifact(HsdsArtifact):
     def wire(self) -> Mapping[str, int]:
         """Return what has passed the gateway so far, between server and store."""
         return self._store.wire()
+
+    def control(self) -> dict[str, float]:
+        """Return columns of what the gateway between server and store costs by itself."""
+        return self._store.control()
 
     def clear_data(self) -> None:
         """Remove the data here and in the bucket."""

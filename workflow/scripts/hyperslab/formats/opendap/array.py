@@ -18,6 +18,7 @@ from hyperslab.formats.hdf5.array import DATASET
 from hyperslab.formats.hdf5.array import FORMAT as HDF5
 from hyperslab.formats.opendap.server import FILE, TIMEOUT_S, UNAUTHORISED, OpendapArtifact
 from hyperslab.layouts.opendap import LAYOUT
+from hyperslab.measuring import received
 from hyperslab.measuring.machine import versions_of
 from hyperslab.measuring.servers import Connection, ServerError, connection_of
 from hyperslab.specifications import LayoutSpecification, Specification
@@ -33,6 +34,7 @@ def client() -> Any:
         from pydap import client
     except ImportError:
         raise Unavailable("the package pydap is not installed here") from None
+    received.begin()
     return client
 
 

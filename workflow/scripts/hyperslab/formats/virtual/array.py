@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import zarr
 from hyperslab.data.selections import Box
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
+from hyperslab.formats.collection import Collections
+from hyperslab.formats.collection_files import Files
 from hyperslab.formats.hdf5.array import DATASET, Hdf5
 from hyperslab.formats.hdf5.description import disk_order
 from hyperslab.formats.object_reads import ObjectReads, said_plainly
@@ -26,7 +29,8 @@ from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.array import ZarrArray
 from hyperslab.layouts.virtual import CLIENT
 from hyperslab.measuring.machine import versions_of
-from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of
+from hyperslab.measuring.object_store.address import address_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact
 from hyperslab.specifications import Specification
 
 # In the directory of the data: the file, and where its chunks lie.
@@ -41,8 +45,8 @@ warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
 class WithReference:
     """An open HDF5 file for writing, whose chunks are looked up when it is closed."""
 
-    def __init__(self, opened: OpenArray, path: str) -> None:
-        self._opened, self._path = opened, path
+    def __init__(self, opened: OpenArray, refer: Callable[[], None]) -> None:
+        self._opened, self._refer = opened, refer
 
     def read(self, box: Box) -> npt.NDArray[Any]:
         """Return the elements of `box`."""
@@ -63,17 +67,47 @@ class WithReference:
     def close(self) -> None:
         """Close the file, and write where its chunks lie."""
         self._opened.close()
-        refer(self._path)
+        self._refer()
 
 
-def refer(path: str) -> None:
-    """Write the reference of a file that is closed, into the directory in which it lies."""
+def refer(path: str, names: Sequence[str] = (FILE,), axis: int = 0) -> None:
+    """Write the reference of files that are closed, into the directory in which they lie.
+
+    Several hold one array, one behind the other along an axis as it lies on disk.
+    """
     from obspec_utils.registry import ObjectStoreRegistry
     from obstore.store import LocalStore
     from virtualizarr.parsers import HDFParser
 
-    found = HDFParser()(f"{HERE}/{FILE}", ObjectStoreRegistry({HERE: LocalStore(path)}))
-    found.to_virtual_dataset().vz.to_kerchunk(Path(path, REFERENCE), format="json")
+    registry = ObjectStoreRegistry({HERE: LocalStore(path)})
+    found = [HDFParser()(f"{HERE}/{name}", registry).to_virtual_dataset() for name in names]
+    together = found[0]
+    if len(found) > 1:
+        import xarray
+
+        along = together[DATASET.decode()].dims[axis]
+        together = xarray.concat(
+            found, dim=along, data_vars=[DATASET.decode()], coords="minimal", compat="override",
+            join="override", combine_attrs="override",
+        )  # fmt: skip
+    together.vz.to_kerchunk(Path(path, REFERENCE), format="json")
+
+
+def opened(path: str, order: tuple[int, ...]) -> OpenArray:
+    """Return the array of a directory with a reference, through a new client, which gets that first."""
+    settings.put(PIPELINE)
+    address = address_of(path)
+
+    def reached() -> ZarrArray:
+        from obspec_utils.registry import ObjectStoreRegistry
+        from virtualizarr.parsers import KerchunkJSONParser
+
+        registry = ObjectStoreRegistry({HERE: address.store(f"{address.name_of(path)}/")})
+        store = KerchunkJSONParser()(f"{HERE}/{REFERENCE}", registry)
+        group = zarr.open_group(store, mode="r", zarr_format=3)
+        return ZarrArray(group[DATASET.decode()], order)
+
+    return ObjectReads(said_plainly(reached)())
 
 
 class Virtual:
@@ -86,68 +120,108 @@ class Virtual:
     refinement = None
 
     def __init__(self) -> None:
-        self._hdf5 = Hdf5()
+        self.hdf5 = Hdf5()
+
+    @staticmethod
+    def collections(one: Virtual) -> VirtualCollections:
+        """Return the format of several files that one reference makes one array."""
+        return VirtualCollections(one)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of HDF5, which writes, of Zarr, which reads, and of what is between them."""
-        return self._hdf5.versions() | versions_of(("zarr", "numcodecs", "virtualizarr", "obstore"))
+        return self.hdf5.versions() | versions_of(("zarr", "numcodecs", "virtualizarr", "obstore"))
 
     def prepare(self, spec: Specification) -> None:
         """Load what filters and the client need."""
-        self._hdf5.prepare(spec)
+        self.hdf5.prepare(spec)
         importlib.import_module("obstore.store")
         importlib.import_module("virtualizarr.parsers")
 
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty dataset, in a directory with room for its reference."""
-        return WithReference(self._hdf5.create(_made(path), spec), path)
+        return WithReference(self.hdf5.create(_made(path), spec), partial(refer, path))
 
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file by any way that yields the plain writer's, and write its reference."""
-        way = self._hdf5.generate(_made(path), spec, values)
+        way = self.hdf5.generate(_made(path), spec, values)
         refer(path)
         return way
 
     def workers_memory_bytes(self) -> int:
         """Return the largest memory of the processes that `generate` started, summed, in bytes."""
-        return self._hdf5.workers_memory_bytes()
+        return self.hdf5.workers_memory_bytes()
 
     def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading through a new client, which has nothing yet: the reference is read first."""
         self.prepare(spec)
-        settings.put(PIPELINE)
-        address, order = address_of(path), tuple(disk_order(spec))
-
-        def opened() -> ZarrArray:
-            from obspec_utils.registry import ObjectStoreRegistry
-            from virtualizarr.parsers import KerchunkJSONParser
-
-            registry = ObjectStoreRegistry({HERE: address.store(f"{Path(path).name}/")})
-            store = KerchunkJSONParser()(f"{HERE}/{REFERENCE}", registry)
-            group = zarr.open_group(store, mode="r", zarr_format=3)
-            return ZarrArray(group[DATASET.decode()], order)
-
-        return ObjectReads(said_plainly(opened)())
+        return opened(path, tuple(disk_order(spec)))
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what the file says of itself, with its reference, which counts as what is no data."""
-        found, reference = self._hdf5.report(_file(path), spec), Path(path, REFERENCE).stat().st_size
-        for name in ("file_bytes", "remainder_bytes"):
-            found[name] += reference
-        return {**found, "files": 2, "settings": {**found["settings"], "client": CLIENT["through"]}}
+        return with_reference(self.hdf5.report(_file(path), spec), path)
 
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what `predict` needs from the file."""
-        return self._hdf5.stored_sizes(_file(path), spec)
+        return self.hdf5.stored_sizes(_file(path), spec)
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return the chunks touched and their stored bytes; the kernel has no part in it."""
-        found = self._hdf5.predict(box, spec, stored)
+        found = self.hdf5.predict(box, spec, stored)
         return {
             "chunks_touched": found["chunks_touched"],
             "chunk_bytes": found["chunk_bytes"],
             "requested": math.nan,
         }
+
+
+class VirtualCollections(Collections):
+    """Several HDF5 files that one reference makes one array: a reader of it knows of no files."""
+
+    def __init__(self, one: Virtual) -> None:
+        super().__init__(one.hdf5)
+        self.artifact = one.artifact
+        self._virtual = one
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of what writes, reads and refers."""
+        return self._virtual.versions()
+
+    def prepare(self, spec: Specification) -> None:
+        """Load what filters and the client need."""
+        super().prepare(spec)
+        self._virtual.prepare(Files("", spec).specification(0))
+
+    def create(self, path: str, spec: Specification) -> Any:
+        """Create the folder; files are made as they are written, and looked through when they are closed."""
+        return WithReference(super().create(path, spec), partial(self._refer, path, spec))
+
+    def generate(self, path: str, spec: Specification, values: Values) -> str:
+        """Fill all files, and write the reference that leads into them."""
+        way = super().generate(path, spec, values)
+        self._refer(path, spec)
+        return way
+
+    def _refer(self, path: str, spec: Specification) -> None:
+        files = Files(path, spec)
+        names = [Path(files.path(number)).name for number in range(len(files.parts))]
+        refer(path, names, disk_order(spec).index(files.axis))
+
+    def open(self, path: str, spec: Specification) -> Any:
+        """Open for reading through a new client: the reference is read, and no file is."""
+        self.prepare(spec)
+        return opened(path, tuple(disk_order(spec)))
+
+    def report(self, path: str, spec: Specification) -> dict[str, Any]:
+        """Return what the files say of themselves, with the reference, which counts as what is no data."""
+        return with_reference(super().report(path, spec), path)
+
+
+def with_reference(found: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a report of files with the reference beside them."""
+    reference = Path(path, REFERENCE).stat().st_size
+    sizes = {name: found[name] + reference for name in ("file_bytes", "remainder_bytes")}
+    settings_found = {**found["settings"], "client": CLIENT["through"]}
+    return {**found, **sizes, "files": found.get("files", 1) + 1, "settings": settings_found}
 
 
 def _file(path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import zarr
@@ -16,7 +16,8 @@ from hyperslab.formats.zarr.array import Zarr, ZarrArray
 from hyperslab.formats.zarr.description import OnDisk
 from hyperslab.layouts.zarr_s3 import CLIENT
 from hyperslab.measuring.machine import versions_of
-from hyperslab.measuring.object_store.artifact import StoredArtifact, address_of
+from hyperslab.measuring.object_store.address import address_of
+from hyperslab.measuring.object_store.artifact import StoredArtifact
 from hyperslab.specifications import Specification
 
 
@@ -24,6 +25,14 @@ class ZarrS3(Zarr):
     """The Zarr side of the format seam, in an object store."""
 
     artifact = StoredArtifact
+
+    def __init__(self, store: Any = None) -> None:
+        # The client of all arrays that are opened; else each has a new one.
+        self._store = store
+
+    def of_one_client(self, path: str, spec: Specification) -> tuple[ZarrS3, Callable[[], None]]:
+        """Return the format with a new client for what lies at `path`, and nothing to let go."""
+        return ZarrS3(address_of(path).store()), lambda: None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of Zarr and of the client."""
@@ -41,7 +50,11 @@ class ZarrS3(Zarr):
         address, order = address_of(path), OnDisk.of(spec).order
 
         def opened() -> ZarrArray:
-            store = ObjectStore(address.store(f"{Path(path).name}/"), read_only=True)
+            name = address.name_of(path)
+            if self._store is not None:
+                shared = ObjectStore(self._store, read_only=True)
+                return ZarrArray(zarr.open_array(shared, path=name, mode="r", zarr_format=3), order)
+            store = ObjectStore(address.store(f"{name}/"), read_only=True)
             return ZarrArray(zarr.open_array(store, mode="r", zarr_format=3), order)
 
         return ObjectReads(said_plainly(opened)())

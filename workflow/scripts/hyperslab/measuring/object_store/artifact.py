@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import timedelta
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
@@ -21,87 +22,27 @@ from typing import Any
 
 from hyperslab.measuring.artifact import Artifact, make_directory
 from hyperslab.measuring.counters import on_wire
+from hyperslab.measuring.object_store import control
+from hyperslab.measuring.object_store.address import (
+    ENDED,
+    Address,
+    address_of,
+    left,
+    objects_of,
+    reached,
+    told,
+)
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.sites import roots
 
-# Attempts at one request, the first included, and about how long all of them may take.
-ATTEMPTS, PATIENCE_SECONDS = 4, 60
 # Objects that are put at once, and bytes of a part of a large one.
 AT_ONCE, PART_BYTES = 8, 16 * 2**20
 # How long a gateway may take to remove what the cell has put into the bucket.
 END_SECONDS = 120
-# Packages whose errors are those of the store, and how far one may lie behind another's.
-CLIENTS = ("obstore", "botocore", "aiobotocore", "aiohttp")
-LONGEST_CHAIN = 20
 # Variables that clients would take instead of what they are told.
 OURS = ("AWS_",)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the data of one artifact lie: an endpoint on loopback, and the key with which clients sign."""
-
-    endpoint: str
-    region: str
-    bucket: str
-    prefix: str
-    key: str
-    secret: str
-
-    def store(self, below: str = "") -> Any:
-        """Return a new client of obstore's for what lies below the prefix, with connections of its own."""
-        from obstore.store import S3Store
-
-        return S3Store(
-            self.bucket,
-            prefix=self.prefix + below,
-            endpoint=self.endpoint,
-            region=self.region,
-            access_key_id=self.key,
-            secret_access_key=self.secret,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True, "timeout": f"{PATIENCE_SECONDS}s"},
-            retry_config={
-                "max_retries": ATTEMPTS - 1,
-                "retry_timeout": timedelta(seconds=PATIENCE_SECONDS),
-                "backoff": {
-                    "init_backoff": timedelta(milliseconds=100),
-                    "max_backoff": timedelta(seconds=2),
-                    "base": 2,
-                },
-            },
-        )
-
-
-# Of artifacts whose gateways run, by their data: formats know no more than a path.
-_addresses: dict[Path, Address] = {}
-
-
-def _meet(data: Path, address: Address) -> None:
-    _addresses[data] = address
-
-
-def address_of(path: str | Path) -> Address:
-    """Return where the data of an artifact lie; raises FileNotFoundError where no gateway runs for it."""
-    try:
-        return _addresses[Path(path)]
-    except KeyError:
-        raise FileNotFoundError(f"{path}: the object store of this artifact is not reached yet") from None
-
-
-def objects_of(path: str | Path) -> dict[str, int]:
-    """Return the bytes of every object of an artifact's in its bucket, by its name.
-
-    Raises OSError where the store refuses, FileNotFoundError where no gateway runs for the artifact.
-    """
-    address = address_of(path)
-    import obstore
-    from obstore.exceptions import BaseError
-
-    try:
-        return {one["path"]: one["size"] for page in obstore.list(address.store()) for one in page}
-    except BaseError as error:
-        raise told(error) from None
+# Where a store that is started keeps files of its own, beside the data.
+STORE = "store"
 
 
 class StoredArtifact(Artifact):
@@ -114,10 +55,15 @@ class StoredArtifact(Artifact):
         super().__init__(data)
         self._gateway: subprocess.Popen[str] | None = None
         self._alias = alias
+        # What the site says of its store.
+        self._site: Mapping[str, Any] = {}
 
     def files(self) -> list[Path]:
-        """Return nothing: no reader opens what lies here, so the page cache has no part in it."""
-        return []
+        """Return the files of a store that keeps its objects here, whose pages are evicted.
+
+        Nothing where there are none: no reader opens what lies here by itself.
+        """
+        return [file for file in (self.directory / STORE).rglob("*") if file.is_file()]
 
     def bytes(self) -> int:
         """Return the bytes of all objects, which are those of the files that were put."""
@@ -155,11 +101,12 @@ class StoredArtifact(Artifact):
             "upload_s": seconds,
             "upload_requests": passed.requests,
             "upload_bytes": passed.received,
+            "upload_failures": passed.failures,
         }
 
     def introduction(self) -> Callable[[], None]:
         """Return what tells another process of this node where the data lie."""
-        return partial(_meet, self.data, self._reached())
+        return partial(reached, self.data, replace(self._reached(), ended=_unknown))
 
     def fetch(self, by: int | None = None, names: Sequence[str] | None = None) -> None:
         """Copy all objects, in parts at once, to where whoever computes reads them as files.
@@ -209,6 +156,45 @@ class StoredArtifact(Artifact):
         """Return what has passed the gateway so far."""
         return self._asked("counts")
 
+    def listed(self) -> set[str]:
+        """Return the names of what lies below that of the data in the bucket, as a new client is told them.
+
+        Raises OSError where the store refuses.
+        """
+        address = self._reached()
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            found = obstore.list_with_delimiter(address.store(f"{address.name_of(self.data)}/"))
+        except BaseError as error:
+            raise told(error) from None
+        names = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+        return {name.rstrip("/").rpartition("/")[2] for name in names}
+
+    def control(self, pairs: int = control.PAIRS) -> dict[str, float]:
+        """Return columns of what the gateway itself costs, none where that cannot be told.
+
+        By so many `pairs` of requests. Raises ConnectionError where there is no gateway to be had.
+        """
+        address = self._reached()
+        try:
+            signed = self._asked("control")
+        except ConnectionError:
+            return {}
+        try:
+            return control.columns(
+                lambda size: control.Way(*signed[str(size)]), partial(_through, address), self._delay, pairs
+            )
+        finally:
+            with suppress(ConnectionError):
+                self._asked("control ended")
+
+    def _delay(self, size: int) -> float:
+        """Return the seconds by which the site holds back an object of `size` bytes."""
+        line = size / self._site["bandwidth"] if self._site["bandwidth"] else 0.0
+        return float(self._site["latency_ms"]) / 1e3 + line
+
     def clear(self) -> None:
         """Remove the data here and in the bucket."""
         super().clear()
@@ -220,9 +206,11 @@ class StoredArtifact(Artifact):
         if self._gateway is None:
             return
         gateway, self._gateway = self._gateway, None
-        _addresses.pop(self.data, None)
+        left(self.data)
         assert gateway.stdin is not None and gateway.stdout is not None
-        gateway.stdin.close()
+        # What it was last asked may still wait to be sent to one that has ended.
+        with suppress(BrokenPipeError):
+            gateway.stdin.close()
         try:
             gateway.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -230,24 +218,26 @@ class StoredArtifact(Artifact):
             gateway.wait()
         gateway.stdout.close()
 
-    def _asked(self, what: str) -> dict[str, int]:
+    def _asked(self, what: str) -> dict[str, Any]:
         gateway = self._gateway
         assert gateway is not None and gateway.stdin is not None and gateway.stdout is not None
         try:
             gateway.stdin.write(json.dumps({"do": what}) + "\n")
             gateway.stdin.flush()
         except BrokenPipeError:
-            raise ConnectionError("the gateway to the object store has ended") from None
+            raise ConnectionError(ENDED) from None
         return _answer(gateway)
 
     def _reached(self) -> Address:
         """Return where the data go, with a gateway that has seen the store answer; raises OSError."""
-        if self.data in _addresses:
-            return _addresses[self.data]
+        with suppress(FileNotFoundError):
+            # Another process of this node may have told of a gateway that is not this one's.
+            return address_of(self.data)
         root = Path(roots.root_of(self.directory))
         described = roots.read(str(root)).store
         if described is None:
             raise OSError(f"{root} is that of a file system; this layout needs an object store")
+        self._site = described
         prefix = f"{described['prefix']}{self.directory.relative_to(root).as_posix()}/"
         key, secret = secrets.token_hex(16), secrets.token_hex(16)
         names = ("start", "endpoint", "region", "bucket", "latency_ms", "bandwidth")
@@ -262,44 +252,46 @@ class StoredArtifact(Artifact):
             # Not killed: it removes what the cell has put into the bucket, and ends.
             preexec_fn=partial(end_with_parent, os.getpid(), 15),
         )
-        told = {**task, "prefix": prefix, "key": key, "parent": os.getpid(), "alias": self._alias}
+        own = {"prefix": prefix, "key": key, "alias": self._alias, "directory": str(self.directory / STORE)}
         assert self._gateway.stdin is not None
-        self._gateway.stdin.write(json.dumps(told) + "\n")
+        self._gateway.stdin.write(json.dumps({**task, **own}) + "\n")
         self._gateway.stdin.flush()
         port = _answer(self._gateway)["port"]
         for name in [name for name in os.environ if name.startswith(OURS)]:
             # No client of this process has a use for the store's own credentials.
             del os.environ[name]
         found = Address(
-            f"http://127.0.0.1:{port}", described["region"], described["bucket"], prefix, key, secret
-        )
-        _addresses[self.data] = found
+            f"http://127.0.0.1:{port}", described["region"], described["bucket"], prefix, self.directory, key,
+            secret, partial(_ended, self._gateway),
+        )  # fmt: skip
+        reached(self.data, found)
         return found
 
 
-def _answer(gateway: subprocess.Popen[str]) -> dict[str, int]:
+def _unknown() -> bool:
+    """Return False: another process than that which started a gateway is not told that it has ended."""
+    return False
+
+
+def _ended(gateway: subprocess.Popen[str]) -> bool:
+    """Return whether a gateway that was asked nothing has ended: its answers are at their end."""
+    return bool(gateway.stdout and select.select([gateway.stdout], [], [], 0)[0])
+
+
+def _through(address: Address, size: int) -> control.Way:
+    """Return the way through a gateway to an object of its control."""
+    signed = {"Authorization": f"AWS4-HMAC-SHA256 Credential={address.key}/"}
+    where = f"{address.endpoint}/{address.bucket}/{address.prefix}{control.name(size)}"
+    return control.Way(where, signed)
+
+
+def _answer(gateway: subprocess.Popen[str]) -> dict[str, Any]:
     """Return what a gateway answers; raises ConnectionError with its own words where it cannot go on."""
     assert gateway.stdout is not None
     line = gateway.stdout.readline()
     if not line:
-        raise ConnectionError("the gateway to the object store has ended")
+        raise ConnectionError(ENDED)
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise ConnectionError(answer["error"])
     return answer
-
-
-def told(error: BaseException) -> OSError:
-    """Return an error of a client's as one of the store, in one line.
-
-    obstore's go on with how its own code came there, others come wrapped in that of whoever asked.
-    """
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(
-        causes
-    ) < LONGEST_CHAIN:
-        causes.append(cause)
-    known = [one for one in causes if type(one).__module__.partition(".")[0] in CLIENTS]
-    chosen = known[0] if known else error
-    said = next((line.strip() for line in str(chosen).splitlines() if line.strip()), "")
-    return OSError(f"the object store: {type(chosen).__name__}: {said}")

@@ -1,8 +1,9 @@
-"""The store's own credentials, which come from the environment, and how requests are signed with them."""
+"""A store's credentials, of the environment or made for one that is started, and how requests are signed."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,18 @@ class Refused(Exception):
     """What the store answers, or why it cannot be asked; one line."""
 
 
+def of_environment() -> Credentials:
+    """Return the credentials for a store that is there; raises Refused where the environment has none."""
+    if missing := [name for name in (KEY, SECRET) if not os.environ.get(name)]:
+        raise Refused(f"the environment has no {missing[0]}, which the store needs")
+    return Credentials(os.environ[KEY], os.environ[SECRET], os.environ.get(TOKEN) or None)
+
+
+def made() -> Credentials:
+    """Return credentials for a store that is yet to be started, which nobody else has."""
+    return Credentials(secrets.token_hex(10), secrets.token_hex(20))
+
+
 class _Signature(S3SigV4Auth):  # type: ignore[misc]
     """That of a request whose body its client has already digested."""
 
@@ -28,19 +41,11 @@ class _Signature(S3SigV4Auth):  # type: ignore[misc]
 
 
 class Signer:
-    """Signs requests to a store; any credentials will do for one that is `started` here.
+    """Signs requests to a store."""
 
-    Raises Refused where the environment has none.
-    """
-
-    def __init__(self, region: str, started: bool) -> None:
+    def __init__(self, region: str, credentials: Credentials) -> None:
         self._region = region
-        if started:
-            self._credentials = Credentials("of-the-run", "of-the-run")
-            return
-        if missing := [name for name in (KEY, SECRET) if not os.environ.get(name)]:
-            raise Refused(f"the environment has no {missing[0]}, which the store needs")
-        self._credentials = Credentials(os.environ[KEY], os.environ[SECRET], os.environ.get(TOKEN) or None)
+        self._credentials = credentials
 
     def names(self) -> dict[str, str | None]:
         """Return the credentials by the names that boto3 has for them."""

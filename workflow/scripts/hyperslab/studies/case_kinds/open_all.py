@@ -16,6 +16,7 @@ class OpenAll(Kind):
     name = "open_all"
     given = "true"
     protocol = 1
+    of_objects = True
 
     def mistake(self, case: Case) -> str | None:
         """Return what is wrong with the states, or None."""

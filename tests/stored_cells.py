@@ -1,0 +1,191 @@
+"""Cells of arrays in an object store, small enough for tests, and stores in which they may lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from faulty_store import FaultyStore
+from samples import read_cell
+
+import hyperslab
+from hyperslab.sites.roots import MARKER, Root
+from hyperslab.specifications import LayoutSpecification, Specification
+from hyperslab.studies.specification import text
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 300
+AXES, SHAPE, CHUNKS = ["t", "y", "x"], [12, 40, 50], [4, 20, 25]
+HDF5_SETTINGS = {"chunk_cache_bytes": 2**20, "chunk_cache_slots": 521, "libver": "earliest"}
+LAYOUTS: dict[str, LayoutSpecification] = {
+    "hdf5-s3": {
+        "format": "hdf5-s3", "chunks": CHUNKS, "order": AXES, "filters": [], "settings": HDF5_SETTINGS,
+        "access": {"through": "s3fs", "cache": "blockcache", "block_bytes": 4096},
+    },
+    "zarr-s3": {
+        "format": "zarr-s3", "chunks": CHUNKS, "order": AXES, "codecs": [],
+        "settings": {"pipeline": "default", "write_empty_chunks": False},
+    },
+    "virtual": {
+        "format": "virtual", "chunks": CHUNKS, "order": AXES, "settings": HDF5_SETTINGS,
+        "filters": [{"name": "shuffle"}, {"name": "zstd", "level": 3}],
+    },
+    "hsds-s3": {
+        "format": "hsds-s3", "chunks": CHUNKS, "order": AXES, "filters": [],
+        "settings": {"nodes": 1, "chunk_cache_bytes": 2**26, "transfer": "binary"},
+    },
+}  # fmt: skip
+STORE = {
+    "start": "moto", "endpoint": None, "region": "us-east-1", "bucket": "hyperslab", "prefix": "runs/",
+    "latency_ms": 0.0, "bandwidth": None,
+}  # fmt: skip
+
+
+class Users(NamedTuple):
+    """A store with passwords, behind a proxy that causes faults, and the credentials of its user."""
+
+    faults: FaultyStore
+    credentials: dict[str, str]
+    # A client that goes past the proxy.
+    client: Any
+    # What cells were filled with, by what tells them apart: files by their place in an artifact.
+    made: dict[str, dict[Path, bytes]]
+
+    def listed(self) -> list[str]:
+        """What lies in the bucket."""
+        from pyarrow import fs
+
+        found = self.client.get_file_info(fs.FileSelector("mine", recursive=True))
+        return [one.path for one in found if one.type == fs.FileType.File]
+
+    @property
+    def site(self) -> dict[str, Any]:
+        """The store of a site that names the proxy."""
+        return {**STORE, "start": None, "endpoint": f"http://127.0.0.1:{self.faults.port}", "bucket": "mine"}
+
+
+@contextmanager
+def store_of_users(python: str) -> Iterator[Users]:
+    """A store of which only one user may read and write; `python` is that of object stores."""
+    # Not at the top: all unit tests have this module in their conftest.
+    from pyarrow import fs
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
+    store = subprocess.Popen(
+        [python, str(ROOT / "tests" / "store_program.py")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    assert store.stdout is not None and store.stdin is not None
+    said = json.loads(store.stdout.readline())
+    credentials = {"AWS_ACCESS_KEY_ID": said["key"], "AWS_SECRET_ACCESS_KEY": said["secret"]}
+    faults = FaultyStore(said["port"])
+    client = fs.S3FileSystem(
+        access_key=said["key"], secret_key=said["secret"], region="us-east-1", scheme="http",
+        endpoint_override=f"127.0.0.1:{said['port']}",
+    )  # fmt: skip
+    try:
+        yield Users(faults, credentials, client, {})
+    finally:
+        faults.close()
+        store.stdin.close()
+        store.wait(SECONDS)
+
+
+def put_store(root: Path, store: dict[str, Any]) -> None:
+    """Have a root be that of a site with this object store."""
+    (root / MARKER).write_text(json.dumps(asdict(Root(store=store))))
+
+
+def cell(format_: str, **repeats: int) -> Specification:
+    """What measure is told of a box of 12 x 20 x 25 elements: three chunks."""
+    dataset: Any = {"axes": AXES, "shape": SHAPE, "dtype": "float32", "fill": "mixed"}
+    return read_cell({"dataset": dataset, "layout": LAYOUTS[format_]}, (12, 1, 1), repeats or {"cold": 2})
+
+
+def run(
+    program: str, spec: Specification, artifact: Path, record: Path | None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A command of a cell, to its end."""
+    return subprocess.run(
+        words(program, spec, artifact, record),
+        cwd=ROOT, env=variables(environment), capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+
+
+def words(program: str, spec: Specification, artifact: Path, record: Path | None) -> list[str]:
+    """The command of a cell."""
+    more = ["--record", str(record), "--site", "store"] if record else []
+    start = [sys.executable, "-m", f"hyperslab.{program}", "--specification", text(spec)]
+    return [*start, "--artifact", str(artifact), *more]
+
+
+def variables(environment: dict[str, str]) -> dict[str, str]:
+    """The environment of a cell: no credentials but these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return kept | environment
+
+
+def summed_cell(format_: str, by: str = "processes", **case: Any) -> Specification:
+    """What measure is told of summaries of all planes by two workers."""
+    asked: Any = {
+        "name": "days", "kind": "summaries", "statistics": "summaries", "planes": "t", "split": "t",
+        "by": by, "workers": 2, "extent": SHAPE, "states": ["cold"], **case,
+    }  # fmt: skip
+    return {**cell(format_, cold=2), "case": asked}
+
+
+def commands() -> list[bytes]:
+    """The command of every process of this machine."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(place.read_bytes())
+        except OSError:
+            continue
+    return found
+
+
+def children(process: int) -> list[int]:
+    """The processes that another has started."""
+    found: list[int] = []
+    for place in Path(f"/proc/{process}/task").glob("*/children"):
+        found += map(int, place.read_text().split())
+    return found
+
+
+def below(process: int) -> list[int]:
+    """Those, and all that they have started."""
+    return [found for child in children(process) for found in (child, *below(child))]
+
+
+def called(process: int, word: str) -> bool:
+    """Whether the command of a process has a word in it."""
+    try:
+        return word in Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def ports(*processes: int) -> list[int]:
+    """Ports of loopback on which processes listen."""
+    found = []
+    for process in processes:
+        sockets = set()
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            try:
+                sockets.add(os.readlink(descriptor))
+            except OSError:
+                continue
+        for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            # 0A: it listens.
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                found.append(int(local.rpartition(":")[2], 16))
+    return found

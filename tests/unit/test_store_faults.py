@@ -1,0 +1,347 @@
+"""What goes wrong in an object store while a cell reads or writes there, for every format and client.
+
+Every fault is really caused: by a proxy before a store with passwords, or by killing a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from faulty_store import ALWAYS
+from stored_cells import (
+    LAYOUTS,
+    ROOT,
+    SECONDS,
+    STORE,
+    Users,
+    below,
+    called,
+    cell,
+    ports,
+    put_store,
+    run,
+    summed_cell,
+    variables,
+    words,
+)
+from test_workers import alive, wait_until
+
+from hyperslab.measuring.object_store import control
+from hyperslab.measuring.object_store.address import ATTEMPTS
+from hyperslab.records import read_record
+from hyperslab.specifications import Specification
+
+pytestmark = pytest.mark.usefixtures("own_locks")
+
+
+# Before its first question a cell gets objects to time its gateway.
+CONTROL_GETS = 2 * len(control.SIZES) * (control.PAIRS + 1)
+# A server that is started, and started anew, gets so many descriptions.
+BEFORE_CHUNKS = 9
+
+
+class Way(NamedTuple):
+    """A format with its client, what the names of its objects with values have in them, and how many reads of
+    such an object come before the first that is of a selection.
+    """
+
+    format: str
+    part: str
+    before: int = 0
+    access: dict[str, Any] | None = None
+
+
+WAYS = {
+    "hdf5 through s3fs": Way("hdf5-s3", "data.h5", 1),
+    "hdf5 through obstore": Way("hdf5-s3", "data.h5", 8, {"through": "obstore", "block_bytes": 4096}),
+    "by reference": Way("virtual", "array.h5"),
+    "zarr": Way("zarr-s3", "/c/"),
+    "hsds": Way("hsds-s3", "/0_"),
+}
+# What happens to requests for values -> words of the cell's line where it goes on for ever
+READ_FAULTS = {"throttled": "SlowDown", "cut": "object store", "short": "object store"}
+
+
+def specification(way: Way, **repeats: int) -> Specification:
+    """A cell that is read in this way."""
+    spec = cell(way.format, **repeats)
+    layout: Any = {**spec["layout"], **({"access": way.access} if way.access else {})}
+    return {**spec, "layout": layout}
+
+
+class Cell(NamedTuple):
+    """A cell whose data were written: where, and where its record would be."""
+
+    spec: Specification
+    artifact: Path
+    record: Path
+    users: Users
+
+    def measured(self) -> subprocess.CompletedProcess[str]:
+        return run("measure", self.spec, self.artifact, self.record, **self.users.credentials)
+
+    def nothing_stays(self) -> bool:
+        """No object in the bucket, no file of the cell."""
+        return not self.users.listed() and not list(self.artifact.parents[1].rglob("*"))
+
+
+def written(users: Users, root: Path, tmp_path: Path, spec: Specification) -> Cell:
+    """A cell with its data, which are made once for all cells of a layout."""
+    put_store(root, users.site)
+    found = Cell(spec, root / "s" / "l" / "box.r0", tmp_path / "r", users)
+    key = json.dumps([spec["dataset"], spec["layout"]], sort_keys=True)
+    if key not in users.made:
+        made = run("generate", spec, found.artifact, None)
+        assert (made.returncode, made.stderr) == (0, "")
+        users.made[key] = {
+            path.relative_to(found.artifact): path.read_bytes()
+            for path in found.artifact.rglob("*")
+            if path.is_file()
+        }
+        return found
+    for path, content in users.made[key].items():
+        (found.artifact / path).parent.mkdir(parents=True, exist_ok=True)
+        (found.artifact / path).write_bytes(content)
+    return found
+
+
+def failed_in_one_line(given: Cell, done: subprocess.CompletedProcess[str], said: str) -> None:
+    """It ended with one line that says this, left no record and nothing else."""
+    assert done.returncode == 1 and not given.record.exists()
+    assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+    assert given.nothing_stays()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_goes_wrong_for_a_moment_is_asked_again_and_counted(
+    users: Users, store_root: Path, tmp_path: Path, way: str
+) -> None:
+    chosen = WAYS[way]
+    given = written(users, store_root, tmp_path, specification(chosen, cold=3))
+    # In the second repeat at the latest.
+    users.faults.cause("throttled", 2, chosen.part, method="GET", after=chosen.before, then="cut")
+    try:
+        done = given.measured()
+        assert users.faults.caused == 3, done.stderr
+    finally:
+        users.faults.cause("")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows: Any = read_record(given.record)["repeats"]
+    assert sum(row["wire_failures"] for row in rows) == 3
+    assert sum(row["wire_refused"] for row in rows) == 0
+    assert given.nothing_stays()
+
+
+# By reference and through obstore HDF5 is read by Zarr's client.
+ENDLESS = [
+    *((way, fault) for way in WAYS for fault in ("cut", "short")),
+    *((way, "throttled") for way in ("hdf5 through s3fs", "zarr", "hsds")),
+]
+
+
+@pytest.mark.parametrize(("way", "fault"), ENDLESS)
+def test_what_goes_wrong_for_ever_is_one_line_after_a_few_attempts(
+    users: Users, store_root: Path, tmp_path: Path, way: str, fault: str
+) -> None:
+    chosen = WAYS[way]
+    given = written(users, store_root, tmp_path, specification(chosen, cold=1))
+    users.faults.cause(fault, ALWAYS, chosen.part, method="GET", after=chosen.before)
+    try:
+        done = given.measured()
+        # Three chunks are asked for at once at most, each by itself; HSDS has a limit of its own.
+        assert 1 <= users.faults.caused <= 3 * (ATTEMPTS + (10 if way == "hsds" else 0))
+    finally:
+        users.faults.cause("")
+    failed_in_one_line(given, done, "HSDS" if way == "hsds" else READ_FAULTS[fault])
+
+
+def test_a_store_that_finds_the_clock_wrong_is_one_line(
+    users: Users, store_root: Path, tmp_path: Path
+) -> None:
+    given = written(users, store_root, tmp_path, cell("zarr-s3"))
+    users.faults.cause("skewed")
+    try:
+        done = given.measured()
+    finally:
+        users.faults.cause("")
+    failed_in_one_line(given, done, "RequestTimeTooSkewed")
+
+
+# 20 MB in one chunk: its file is put in parts.
+LARGE: dict[str, Any] = {"shape": [5, 1000, 1000], "chunks": [5, 1000, 1000]}
+
+
+def large(format_: str) -> Specification:
+    """A cell whose largest object goes to the store in parts."""
+    spec = cell(format_, cold=1)
+    dataset: Any = {**spec["dataset"], "shape": LARGE["shape"]}
+    layout: Any = {**spec["layout"], "chunks": LARGE["chunks"]}
+    case: Any = {**spec["case"], "extent": [5, 1, 1]}
+    return {**spec, "dataset": dataset, "layout": layout, "case": case}
+
+
+# What is put: objects of one request each, and parts of a large one.
+PUTS = {"objects": cell("zarr-s3", cold=1), "parts": large("hdf5-s3")}
+
+
+@pytest.mark.parametrize("fault", ["throttled", "cut-put"])
+@pytest.mark.parametrize("what", PUTS)
+def test_what_goes_wrong_while_data_are_put_is_tried_again(
+    users: Users, store_root: Path, tmp_path: Path, what: str, fault: str
+) -> None:
+    given = written(users, store_root, tmp_path, PUTS[what])
+    users.faults.cause(fault, 2, method="PUT")
+    try:
+        done = given.measured()
+        assert users.faults.caused == 2, done.stderr
+    finally:
+        users.faults.cause("")
+    assert (done.returncode, done.stderr) == (0, "")
+    found: Any = read_record(given.record)["file"]
+    assert found["upload_failures"] == 2
+    assert given.nothing_stays()
+
+
+@pytest.mark.parametrize("what", PUTS)
+def test_data_that_cannot_be_put_leave_nothing(
+    users: Users, store_root: Path, tmp_path: Path, what: str
+) -> None:
+    given = written(users, store_root, tmp_path, PUTS[what])
+    users.faults.cause("cut-put", after=1)
+    try:
+        done = given.measured()
+    finally:
+        users.faults.cause("")
+    failed_in_one_line(given, done, "object store")
+    # Nor a part of an object that was begun.
+    assert not users.faults.unfinished
+
+
+def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Path, tmp_path: Path) -> None:
+    given = written(users, store_root, tmp_path, summed_cell("hdf5-s3", fetch=True))
+    users.faults.cause("short")
+    try:
+        done = given.measured()
+    finally:
+        users.faults.cause("")
+    failed_in_one_line(given, done, "object store")
+
+
+class Killed(NamedTuple):
+    """Which process of a cell is killed: `depth` below it among those with a word in their command."""
+
+    format: str
+    word: str
+    depth: int
+    said: str
+    # Of a store that is started for the cell, not the users' own.
+    started: bool = False
+
+
+KILLS = {
+    "gateway": Killed("zarr-s3", "object_store.gateway", 1, "the gateway to the object store has ended"),
+    "what watches over the gateway": Killed("zarr-s3", "object_store.gateway", 0, "the gateway to the"),
+    "gateway, hdf5": Killed(
+        "hdf5-s3", "object_store.gateway", 1, "the gateway to the object store has ended"
+    ),
+    "gateway behind a server": Killed("hsds-s3", "object_store.gateway", 1, "gateway to the|HSDS answers"),
+    "store": Killed("zarr-s3", "moto_server", 0, "the store that was started for the cell has ended", True),
+    "store behind a server": Killed("hsds-s3", "moto_server", 0, "StoreEnded|HSDS answers", True),
+    "server": Killed("hsds-s3", "hsds-node", 0, "HSDS has ended"),
+}
+
+
+@pytest.mark.parametrize("name", KILLS)
+def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
+    users: Users, store_root: Path, tmp_path: Path, name: str
+) -> None:
+    chosen = KILLS[name]
+    # It would go on for hours. What a server keeps needs no store, and each cold repeat has another server.
+    forgets = chosen.format == "hsds-s3" and chosen.word != "hsds-node"
+    spec = cell(chosen.format, **({"cold": 1000} if forgets else {"session": 10**6}))
+    given = written(users, store_root, tmp_path, spec)
+    if chosen.started:
+        put_store(store_root, STORE)
+    with (tmp_path / "log").open("wb") as log:
+        measuring = subprocess.Popen(
+            words("measure", spec, given.artifact, given.record), cwd=ROOT,
+            env=variables(users.credentials), stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+
+        def found() -> list[int]:
+            return [process for process in below(measuring.pid) if called(process, chosen.word)]
+
+        asked = users.faults.gets
+
+        def reading() -> bool:
+            # A gateway listens once the store that it has started has answered.
+            return users.faults.gets > asked + CONTROL_GETS + BEFORE_CHUNKS or (
+                chosen.started and bool(ports(*found_gateways()))
+            )
+
+        def found_gateways() -> list[int]:
+            return [process for process in below(measuring.pid) if called(process, "object_store.gateway")]
+
+        begun = (wait_until(lambda: len(found()) > chosen.depth and reading()) for _ in range(4))
+        # A server takes some time to come up where other tests run.
+        assert any(begun), users.faults.gets - asked
+        everybody = below(measuring.pid)
+        os.kill(found()[chosen.depth], signal.SIGKILL)
+        assert measuring.wait(SECONDS) == 1
+        said = (tmp_path / "log").read_text()
+        assert said.count("\n") == 1 and re.search(chosen.said, said), said
+        assert not given.record.exists()
+        assert wait_until(lambda: not any(map(alive, everybody))), everybody
+        assert wait_until(given.nothing_stays), users.listed()
+    finally:
+        measuring.kill()
+        measuring.wait()
+
+
+# A store that compares the time of a request with its own clock; moto does not.
+VERSITYGW = "versitygw"
+SLOW_CLOCK = """
+import contextlib, datetime
+with contextlib.suppress(ImportError):
+    import botocore.auth
+    slow = datetime.timedelta(hours=2)
+    botocore.auth.get_current_datetime = lambda *_, **__: datetime.datetime.now() - slow
+"""
+
+
+@pytest.mark.skipif(shutil.which(VERSITYGW) is None, reason="versitygw is not installed")
+def test_versitygw_is_a_store_for_a_cell_and_looks_at_clocks(store_root: Path, tmp_path: Path) -> None:
+    put_store(store_root, {**STORE, "start": VERSITYGW})
+    spec, artifact, record = cell("zarr-s3"), store_root / "s" / "l" / "box.r0", tmp_path / "r"
+    for program, place in (("generate", None), ("measure", record)):
+        done = run(program, spec, artifact, place)
+        assert (done.returncode, done.stderr) == (0, "")
+    found: Any = read_record(record)
+    assert [row["wire_requests"] for row in found["repeats"]] == [3, 3]
+    # Its files are evicted before each question.
+    assert all(row["resident_before"] <= 0.01 < row["resident_after"] for row in found["repeats"])
+    assert not list((store_root / "s").rglob("*"))
+    record.unlink()
+    # Who signs has a clock that is two hours slow.
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_CLOCK)
+    run("generate", spec, artifact, None)
+    done = run(
+        "measure", spec, artifact, record, PYTHONPATH=f"{tmp_path / 'slow'}:{os.environ['PYTHONPATH']}"
+    )
+    assert done.returncode == 1 and not record.exists()
+    assert done.stderr.count("\n") == 1 and "RequestTimeTooSkewed" in done.stderr, done.stderr
+    assert not list((store_root / "s").rglob("*"))
+
+
+def test_formats_of_these_tests_are_all_that_there_are() -> None:
+    assert {way.format for way in WAYS.values()} == set(LAYOUTS)

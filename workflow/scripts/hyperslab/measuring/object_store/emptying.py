@@ -1,0 +1,42 @@
+"""How what a cell has put into a bucket is removed."""
+
+from __future__ import annotations
+
+import sys
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from hyperslab.measuring.object_store.signing import Signer
+from hyperslab.measuring.process import one_line
+
+CONNECT_SECONDS = 10
+
+
+def remove_at_last(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
+    """Do as `remove` does, and say in one line of standard error where that cannot be done."""
+    try:
+        remove(endpoint, region, signer, bucket, prefix)
+    except (BotoCoreError, ClientError) as error:
+        sys.stderr.write(
+            f"what was put into bucket {bucket} below {prefix} may be there: {one_line(error)}\n"
+        )
+
+
+def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
+    """Remove every object below a prefix, and what is left of uploads in parts."""
+    import boto3
+    from botocore.config import Config
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=region,
+        **signer.names(),
+        config=Config(s3={"addressing_style": "path"}, connect_timeout=CONNECT_SECONDS),
+    )
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for one in page.get("Contents", []):
+            client.delete_object(Bucket=bucket, Key=one["Key"])
+    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix):
+        for one in page.get("Uploads", []):
+            client.abort_multipart_upload(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"])

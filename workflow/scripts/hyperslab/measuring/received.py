@@ -1,0 +1,50 @@
+"""Bytes of the answers that clients in this process have had over HTTP, as they came over the wire.
+
+Counted in the package `requests`, with which the clients of HSDS and OPeNDAP ask: an answer knows how many
+bytes of its body were read from its socket, before anything was decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Answers that may still be read, with the bytes that had come of each when somebody last asked, and the bytes
+# of all others.
+_open: list[tuple[Any, int]] = []
+_done = 0
+_counting = False
+
+
+def begin() -> None:
+    """Begin to count; more calls change nothing."""
+    global _counting
+    if _counting:
+        return
+    from requests.adapters import HTTPAdapter
+
+    build = HTTPAdapter.build_response
+
+    def kept(self: Any, request: Any, answer: Any) -> Any:
+        _open.append((answer, -1))
+        return build(self, request, answer)
+
+    # Every answer of every kind of session comes through here.
+    setattr(HTTPAdapter, "build_response", kept)  # noqa: B010
+    _counting = True
+
+
+def so_far() -> int | None:
+    """Return the bytes of all bodies so far; None where nothing counts them."""
+    global _done
+    if not _counting:
+        return None
+    left = []
+    for answer, before in _open:
+        now: int = answer.tell()
+        # Who has read nothing of it since the last time reads no more: it would keep its socket.
+        if answer.closed or now == before:
+            _done += now
+        else:
+            left.append((answer, now))
+    _open[:] = left
+    return _done + sum(now for _, now in left)
