@@ -3,12 +3,15 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report advise site findings test tests lint unit lock clean help
+.PHONY: quick report advise rewrite site findings test tests lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
 # Processes that share the tests.
 WORKERS ?= logical
+
+# A variable that is given on make's command line, and not one that the environment happens to have (WSL sets NAME).
+given = $(if $(filter command,$(origin $(1))),$($(1)))
 
 # A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start.
 MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv/bin/python -c '' 2>/dev/null || echo .venv/moved)
@@ -26,12 +29,25 @@ report: .venv/made-in
 
 # How a file should be stored for the way it is read: a few layouts predicted, measured and put on one page.
 advise: .venv/made-in
-	@[ -n "$(FILE)" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
-	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$(FILE)" --reads "$(READS)" --name "$(NAME)" \
-		--filters "$(FILTERS)" --orders "$(ORDERS)" --state "$(STATE)" $(if $(SIZE_BOUND),--size-bound "$(SIZE_BOUND)") \
-		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SITE),--site $(SITE)) $(if $(FORMATS),--formats $(FORMATS))) && \
-	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) -- "results/$$study/advice.html" && \
+	@[ -n "$(call given,FILE)" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
+	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$(FILE)" --reads "$(call given,READS)" \
+		--name "$(call given,NAME)" --filters "$(call given,FILTERS)" --orders "$(call given,ORDERS)" \
+		--state "$(call given,STATE)" --copies "$(call given,COPIES)" \
+		$(if $(call given,SIZE_BOUND),--size-bound "$(SIZE_BOUND)") $(if $(call given,SECONDS),--seconds "$(SECONDS)") \
+		$(if $(call given,SITE),--site $(SITE)) $(if $(call given,SITES),--sites "$(SITES)") \
+		$(if $(call given,FORMATS),--formats $(FORMATS))) && \
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) \
+		$(if $(call given,SITES),--config sites="$(SITES)") -- "results/$$study/advice.html" && \
 	echo "The advice: results/$$study/advice.html"
+
+# A file of your own in a layout of a study that was measured: the recommended one, or that which LAYOUT names.
+rewrite: .venv/made-in
+	@[ -n "$(call given,STUDY)" ] || { echo "error: name the study: make rewrite STUDY=advice-mine LAYOUT=recommended" >&2; exit 1; }
+	@target="results/$(STUDY)/layout/$(or $(call given,LAYOUT),recommended)"; \
+	case "$$target" in *.h5|*.zarr) ;; *) target="$$target.h5" ;; esac; \
+	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) \
+		$(if $(call given,SITE)$(call given,SITES),--config$(if $(call given,SITE), site="$(SITE)")$(if $(call given,SITES), sites="$(SITES)")) \
+		-- "$$target" && echo "The file: $$target"
 
 # A website of the reports of all packs, or of those that PACKS names.
 site: .venv/made-in
@@ -78,8 +94,11 @@ help:
 	@echo "make advise FILE=mine.h5::/counts READS=\"image: [all, all, 1]; 3 x spectrum: [1, 1, all]\""
 	@echo "             how to store an array for the way it is read: predicted, measured, one page; FILE=mine.h5 alone"
 	@echo "             lists its arrays; FILTERS=builtin for readers without hdf5plugin; SIZE_BOUND=1.15 of the raw"
-	@echo "             array; SITE=\"disk memory\" of the file of sites; SECONDS=60 for all of it; STATE=warm;"
-	@echo "             FORMATS=\"hdf5 zarr\"; ORDERS=any of the axes; NAME= of the study"
+	@echo "             array; SITE=\"disk memory\" of the file of sites, SITES= that file; SECONDS=60 for all of it;"
+	@echo "             STATE=warm; COPIES=yes for two copies where they are better; FORMATS=\"hdf5 zarr\"; ORDERS=any"
+	@echo "             of the axes; NAME= of the study"
+	@echo "make rewrite STUDY=advice-mine   the file of a study's donor in the recommended layout, or in LAYOUT=NAME;"
+	@echo "             SITE= whose recommendation it is, where sites differ"
 	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"
 	@echo "make findings   docs/index.md and its figures from docs/findings.yaml and packs/"
 	@echo "make test    linters, type checker and all tests"

@@ -11,6 +11,7 @@ rule advice:
         summary="results/{study}/summary.csv",
         context="results/{study}/context.json",
         recommendation="results/{study}/recommendation.json",
+        rounds=lambda wildcards: PLAN.inputs.added(wildcards.study),
         template=[templates.ADVICE, *templates.SHARED],
     output:
         page="results/{study}/advice.html",

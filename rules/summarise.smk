@@ -70,6 +70,8 @@ rule recommend:
     input:
         summary="results/{study}/summary.csv",
         context="results/{study}/context.json",
+        # Of a study that advice has made what it predicted.
+        prediction=lambda wildcards: PLAN.inputs.foretold(wildcards.study),
     output:
         "results/{study}/recommendation.json",
     log:

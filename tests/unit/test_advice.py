@@ -17,16 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import replay_advice
+import replayed_packs
 from hyperslab import advise
 from hyperslab.advising import at_sites, budget, choice, model, subject
 from hyperslab.advising import reads as reading
-from hyperslab.advising.candidates import Candidate, expected_touched, requests
+from hyperslab.advising.candidates import Candidate, expected_touched
 from hyperslab.advising.choice import Asked, choose
-from hyperslab.advising.coding import Coded, coded, samples
+from hyperslab.advising.coding import coded, samples
 from hyperslab.advising.model import Array
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
+from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
+from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
@@ -37,8 +39,11 @@ from hyperslab.validation.errors import ConfigurationError
 AXES, SHAPE = ["x", "y", "z"], [20, 30, 400]
 DISK = Storage(
     latency_s=100e-6, waited_s=1e-9, ahead_s=0.5e-9, cached_s=0.1e-9, lookup_s=5e-6, open_s=5e-4,
-    read_ahead_bytes=2**17, steal_s=0.0, pressure_io_s=0.0,
+    read_ahead_bytes=2**17,
 )  # fmt: skip
+
+
+PROBE = Probe(replace(DISK, write_s=1e-9), 0.0, {"cpu": 0.0, "memory": None, "io": 0.1}, 1000.0, 8 * 10**9)
 
 
 def test_a_line_says_several_reads_with_their_weights() -> None:
@@ -103,7 +108,7 @@ def test_as_many_bytes_are_asked_for_as_hdf5_asks_for(chunks: Any, box: Any) -> 
     }
     spec: Any = {"dataset": {"shape": SHAPE, "dtype": "uint16"}, "layout": layout}
     stored = math.prod(chunks or ()) * itemsize
-    asked = list(requests(Candidate(chunks), SHAPE, itemsize, stored, *box))
+    asked = selection(Candidate(chunks), SHAPE, itemsize, stored, *box).requests
     known = predict(Box(*box), [0, 1, 2], spec, None)["requested"]
     assert sum(length for _, length in asked) == known
     assert all(offset >= 0 for offset, _ in asked)
@@ -202,11 +207,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "  disk: {platform: local, file_system: disk}\n  cluster: {platform: nodes, file_system: disk}\n"
         "platforms: {nodes: {executor: slurm}}\n"
     )
-    monkeypatch.setattr(at_sites, "probed", lambda site, zarr: replace(DISK, write_s=1e-9))
+    monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None: PROBE)
     with h5py.File("mine.h5", "w") as file:
         file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
         file["other"] = np.zeros((3, 4))
         file["words"] = "no numbers"
+        file["rows"] = np.zeros(5, [("a", "i4"), ("b", "f8")])
+        file["scalar"] = 1.0
     return tmp_path
 
 
@@ -214,9 +221,8 @@ PROBED = at_sites.probed
 
 
 def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(at_sites, "probed", PROBED)
     advise.main(["mine.h5::/counts", "--reads", "2 x image: [all, all, 1]; spectrum: {x: 1, y: 1}"])
     assert capsys.readouterr().out == "advice-mine\n"
     study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")
@@ -229,6 +235,10 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     assert prediction["today"] == "as-it-is" and not prediction["guessed"]
     (site,) = prediction["sites"].values()
     assert {one["layout"] for one in site["measured"]} == set(study.layouts)
+    # Of every round that there may be it is said what its boxes were predicted to take.
+    for one in site["measured"]:
+        assert set(one["boxes"]) == {"image", "spectrum"}
+        assert all(len(each) == study.study.most_rounds and min(each) > 0 for each in one["boxes"].values())
     # A second time it is written anew.
     advise.main(["mine.h5::/counts"])
     assert json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())["guessed"]
@@ -262,9 +272,12 @@ def files(directory: Path) -> set[Path]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["mine.h5"], "make advise FILE=mine.h5::/counts"),
+        (["mine.h5"], 'make advise FILE=mine.h5::/counts READS="along-x: [all, 1, 1]; '),
         (["mine.h5::/nothing"], "no dataset '/nothing'"),
         (["mine.h5::/words"], "not numbers"),
+        (["mine.h5::/rows"], "not numbers"),
+        (["mine.h5::/scalar"], "has no axis to be read along"),
+        (["mine.h5::/counts", "--sites", "config/none.yaml"], "none.yaml"),
         (["none.h5"], "there is no such file"),
         (["mine.h5::/counts", "--reads", "image: [1]"], "for each axis"),
         (["mine.h5::/counts", "--site", "moon"], "no site 'moon'"),
@@ -293,15 +306,42 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
     with h5py.File("long.h5", "w") as file:
         file["counts"] = np.zeros((40, 50, 2000), "uint16")
     monkeypatch.setattr(at_sites, "writable", lambda directory: False)
+    monkeypatch.setattr(at_sites, "one_device", lambda file, directory: False)
+    monkeypatch.setattr(at_sites, "probed", PROBED)
     before = files(here)
     with pytest.raises(SystemExit) as error:
         advise.main(["long.h5::/counts", "--reads", "image: [all, all, 1]; spectrum: [1, 1, all]"])
     said = str(error.value)
     assert "cannot be written, so that nothing was measured; predicted from probes of" in said
+    assert "which lies on another device" in said and "guessed" not in said
     assert "image in " in said and "spectrum in " in said and "\n" not in said
     with pytest.raises(SystemExit, match="too short to probe its storage by it"):
         advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
     assert files(here) == before
+
+
+def test_of_several_sites_those_that_cannot_be_written_are_told_and_the_others_measured(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sites = here / "config" / "sites.yaml"
+    text = sites.read_text().replace("file_systems:\n", f"file_systems:\n  old: {{root: {here}/old}}\n")
+    sites.write_text(text.replace("\nsites:\n", "\nsites:\n  old: {platform: local, file_system: old}\n"))
+    monkeypatch.setattr(at_sites, "writable", lambda directory: directory.name != "old")
+    advise.main(["mine.h5::/counts", "--site", "old", "disk"])
+    prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
+    assert list(prediction["sites"]) == ["disk"]
+    said = capsys.readouterr().err
+    assert f"{here}/old cannot be written, so that nothing was measured" in said and "are guessed" in said
+
+
+def test_a_probe_leaves_a_root_that_nobody_has_used_as_it_was(here: Path) -> None:
+    site = {"name": "disk", "root": str(here / "new" / "root"), "executor": "local", "cgroup": None}
+    found = PROBED({**site, "read_ahead_bytes": None}, zarr=False)
+    assert not (here / "new").exists()
+    storage = found.storage
+    assert 0 < storage.run_s < storage.read_s < storage.lookup_s < storage.open_s
+    assert storage.write_s and storage.zarr_chunk_s is None and storage.chunk_cache_bytes >= 2**20
+    assert set(found.pressure_s) == {"cpu", "memory", "io"} and found.memory_bytes > 10**8
 
 
 def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> None:
@@ -310,6 +350,21 @@ def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> No
     with pytest.raises(SystemExit, match="needs 0.0. GB for one test artifact"):
         advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
     assert not list((here / "config" / "studies").iterdir()) and not list(here.glob("results/*"))
+
+
+def test_no_room_for_the_values_beside_the_results_is_said_and_the_last_answer_stays(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+    before = {path: path.read_bytes() for path in files(here)}
+
+    class Full:
+        f_bavail, f_frsize, f_flag = 10, 4096, 0
+
+    monkeypatch.setattr("os.statvfs", lambda place: Full)
+    with pytest.raises(SystemExit, match="has no room for 0.48 MB of values"):
+        advise.main(["mine.h5::/counts", "--reads", "spectrum: [1, 1, all]"])
+    assert {path: path.read_bytes() for path in files(here)} == before
 
 
 def test_an_array_without_a_file_may_be_filled_by_a_donor(here: Path) -> None:
@@ -400,8 +455,8 @@ SLOW = replace(DISK, latency_s=4e-3, waited_s=8e-9, ahead_s=6e-9)
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda truth: replay_advice.slower(truth, 2.0),
-        lambda truth: replay_advice.slower(truth, 0.5),
+        lambda truth: replayed_packs.slower(truth, 2.0),
+        lambda truth: replayed_packs.slower(truth, 0.5),
         lambda truth: replace(truth, read_ahead_bytes=2**23),
     ],
     ids=["twice", "half", "read-ahead"],
@@ -412,8 +467,10 @@ def test_wrong_speeds_survive_the_verification(
 ) -> None:
     # So few that no clock decides which are looked at; and filters that take the same time in every run.
     monkeypatch.setattr(choice, "SIMULATED", 12)
+    same = Coded(0.4, 1.5e-9)
+    monkeypatch.setattr(choice, "coded", lambda blocks, filters: same if filters else Coded(1.0, 0.0))
     monkeypatch.setattr(
-        choice, "coded", lambda blocks, filters: Coded(0.4, 1.5e-9) if filters else Coded(1.0, 0.0)
+        choice, "of_two_sizes", lambda _, filters, *sizes: same if filters else Coded(1.0, 0.0)
     )
     right = chosen(text, truth)
     believed = chosen(text, wrong(truth))
@@ -456,7 +513,7 @@ def test_other_orders_of_the_axes_are_considered_where_they_are_asked_for() -> N
     found = chosen(images, turned=True)
     turned = {one.candidate: one.times["image"] for one in found.predicted}
     # An image lies in one piece where the last axis comes first.
-    assert turned[Candidate(None, order=(2, 0, 1))] < 0.8 * turned[Candidate(None)]
+    assert turned[Candidate(None, order=(2, 0, 1))] < 0.9 * turned[Candidate(None)]
     assert Candidate(None, order=(2, 0, 1)).layout(AXES) == {"order": ["z", "x", "y"]}
     assert not any(one.candidate.order for one in chosen(images).predicted)
 
@@ -464,16 +521,17 @@ def test_other_orders_of_the_axes_are_considered_where_they_are_asked_for() -> N
 @given(st.permutations([0, 1, 2]))
 def test_requests_of_turned_axes_are_those_of_a_turned_array(order: list[int]) -> None:
     shape, chunks, origin, extent = [20, 30, 400], (4, 5, 50), [3, 4, 7], [9, 1, 90]
-    turned = requests(Candidate(chunks, order=tuple(order)), shape, 2, 2000, origin, extent)
+    turned = selection(Candidate(chunks, order=tuple(order)), shape, 2, 2000, origin, extent)
     own = [[given[at] for at in order] for given in (shape, chunks, origin, extent)]
-    plain = requests(Candidate(tuple(own[1])), own[0], 2, 2000, own[2], own[3])
-    assert list(turned) == list(plain)
+    assert turned == selection(Candidate(tuple(own[1])), own[0], 2, 2000, own[2], own[3])
 
 
 def test_a_throttled_site_gives_no_more_than_its_rate() -> None:
-    held = replace(DISK, bytes_per_s=1e6)
-    assert held.device(1, 2e6, 1e6) == pytest.approx(3.0)
-    assert DISK.device(1, 2e6, 1e6) < 0.01
+    held, counts, free = replace(DISK, bytes_per_s=1e6), Counts(1, 2e6, 1e6, 0.0), Coded(1.0, 0.0)
+    device = [terms(counts, held, free)[name] for name in ("waits", "waited", "ahead")]
+    assert sum(device) == pytest.approx(3.0) and all(device)
+    assert seconds(counts, held, free) == pytest.approx(3.0 + DISK.open_s)
+    assert seconds(counts, DISK, free) < 0.01
 
 
 def test_axes_that_no_read_takes_whole_are_cut_first() -> None:
@@ -523,9 +581,13 @@ def test_rounds_are_added_only_where_time_is_left() -> None:
     codes = [found.codes[one.candidate] for one in found.measured]
     planned = budget.Effort(5, 7)
     site = replace(DISK, write_s=1e-9)
+    each = [budget.Planned(one, code) for one, code in zip(found.measured, codes, strict=True)]
     efforts = [
-        budget.effort(left, found.measured, codes, reads, planned, 2, 480_000, site)[0]
-        for left in (20.0, 45.0, 400.0)
+        budget.effort(left, each[:2], each[2:], reads, planned, 480_000, site)
+        for left in (20.0, 30.0, 45.0, 400.0)
     ]
-    assert not efforts[0].adaptive and efforts[0].layouts <= efforts[1].layouts
-    assert efforts[2].adaptive and efforts[2].layouts == 5 and efforts[2].repeats == 7
+    assert not efforts[0][0].adaptive and efforts[0][0].layouts <= efforts[1][0].layouts
+    # One or two are added where there is no time for more.
+    effort, one = efforts[2]
+    assert effort.most_rounds == 3 + int((45 - budget.OVERHEAD_S - budget.LOOK_S - 3 * one) / one) > 3
+    assert efforts[3][0] == budget.Effort(5, 7, 3, 3 + budget.MOST_ADDED)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from report_samples import MAIN, assert_self_contained, inputs, measured, meta
 
-import replay_advice
-from hyperslab.advising.candidates import Candidate, Filter
-from hyperslab.report import templates
+from hyperslab.advising.prices import Storage
+from hyperslab.report import copies, quoted, templates
 from hyperslab.report.advice import AdvicePage, SiteAdvice, build
 from hyperslab.report.data import Inputs, gather
 from hyperslab.report.model import Figure
@@ -24,29 +23,32 @@ def foretold(layout: str, seconds: float) -> dict[str, Any]:
     return {"layout": layout, "times": {"slices": seconds, "spectra": seconds}, "file_bytes": 1.5e6}
 
 
+STORAGE = asdict(Storage(1e-4, 1e-9, 5e-10, 1e-10, 5e-6, 1e-3, 2**23, write_s=1e-9, chunk_cache_bytes=2**20))
+PROBE = {
+    "storage": STORAGE, "steal_s": None, "pressure_s": {"cpu": 0.0, "memory": None, "io": 0.1},
+    "at_wall_s": 1001.0, "memory_bytes": 10**10,
+}  # fmt: skip
+
+
 def prediction(**changes: Any) -> dict[str, Any]:
-    probed: dict[str, Any] = {
-        "latency_s": 1e-4,
-        "waited_s": 1e-9,
-        "ahead_s": 5e-10,
-        "cached_s": 1e-10,
-        "lookup_s": 5e-6,
-    }
-    probed |= {"open_s": 1e-3, "read_ahead_bytes": 2**23, "steal_s": 0.0, "pressure_io_s": 0.1}
-    probed |= {"zarr_chunk_s": 0.0, "zarr_open_s": 0.0, "write_s": 1e-9, "bytes_per_s": None}
     site = {
-        "probed": probed, "considered": 12345,
+        "probes": [PROBE], "considered": 12345, "copies": None,
         "predicted": [foretold("9x9x9", 0.00777), foretold("auto", 0.00888)],
         "measured": [foretold("contiguous", 0.123), foretold("auto", 0.00888)],
     }  # fmt: skip
     found = {
-        "array": "mine.h5::/counts", "shape": [10, 10, 10], "measured_shape": [10, 10, 10], "raw_bytes": 2000,
-        "whole_bytes": 2000, "memory_bytes": 10**10, "state": "cold", "limit_s": 60.0, "copies": None,
-        "today": "contiguous", "unnamed_filters": False, "guessed": False, "sites": {"disk": site},
-        "reads": [{"name": "slices"}, {"name": "spectra"}], "began_wall_s": 1000.0,
+        "array": "mine.h5::/RD/counts", "file": "/data/mine.h5", "shape": [10, 10, 10],
+        "measured_shape": [10, 10, 10], "raw_bytes": 2000, "whole_bytes": 2000, "state": "cold",
+        "limit_s": 60.0, "today": "contiguous", "unnamed_filters": False, "guessed": False, "asked": {},
+        "sites": {"disk": site}, "reads": [{"name": "slices"}, {"name": "spectra"}], "began_wall_s": 1000.0,
         "seconds": {"probe": 2.0, "read": 1.0, "predict": 3.0},
     }  # fmt: skip
     return {**found, **changes}
+
+
+def at_disk(**changes: Any) -> dict[str, Any]:
+    """What is told of the site, otherwise."""
+    return {"disk": {**prediction()["sites"]["disk"], **changes}}
 
 
 def page(times: Any = MAIN, **changes: Any) -> AdvicePage:
@@ -103,43 +105,12 @@ def test_the_page_has_the_time_of_each_step_and_stands_alone() -> None:
     told = {fact.term: fact.text for fact in found.timeline}
     assert told == {
         "Probe": "2.00 s", "Read the values": "1.00 s", "Predict": "3.00 s", "Write": "9.00 s",
-        "Verify": "21.0 s", "From the command to this page": "50.0 s", "Asked for": "1 min 0 s",
+        "Verify": "21.0 s", "From the command to this page": "50.0 s",
+        "Meant to take, where nobody said": "1 min 0 s",
     }  # fmt: skip
+    asked = {fact.term for fact in page(asked={"seconds": 60.0}).timeline}
+    assert "Asked for" in asked and "Meant to take, where nobody said" not in asked
     assert_self_contained(render(found, templates.ADVICE))
-
-
-def test_settings_and_other_filters_are_no_candidates_of_a_replay() -> None:
-    plain = {"format": "hdf5", "chunks": [4, 4, 4], "filters": [], "order": ["x", "y", "z"]}
-    gzip = {**plain, "filters": [{"name": "gzip", "level": 4}]}
-    assert replay_advice.candidate_of(plain, 2) == Candidate((4, 4, 4))
-    assert replay_advice.candidate_of(gzip, 2) == Candidate((4, 4, 4), (Filter("gzip", (("level", 4),)),))
-    for other in ({"format": "zarr"}, {"filters": [{"name": "lzf"}]}, {"chunks": [1024, 1024, 1]}):
-        assert replay_advice.candidate_of({**plain, **other}, 2) is None
-
-
-def test_regret_is_nothing_where_the_prediction_is_right_and_much_where_it_is_wrong(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Study:
-        cases = {"slices": {"kind": "read", "states": ["cold"], "shape": [1]}}
-        dataset = type("Dataset", (), {"shape": [1], "model": "array"})
-
-    names = [f"layout{number}" for number in range(8)]
-    times = {name: (0.01 * 2**number, 0.01) for number, name in enumerate(names)}
-    table = measured(times, "main")
-    right = pd.DataFrame({"slices": [pair[0] for pair in times.values()]}, index=names)
-    study: Any = Study()
-    monkeypatch.setattr(replay_advice, "predictions", lambda *_: right)
-    good = replay_advice.judge("good", study, table)
-    assert (
-        good is not None and good.spearman == pytest.approx(1) and max(good.verified) == 0 and all(good.small)
-    )
-    wrong = right.set_axis(names[::-1])
-    monkeypatch.setattr(replay_advice, "predictions", lambda *_: wrong)
-    bad = replay_advice.judge("bad", study, table)
-    # The five that are predicted to be best leave out the three that are: 2 ** 3 times as long is the least.
-    assert bad is not None and bad.spearman == pytest.approx(-1)
-    assert np.allclose(bad.verified, 7, rtol=0.05) and not any(bad.small)
 
 
 def with_whole(one: dict[str, Any], times: float) -> dict[str, Any]:
@@ -148,9 +119,8 @@ def with_whole(one: dict[str, Any], times: float) -> dict[str, Any]:
 
 
 def test_a_part_is_told_from_the_whole_whose_times_are_called_estimates() -> None:
-    site = prediction()["sites"]["disk"]
     measured = [with_whole(foretold("contiguous", 0.04), 10.0), with_whole(foretold("4x4x2", 0.02), 3.0)]
-    found = site_of(sites={"disk": {**site, "measured": measured}}, shape=[10, 10, 100])
+    found = site_of(sites=at_disk(measured=measured), shape=[10, 10, 100])
     (said,) = found.remarks
     # 11 ms of the part, where the model says that the whole takes three times as long.
     assert "about: slices in 33" in said and "(now 881 ms)" in said and "estimated, not measured" in said
@@ -158,7 +128,7 @@ def test_a_part_is_told_from_the_whole_whose_times_are_called_estimates() -> Non
     assert {row[0].text for row in found.whole.rows} == {"contiguous", "4x4x2"}
     # Where the model makes another layout better for the whole array, it is said.
     turned = [with_whole(foretold("contiguous", 0.04), 1.0), with_whole(foretold("4x4x2", 0.02), 90.0)]
-    (said,) = site_of(sites={"disk": {**site, "measured": turned}}, shape=[10, 10, 100]).remarks
+    (said,) = site_of(sites=at_disk(measured=turned), shape=[10, 10, 100]).remarks
     assert "By these estimates contiguous would be better for the whole array." in said
 
 
@@ -170,7 +140,53 @@ def test_nobody_is_bothered_with_what_is_read_warm_and_quick_anyhow() -> None:
     # Not where it is cold, is slow all the same, or does not fit.
     assert "page cache" not in site_of(quick).sentence
     assert "page cache" not in site_of(MAIN, state="warm").sentence
-    assert "page cache" not in site_of(quick, state="warm", memory_bytes=10**6).sentence
+    small = at_disk(probes=[{**PROBE, "memory_bytes": 10**6}])
+    assert "page cache" not in site_of(quick, state="warm", sites=small).sentence
+    # A part that was measured says nothing of whether the whole fits.
+    assert "page cache" not in site_of(quick, state="warm", whole_bytes=2000 * 10**5).sentence
+
+
+def test_what_is_read_warm_is_told_whether_it_fits_the_page_cache() -> None:
+    (fits,) = site_of(MAIN, state="warm").remarks
+    assert fits.startswith("In this layout the whole array fits in the page cache of disk (2.00 MB of")
+    (swaps,) = site_of(MAIN, state="warm", whole_bytes=2000 * 10**5).remarks
+    assert "does not stay in the page cache" in swaps
+    assert not site_of(MAIN).remarks
+
+
+def test_a_much_smaller_file_is_worth_it_where_times_are_alike() -> None:
+    close = {**MAIN, "contiguous": (0.0104, 0.0104)}
+    main = measured(close, "main")
+    main.loc[main["layout"] == "4x4x2", "file_bytes"] = 3e5
+    data = gather(Inputs(**inputs(main, None, study=meta())))
+    (found,) = build(data, prediction(), {"disk": FIGURE}, 1050.0).sites
+    assert found.sentence.startswith("Store it as chunks of 4x4x2") and "if space matters" in found.sentence
+    assert "0.30 times today's" in found.sentence
+
+
+def test_rounds_and_regrets_are_those_of_each_layout() -> None:
+    found = site_of().verified
+    assert found is not None and "in 3 rounds" in found.note
+    regrets = {row[0].text: row[4] for row in found.rows}
+    assert regrets["4x4x2"].text == "none" and regrets["auto"].text == "2.00x"
+    assert regrets["contiguous"].text == "8.00x" and regrets["contiguous"].note in ("slices", "spectra")
+    more = measured(MAIN, "main", 5)
+    more = more[(more["layout"] != "contiguous") | (more["round"] < 3)]
+    data = gather(Inputs(**inputs(more, None, study=meta())))
+    (site,) = build(data, prediction(), {"disk": FIGURE}, 1050.0).sites
+    assert site.verified is not None and "in 3 to 5 rounds" in site.verified.note
+
+
+def test_probes_are_shown_with_their_spread_and_what_the_kernel_does_not_say() -> None:
+    later = {**PROBE, "storage": {**STORAGE, "latency_s": 3e-4}, "steal_s": 0.02}
+    main = measured(MAIN, "main")
+    data = gather(Inputs(**inputs(main, None, study=meta(), rounds={"probes": {"disk": [later]}})))
+    (site,) = build(data, prediction(), {"disk": FIGURE}, 1050.0).sites
+    told = {fact.term: fact.text for fact in site.probed}
+    assert told["A cold read begins after"] == "100 µs (100 µs to 300 µs in 2 probes)"
+    assert told["One chunk looked up"] == "5.00 µs" and told["Stolen by the host meanwhile"] == "20.0 ms"
+    assert "memory not known here" in told["Stalled meanwhile for want of"]
+    assert "zarr" not in " ".join(told)
 
 
 def test_an_equal_twin_is_tied() -> None:
@@ -202,20 +218,38 @@ def test_each_site_has_an_answer_of_its_own() -> None:
 
 def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     times = {"contiguous": (0.08, 0.08), "4x4x2": (0.05, 0.06), "auto": (0.02, 0.01)}
-    copies = {"layout": "auto", "reads": {"2x2x5": ["slices"], "9x9x9": ["spectra"]}}
+    both = {"layout": "auto", "reads": {"2x2x5": ["slices"], "9x9x9": ["spectra"]}}
     main = measured(times, "main")
     main["began_wall_s"], main["ended_wall_s"], main["generate_s"] = 1010.0, 1040.0, 0.5
     given = inputs(main, None, study=meta())
     (choice,) = given["recommendation"]["sites"]
     choice["pick"] = "4x4x2"
-    (found,) = build(gather(Inputs(**given)), prediction(copies=copies), {"disk": FIGURE}, 1050.0).sites
+    told = prediction(sites=at_disk(copies=both))
+    (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
     assert "two copies in one file: 2x2x5 for slices (22" in found.copies
-    assert "Reads are 3.9 times as fast" in found.copies and "layout/auto.h5" in found.copies
-    assert found.code[0] == 'with h5py.File("mine.h5") as file:' and len(found.code) == 3
-    assert 'file["counts"]' in found.code[1] and 'file["counts-second"]' in found.code[2]
-    foretold = prediction(copies=copies, has_file=False, array="an array of 10x10x10 uint16")
+    assert "Reads are 3.9 times as fast as in the best single layout for all of them, 4x4x2" in found.copies
+    place = "results/tiny/layout/auto.h5"
+    assert place in found.copies
+    assert (
+        found.code[0] == f'with h5py.File("{place}") as file:  # mine.h5 with both' and len(found.code) == 3
+    )
+    assert 'file["/RD/counts"]' in found.code[1] and 'file["/RD/counts-second"]' in found.code[2]
+    foretold = {**told, "file": None, "array": "an array of 10x10x10 uint16"}
     (found,) = build(gather(Inputs(**given)), foretold, {"disk": FIGURE}, 1050.0).sites
     assert "your file" not in found.copies and 'file["data"]' in found.code[1]
+    # Where they are what is advised, how they are read is all that is left to say.
     choice["pick"] = "auto"
-    (same,) = build(gather(Inputs(**given)), prediction(copies=copies), {"disk": FIGURE}, 1050.0).sites
-    assert same.copies == "" and same.code == []
+    (same,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
+    assert same.copies == "Both copies are read so:" and len(same.code) == 3
+
+
+def test_two_copies_are_held_against_the_best_single_layout_and_not_against_the_pick() -> None:
+    # By the largest regret 4x4x2 is the pick; by the geometric mean contiguous is better.
+    times = {"contiguous": (0.012, 0.1), "4x4x2": (0.05, 0.05), "auto": (0.012, 0.05)}
+    main = measured(times, "main")
+    given = inputs(main, None, study=meta())
+    (choice,) = given["recommendation"]["sites"]
+    choice["pick"] = "4x4x2"
+    found = quoted.times(gather(Inputs(**given)), "disk", "main")
+    better, single = copies.pays(found, choice, "auto", 2e6) or (0.0, "")
+    assert single == "contiguous" and better == pytest.approx(2**0.5, rel=0.01)

@@ -21,9 +21,10 @@ def test_a_file_and_its_reads_become_a_page_with_a_verified_pick(tmp_path: Path)
     clone = make_clone(tmp_path / "clone")
     values = np.random.default_rng(0).poisson(1.0, (20, 30, 200)).astype("uint16")
     with h5py.File(tmp_path / "mine.h5", "w") as file:
-        file.create_dataset("counts", data=values, chunks=(1, 1, 200), compression="gzip")
+        file.create_dataset("RD/counts", data=values, chunks=(1, 1, 200), compression="gzip")
     done = subprocess.run(
-        [sys.executable, "-m", "hyperslab.advise", f"{tmp_path}/mine.h5::/counts", "--reads", READS],
+        [sys.executable, "-m", "hyperslab.advise", f"{tmp_path}/mine.h5::/RD/counts", "--reads", READS]
+        + ["--copies", "yes"],
         cwd=clone.directory,
         env={**os.environ, "PYTHONPATH": "workflow/scripts"},
         capture_output=True,
@@ -33,15 +34,29 @@ def test_a_file_and_its_reads_become_a_page_with_a_verified_pick(tmp_path: Path)
     )
     study = done.stdout.strip()
     assert study == "advice-mine"
-    clone.build(f"results/{study}/advice.html")
     results = clone.directory / "results" / study
-    page = (results / "advice.html").read_text(encoding="utf-8")
     foretold = json.loads((results / "prediction.json").read_text(encoding="utf-8"))
+    both = foretold["sites"]["disk"]["copies"]
+    # The advice, and the file with two copies, which were measured beside the others.
+    page_and_copies = [f"results/{study}/advice.html", f"results/{study}/layout/{both['layout']}.h5"]
+    clone.build(*page_and_copies)
+    page = (results / "advice.html").read_text(encoding="utf-8")
     (site,) = json.loads((results / "recommendation.json").read_text(encoding="utf-8"))["sites"]
     measured = {entry["layout"] for entry in site["ranking"]}
     assert site["pick"] in measured == {entry["layout"] for entry in foretold["sites"]["disk"]["measured"]}
     assert site["pick"] in page and "predicted" in page and "data:image/svg+xml" in page
-    assert clone.planned(f"results/{study}/advice.html") == {}
+    assert clone.planned(*page_and_copies) == {}
+    with h5py.File(results / "layout" / f"{both['layout']}.h5") as file:
+        copies = [file["RD/counts"], file["RD/counts-second"]]
+        assert all(np.array_equal(one[...], values) for one in copies)
+        served = dict(zip((one.attrs["for_reads"] for one in copies), copies, strict=True))
+        assert {name for names in served for name in names.split(", ")} == {"image", "spectrum"}
+    # What reads one layout in one round has written it once, where the file is the same for both reads.
+    records = [json.loads(file.read_text()) for file in (results / "cells").rglob("*.json")]
+    written = [record for record in records if "generate_s" in record["writer"]]
+    layouts = len(foretold["sites"]["disk"]["measured"])
+    first = [record for record in written if record["specification"]["round"] in ("r0", "r1", "r2")]
+    assert len(first) == 3 * (layouts + 1) and not list((clone.directory / "testfiles").rglob("*.h5"))
 
 
 @pytest.mark.slow

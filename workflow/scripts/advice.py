@@ -2,12 +2,14 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hyperslab.figures import FigureData, save
 from hyperslab.figures.advice import draw
 from hyperslab.figures.canvas import render as drawn
+from hyperslab.records import write_record
 from hyperslab.report import templates
 from hyperslab.report.advice import build
 from hyperslab.report.data import Inputs, gather
@@ -15,10 +17,25 @@ from hyperslab.report.model import embed
 from hyperslab.report.render import render
 from hyperslab.results.tables import read_summary, read_table
 
+# Beside the prediction.
+ENDED = "advice-ended.json"
 CAPTION = (
     "Each read against the size of the file. Filled: measured, with 95 % intervals of the rounds. "
     "Hollow: predicted from probes."
 )
+
+
+def first_ended(file: Path, began: float) -> float:
+    """Return when the page of an advice that began then was there first; kept in `file`, since a page is made
+    again for many reasons.
+    """
+    with suppress(OSError, ValueError, KeyError):
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["began_wall_s"] == began:
+            return float(kept["ended_wall_s"])
+    ended = time.time()
+    write_record(file, {"began_wall_s": began, "ended_wall_s": ended})
+    return ended
 
 
 def main(job: Any) -> None:
@@ -38,6 +55,7 @@ def main(job: Any) -> None:
         confirmation=None,
         figures={},
         expected=[],
+        rounds=read(inputs.rounds) if inputs.get("rounds") else None,
     )
     data = FigureData(
         given.measurements, given.summary, {}, given.recommendation, job.params.figure, job.params.style
@@ -49,7 +67,8 @@ def main(job: Any) -> None:
         file = pictures / f"{site}.svg"
         save(drawn(lambda view, _: draw(view, prediction), site, data, ""), file)
         figures[site] = embed("advice", CAPTION, file)
-    page = build(gather(given), prediction, figures, time.time())
+    ended = first_ended(Path(inputs.prediction).with_name(ENDED), prediction["began_wall_s"])
+    page = build(gather(given), prediction, figures, ended)
     Path(job.output.page).write_text(render(page, templates.ADVICE), encoding="utf-8")
 
 

@@ -1,13 +1,14 @@
 """How good advice is, live: what it names, in a whole grid of layouts measured afterwards with other seeds.
 
-judge_advice.py PLAN.yaml                 everything that is not there yet, then the table
-judge_advice.py PLAN.yaml --dry-run       what would run: studies, layouts, cells and bytes
-judge_advice.py PLAN.yaml --only table    the table of what is there
+judge_advice.py PLAN.yaml                 everything that is not there yet, then the table judge_advice.py
+PLAN.yaml --dry-run       what would run: studies, layouts, cells and bytes, and about how long
+judge_advice.py PLAN.yaml --only table    the table of what is there judge_advice.py PLAN.yaml --sites FILE
+with the sites of another file than config/sites.yaml
 
-PLAN names arrays with their reads and mixes, and the sites:
+PLAN names arrays with their reads and mixes, and the sites; config/advice-judge.yaml is one:
 
     sites: [disk, portal]
-    seconds: 60
+    seconds: 60                           or {disk: 60, portal: 120}
     arrays:
       waveforms:
         dataset: {axes: [event, sensor, t], shape: [9, 1792, 1300], dtype: int16, donor: {path: FILE}}
@@ -15,8 +16,9 @@ PLAN names arrays with their reads and mixes, and the sites:
         mixes: {equal: {}, traces: {trace: 10, event: 1}, moments: {moment: 10, event: 1, trace: 1}}
 
 Each array, mix and site gets an advice of its own. Then a grid of at least twenty layouts and all that were
-advised are measured in three rounds at all sites, and each advice is held against the best of them. An empty
-mix is advice without one. Run it where the Snakefile is.
+advised are measured in three rounds at all sites, and each advice is held against the best of them. Beside it
+stands what the layout that is best at the other site would take here: where that is worse, the advice has to
+change with the site. An empty mix is advice without one. Run it where the Snakefile is.
 """
 
 import argparse
@@ -47,6 +49,11 @@ SHUFFLE = Filter("shuffle")
 CHAINS = ((), (SHUFFLE, Filter("gzip", (("level", 4),))), (SHUFFLE, Filter("zstd", (("level", 3),))))
 SIZE_BOUND = 1.15
 WITHIN = 1.10
+# Of an advice, where the plan says nothing; and about how long a byte of a test file and a cell take,
+# seconds.
+USUAL_S, FILE_S, CELL_S = 60.0, 1e-8, 1.5
+# Layouts that are advised beside the grid, about.
+MOST_PICKS = 6
 STEPS = ("advise", "grid", "table")
 
 
@@ -73,6 +80,12 @@ def cases(plan: Mapping[str, Any]) -> list[Case]:
     ]
 
 
+def seconds_at(plan: Mapping[str, Any], site: str) -> float:
+    """Return how long an advice may take at a site."""
+    seconds = plan.get("seconds", USUAL_S)
+    return float(seconds.get(site, USUAL_S) if isinstance(seconds, Mapping) else seconds)
+
+
 def asking(plan: Mapping[str, Any], case: Case) -> dict[str, Any]:
     """Return the study that asks for an advice."""
     described = plan["arrays"][case.array]
@@ -82,7 +95,7 @@ def asking(plan: Mapping[str, Any], case: Case) -> dict[str, Any]:
         "reads": described["reads"],
         "size_bound": SIZE_BOUND,
     }
-    asked |= {"sites": [case.site], "seconds": plan.get("seconds", 60)}
+    asked |= {"sites": [case.site], "seconds": seconds_at(plan, case.site)}
     return {"advise": {**asked, **({"mix": mix} if mix else {})}}
 
 
@@ -132,6 +145,7 @@ def measuring(plan: Mapping[str, Any], array: str, advised: Mapping[str, Any]) -
         "sites": list(plan["sites"]),
         "rounds": ROUNDS,
         "repeats": {"cold": COLD},
+        "shared_files": True,
         "seed": SEED,
         "recommendation": {"confirm_rounds": 0, "size_bound": SIZE_BOUND},
     }
@@ -143,9 +157,11 @@ def write(name: str, study: Mapping[str, Any]) -> None:
     file.write_text(yaml.safe_dump(dict(study), sort_keys=False), encoding="utf-8")
 
 
-def build(target: str, profile: str) -> None:
+def build(target: str, profile: str, sites: Path | None) -> None:
     """Have Snakemake make a result; ends where it cannot."""
-    command = [sys.executable, "-m", "snakemake", "--profile", profile, "--", target]
+    command = [sys.executable, "-m", "snakemake", "--profile", profile]
+    command += ["--config", f"sites={sites}"] if sites else []
+    command += ["--", target]
     if subprocess.run(command, check=False).returncode:
         sys.exit(f"error: {target} could not be made")
 
@@ -156,8 +172,8 @@ def pick_of(case: Case) -> tuple[str, dict[str, Any], float]:
     answer = json.loads((results / "recommendation.json").read_text(encoding="utf-8"))
     name = next(entry["pick"] for entry in answer["sites"] if entry["site"] == case.site)
     study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
-    began = json.loads((results / "prediction.json").read_text(encoding="utf-8"))["began_wall_s"]
-    return str(name), study["layouts"][name], (results / "advice.html").stat().st_mtime - began
+    took = json.loads((results / "advice-ended.json").read_text(encoding="utf-8"))
+    return str(name), study["layouts"][name], took["ended_wall_s"] - took["began_wall_s"]
 
 
 def table(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -171,6 +187,8 @@ def table(plan: Mapping[str, Any]) -> Iterator[str]:
         "over the best",
         "tied",
         "best of the grid",
+        "best of the other site",
+        "over it here",
         "within 10 %",
     ]
     yield f"| {' | '.join(heads)} |"
@@ -184,28 +202,43 @@ def table(plan: Mapping[str, Any]) -> Iterator[str]:
         study = yaml.safe_load(Path(f"config/studies/{grid_study}.yaml").read_text(encoding="utf-8"))
         mine = next(key for key, value in study["layouts"].items() if value == layout)
         raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
-        here = summary[summary["site"] == case.site]
-        (found,) = recommend(here, described["mixes"][case.mix] or None, size_bound(raw, SIZE_BOUND))
-        row = next(entry for entry in found.ranking if entry.layout == mine)
-        best = next(entry for entry in found.ranking if entry.fits)
+        mix, bound = described["mixes"][case.mix] or None, size_bound(raw, SIZE_BOUND)
+        ranked = {
+            site: recommend(summary[summary["site"] == site], mix, bound)[0].ranking for site in plan["sites"]
+        }
+        rows = {entry.layout: entry for entry in ranked[case.site]}
+        leaders = {
+            site: next(entry.layout for entry in ranking if entry.fits) for site, ranking in ranked.items()
+        }
+        row, best = rows[mine], rows[leaders[case.site]]
         ratio = row.objective / best.objective
+        others = [leader for site, leader in leaders.items() if site != case.site]
+        elsewhere = [significant(rows[leader].objective / best.objective) for leader in others]
         well = ratio <= WITHIN or row.tied
         good += well
         words = [case.array, case.mix, case.site, name, f"{took:.0f} s", significant(ratio)]
-        words += ["yes" if row.tied else "no", best.layout, "yes" if well else "no"]
+        words += ["yes" if row.tied else "no", best.layout, ", ".join(others), ", ".join(elsewhere)]
+        words += ["yes" if well else "no"]
         yield f"| {' | '.join(words)} |"
     yield f"\n{good} of {len(cases(plan))} within 10 % of the best, or not to be told from it."
 
 
 def foretold(plan: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a plan would run."""
-    names = [one.study for one in cases(plan)]
-    yield f"{len(names)} advices of {plan.get('seconds', 60)} s: {listing(names)}"
+    asked = cases(plan)
+    seconds = sum(seconds_at(plan, one.site) for one in asked)
+    yield f"{len(asked)} advices, {seconds / 60:.0f} min: {listing([one.study for one in asked])}"
     for array, described in plan["arrays"].items():
         layouts = len(grid(described["dataset"], described["reads"]))
         raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
-        cells = layouts * len(described["reads"]) * ROUNDS * len(plan["sites"])
-        yield f"judge-{array}: {layouts} layouts and those advised, {cells} cells of {raw / 1e6:.0f} MB"
+        picks = min(MOST_PICKS, len(described["mixes"]) * len(plan["sites"]))
+        files = (layouts + picks) * ROUNDS * len(plan["sites"])
+        cells = files * len(described["reads"])
+        minutes = (files * raw * FILE_S + cells * CELL_S) / 60
+        yield (
+            f"judge-{array}: {layouts} layouts and those advised, {files} files of {raw / 1e6:.0f} MB that "
+            f"{cells} cells read, about {minutes:.0f} min"
+        )
 
 
 def main() -> None:
@@ -217,6 +250,7 @@ def main() -> None:
     parser.add_argument("--only", choices=STEPS, help="one step alone")
     parser.add_argument("--dry-run", action="store_true", help="say what would run")
     parser.add_argument("--profile", default="profiles/local", help="Snakemake's")
+    parser.add_argument("--sites", type=Path, help="the file of sites; otherwise as for any other run")
     options = parser.parse_args()
     plan = yaml.safe_load(options.plan.read_text(encoding="utf-8"))
     if options.dry_run:
@@ -227,12 +261,12 @@ def main() -> None:
         for case in cases(plan):
             if not Path(f"results/{case.study}/advice.html").exists():
                 write(case.study, asking(plan, case))
-                build(f"results/{case.study}/advice.html", options.profile)
+                build(f"results/{case.study}/advice.html", options.profile, options.sites)
     if "grid" in steps:
         for array in plan["arrays"]:
             picks = [pick_of(case)[:2] for case in cases(plan) if case.array == array]
             write(f"judge-{array}", measuring(plan, array, dict(picks)))
-            build(f"results/judge-{array}/recommendation.json", options.profile)
+            build(f"results/judge-{array}/recommendation.json", options.profile, options.sites)
     if "table" in steps:
         print("\n".join(table(plan)))
 

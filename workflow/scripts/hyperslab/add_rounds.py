@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab import text
+from hyperslab.advising.course import TIME_ENDED, Course
 from hyperslab.claims.evaluate import evaluate, site_facts
 from hyperslab.claims.open_comparisons import Comparison, comparisons, open_cells, rounds_by_cell, rounds_of
 from hyperslab.planning import inner_run
@@ -109,6 +110,7 @@ class Adding:
         self._study, self._run, self._output, self._log, self._claim = study, run, output, log, claim
         self._first, self._most = study.study.first_rounds, study.study.most_rounds
         self._stages: list[Stage] = []
+        self._course = Course.of(study.name)
         # site -> why no rounds were added there
         self._lacking: dict[str, str] = {}
 
@@ -116,16 +118,21 @@ class Adding:
         """Go from look to look until nothing is open, or no more may be added."""
         for here, after in itertools.pairwise(looks(self._first, self._most)):
             found = look(self._study, here, self._claim)
+            if self._run["config"].get("measure", True):
+                self._course.probe()
             if not self._open(found) and self._more_than(here):
                 # These were measured for another reason, and may tell otherwise.
                 found = look(self._study, self._most, self._claim)
             if not (open_ := self._open(found)):
                 break
-            stage = Stage(len(self._stages) + 1, here, after, open_cells(open_))
+            if (stage := self._longest(here, after, self._together(open_cells(open_)))) is None:
+                break
             self._stages.append(stage)
             self._write(found)
             self._say(_planned(stage, len(open_), len(found.comparisons)))
             self._measure(stage)
+            if stage.end < after:
+                break
         last = look(self._study, self._most, self._claim)
         self._write(last)
         total = text.count(len(last.comparisons), "comparison")
@@ -135,6 +142,33 @@ class Adding:
     def _open(self, found: Look) -> list[Comparison]:
         """Return the open comparisons for which rounds can be added."""
         return [one for one in found.comparisons if one.open and not self._lacking.keys() & set(one.sites)]
+
+    def _together(self, cells: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
+        """Return cells by site with those that read the same test files, which cost little beside them."""
+        return {
+            site: list(
+                dict.fromkeys(
+                    (layout, other)
+                    for layout, case in some
+                    for other in self._study.sharing(layout, case, site)
+                )
+            )
+            for site, some in cells.items()
+        }
+
+    def _longest(self, here: int, after: int, cells: Mapping[str, Any]) -> Stage | None:
+        """Return the next stage, or as many of its rounds as can be measured before the time ends, where
+        there is an end; None where that is not one.
+        """
+        done = list(records(self._study, self._first))
+        for end in range(after, here, -1):
+            stage = Stage(len(self._stages) + 1, here, end, cells)
+            wanted = [record for site in stage.cells for record in stage.records_at(self._study.name, site)]
+            missing = [record for record in wanted if not Path(record).exists()]
+            if not missing or self._course.fits(len(missing), done):
+                return stage
+        self._lacking |= dict.fromkeys(cells, TIME_ENDED)
+        return None
 
     def _more_than(self, rounds: int) -> bool:
         """Tell whether there are records of further rounds."""
@@ -180,6 +214,7 @@ class Adding:
             "wanted": wanted,
             "records": [record for record in wanted if Path(record).exists()],
             "comparisons": found.told(self._most, self._lacking),
+            **({"probes": self._course.probes} if self._course.probes else {}),
         }
         write_record(self._output, content)
 

@@ -12,28 +12,25 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab.advising import at_sites, budget, prospect, study_text
+from hyperslab.advising import at_sites, budget, foretold, prospect, study_text
 from hyperslab.advising import reads as reading
 from hyperslab.advising.budget import TooShort
-from hyperslab.advising.copies import TwoCopies
-from hyperslab.advising.probe import storage_of_file
 from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
-from hyperslab.advising.subject import Subject, Unclear, subject_of
+from hyperslab.advising.subject import Subject, Unclear, check_named, subject_of
 from hyperslab.data.donor_paths import NotThere
 from hyperslab.formats.donor_files import DonorError
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
-from hyperslab.sites.configuration import load_sites
+from hyperslab.sites.configuration import Expansion, load_sites
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
 from hyperslab.text import listing, megabytes, seconds, shape
@@ -67,105 +64,142 @@ def reads_of(asked: Advise, subject: Subject) -> list[Read]:
     return reading.of_mapping(asked.reads, asked.mix, subject.axes, subject.shape)
 
 
-def _from_prediction(
-    subject: Subject, asked: Advise, reads: Sequence[Read], site: Mapping[str, Any]
-) -> Refused:
-    """Return the advice for a site where nothing can be written, in one line: from prediction alone."""
+def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], site: Mapping[str, Any]) -> str:
+    """Return the advice for a site where nothing can be written, in one line: from prediction alone.
+
+    Raises OutOfReach and Refused.
+    """
     if subject.found is None:
-        return Refused(f"{site['root']} cannot be written, and there is no file to probe it by")
-    try:
-        probe = storage_of_file(subject.found.file, Path(tempfile.gettempdir()), site["read_ahead_bytes"])
-    except ValueError as error:
-        return Refused(f"{site['root']} cannot be written, and {error}")
-    effort = budget.Effort(1, 1)
-    chosen = prospect.Part(subject.shape, effort, reads)
+        raise Refused(f"{site['root']} cannot be written, and there is no file to probe it by")
+    file = subject.found.file
+    storage = at_sites.probed(site, False, file).storage
+    chosen = prospect.Part(subject.shape, budget.Effort(1, 1), reads)
     with prospect.in_place(subject) as values:
-        found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: probe}, 1e9, say)
-    best = found.sites[site["name"]]["predicted"][0]
-    times = listing([f"{name} in {seconds(value)}" for name, value in best["times"].items()])
-    return Refused(
+        found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: storage}, 1e9, say)
+    best = found.sites[site["name"]].choice.predicted[0]
+    times = listing([f"{name} in {seconds(value)}" for name, value in best.times.items()])
+    elsewhere = "" if at_sites.one_device(file, Path(site["root"])) else ", which lies on another device"
+    guessed = "" if asked.reads else " (reads that are guessed)"
+    return (
         f"{site['root']} cannot be written, so that nothing was measured; predicted from probes of "
-        f"{subject.found.file}: {best['layout']} reads {times}, {megabytes(best['file_bytes'])}"
+        f"{file}{elsewhere}: {best.candidate.name} reads {times}{guessed}, {megabytes(best.file_bytes)}"
     )
 
 
-def advise(study_file: Path, study: AdviceStudy, sites_file: Path) -> None:
+def _writable(
+    subject: Subject, asked: Advise, reads: Sequence[Read], sites: Expansion, names: Sequence[str]
+) -> list[str]:
+    """Return the sites among `names` that can be written, and say what is predicted of the others.
+
+    Raises Refused where there are none.
+    """
+    closed = [
+        name
+        for name in names
+        if sites[name]["executor"] == "local" and not at_sites.writable(Path(sites[name]["root"]))
+    ]
+    told = [_from_prediction(subject, asked, reads, sites[name]) for name in closed]
+    if len(closed) == len(names):
+        raise Refused("; ".join(told))
+    for line in told:
+        say(line)
+    return [name for name in names if name not in closed]
+
+
+def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
     """Probe, predict, and write the study that measures, with its prediction, into results/NAME.
 
-    Raises what is among MISTAKES before anything is written there.
+    Raises what is among MISTAKES; what lay there before stays until all is written.
     """
     begun, wall = time.monotonic(), time.time()
     asked = study.advise
     subject = subject_of(asked)
     whole = reads_of(asked, subject)
     sites = load_sites(sites_file)
-    names = at_sites.named(asked.sites, sites, sites_file)
-    for name in names:
-        if sites[name]["executor"] == "local" and not at_sites.writable(Path(sites[name]["root"])):
-            raise _from_prediction(subject, asked, whole, sites[name])
+    names = _writable(subject, asked, whole, sites, at_sites.named(asked.sites, sites, sites_file))
     if asked.seconds is not None:
         budget.check(asked.seconds, len(whole), len(prospect.always(subject)))
-    found = {}
-    for name in names:
-        say(f"probing {name} ({sites[name]['root']})")
-        found[name] = at_sites.probed(sites[name], "zarr" in asked.formats)
-        ahead = f"{1e-6 / found[name].ahead_s:,.0f} MB/s read ahead"
-        say(f"{found[name].latency_s * 1e6:.0f} µs until a read begins, {ahead}")
+    probes = {}
+    for site in names:
+        say(f"probing {site} ({sites[site]['root']})")
+        probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats)
+        storage = probes[site].storage
+        ahead = f"{1e-6 / storage.ahead_s:,.0f} MB/s read ahead"
+        say(f"{storage.latency_s * 1e6:.0f} µs until a read begins, {ahead}")
     at_probed = time.monotonic()
-    part = prospect.part(subject, asked, whole, found, at_probed - begun)
-    results = Path("results") / study_file.stem
-    _check_room(results, subject.part(part.extents), subject.itemsize)
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
-    try:
+    storages = {site: one.storage for site, one in probes.items()}
+    part = prospect.part(subject, asked, whole, storages, at_probed - begun)
+    if asked.seconds is None and part.seconds > budget.usual(storages.values()):
+        say(f"so many reads take about {part.seconds:.0f} s; SECONDS says how long it may take")
+    with _made(Path("results") / name) as results:
+        _check_room(results, subject.part(part.extents), subject.itemsize)
         donor = results / "donor.npy"
         say(f"reading {shape(part.extents)} of {shape(subject.shape)}")
         values = prospect.values_of(subject, part.extents, donor)
         at_read = time.monotonic()
         left = part.seconds * (1 - budget.PREDICTING_SHARE) - (at_read - begun)
-        foreseen = prospect.foresee(subject, asked, whole, part, values, found, left, say)
-        done = time.monotonic()
+        foreseen = prospect.foresee(subject, asked, whole, part, values, storages, left, say)
         text = study_text.measuring(
-            study, subject, part.extents, part.reads, foreseen.layouts, foreseen.effort, names
+            study, subject, part.extents, part.reads, foreseen.measured, foreseen.effort, names
         )
-        advised.place(study_file.stem).write_text(text, encoding="utf-8")
-        planned = PlannedStudy(study_file)
+        # Its boxes are those of its name.
+        draft = results / f"{name}.yaml"
+        draft.write_text(text, encoding="utf-8")
+        planned = PlannedStudy(draft)
         check_roots(
-            planned, [name for name in names if sites[name]["executor"] == "local"], sites, sites_file
+            planned, [site for site in names if sites[site]["executor"] == "local"], sites, sites_file
         )
+        told = {
+            site: {
+                "described": at_sites.described(sites[site]),
+                "probes": [asdict(probes[site])],
+                **foretold.at_site(subject, part, whole, foreseen, found, planned, asked.state),
+            }
+            for site, found in foreseen.sites.items()
+        }
+        draft.rename(results / advised.STUDY)
         if donor.exists():
             donor.rename(results / f"donor.{planned.donor_digest}.npy")
-        write_record(results / "prediction.json", {
-            "array": subject.words, "has_file": subject.found is not None,
+        done = time.monotonic()
+        write_record(results / advised.PREDICTION, {
+            "array": subject.words, "file": str(subject.found.file) if subject.found else None,
             "shape": subject.shape, "measured_shape": part.extents,
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "unnamed_filters": bool(subject.found and subject.found.other_filters),
             "guessed": not asked.reads, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
             "state": asked.state, "began_wall_s": wall, "limit_s": part.seconds,
+            "deadline_wall_s": wall + part.seconds - budget.PAGES_S,
             "seconds": {"probe": at_probed - begun, "read": at_read - at_probed, "predict": done - at_read},
-            "sites": foreseen.sites, "copies": _copies(foreseen.copies, whole),
+            "sites": told,
         })  # fmt: skip
-    except BaseException:
-        shutil.rmtree(results, ignore_errors=True)
-        with suppress(OSError):
-            results.parent.rmdir()
-        raise
-    new = ", ".join(one.name for one in foreseen.layouts)
+    new = ", ".join(one.name for one in foreseen.measured)
     say(
         f"predicted in {done - at_read:.1f} s; to be measured in {part_words(part.extents, subject)}: {new}, "
         f"about {foreseen.round_seconds * foreseen.effort.rounds:.0f} s at each site"
     )
 
 
-def _copies(pair: TwoCopies | None, reads: Sequence[Read]) -> dict[str, Any] | None:
-    """Return which copy serves which reads, as JSON has it."""
-    if pair is None:
-        return None
-    first = [read.name for read in reads if read.name not in pair.reads]
-    served = [(pair.first.name, first), (pair.second.name, list(pair.reads))]
-    return {"layout": pair.name, "reads": dict(served)}
+@contextmanager
+def _made(results: Path) -> Iterator[Path]:
+    """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing."""
+    work, old = (results.with_name(f".{results.name}.{word}") for word in ("new", "old"))
+    above = results.parent.exists()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    try:
+        yield work
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        if not above:
+            with suppress(OSError):
+                results.parent.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    if results.exists():
+        results.rename(old)
+    work.rename(results)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def part_words(extents: Sequence[int], subject: Subject) -> str:
@@ -192,9 +226,10 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     given = {
         "file": options.array, "reads": options.reads, "filters": options.filters, "formats": options.formats,
         "orders": options.orders, "state": options.state, "size_bound": options.size_bound,
-        "sites": options.sites_named, "seconds": options.seconds,
+        "sites": options.sites_named, "seconds": options.seconds, "copies": options.copies == "yes",
     }  # fmt: skip
     asked = validate(Advise, {key: value for key, value in given.items() if value}, Path("make advise"), "")
+    check_named(asked)
     # Which array it is has to be clear before the study has a name.
     file = subject_of(asked).found
     assert file is not None
@@ -209,19 +244,11 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Write what is to be measured, and return the study's name; what fails leaves no study behind."""
+    """Write what is to be measured, and return the study's name; what fails changes nothing."""
     path, study = _study_of(options)
-    before = path.read_text(encoding="utf-8") if path.exists() else None
+    advise(path.stem, study, options.sites)
     if not options.study:
         path.write_text(study_text.asking(study.advise), encoding="utf-8")
-    try:
-        advise(path, study, options.sites)
-    except BaseException:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_text(before, encoding="utf-8")
-        raise
     return path.stem
 
 
@@ -242,6 +269,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
     add("--sites", type=Path, default=local if local.exists() else Path("config/sites.yaml"))
     add("--seconds", type=float, default=0.0, help="how long all of it may take")
+    add(
+        "--copies",
+        choices=("yes", ""),
+        default="",
+        help="advise two copies in one file where these are better",
+    )
     add("--studies", type=Path, default=Path("config/studies"), help="where studies lie")
     options = parser.parse_args(arguments)
     if bool(options.array) == bool(options.study):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -11,7 +13,7 @@ from hyperslab import formats
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
-from hyperslab.measuring.artifact import make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import NOTE, SHARED, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, storage_error
 from hyperslab.records import Note
 from hyperslab.sites import roots
@@ -41,6 +43,7 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
                 "began": began,
                 "ended": machine.now(),
                 "peak_memory_bytes": machine.largest_memory_bytes() + format_.workers_memory_bytes(),
+                "specification": digest(spec),
             }
         artifact.note.write_text(json.dumps(note), encoding="utf-8")
     except BaseException:
@@ -52,12 +55,29 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
         artifact.stop()
 
 
+def written(directory: Path, spec: Specification) -> bool:
+    """Tell whether an artifact that cells share is there already."""
+    if SHARED not in directory.name:
+        return False
+    with suppress(OSError, ValueError):
+        note = json.loads((directory / NOTE).read_text(encoding="utf-8"))
+        return bool(note.get("specification") == digest(spec))
+    return False
+
+
+def digest(spec: Specification) -> str:
+    """Return what tells one artifact from another."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+
+
 def main() -> None:
     """Run the command."""
     options = arguments(__doc__ or "").parse_args()
     stop_cleanly(options.artifact)
     spec = json.loads(options.specification)
     try:
+        if written(options.artifact, spec):
+            return
         enter(layout_of(spec["layout"]).environment())
         generate(spec, options.artifact, options.donor)
     except MemoryError as error:

@@ -15,7 +15,7 @@ from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
-from hyperslab.measuring.artifact import Artifact, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, enter, one_line, storage_error
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, write_record
@@ -94,6 +94,7 @@ def _note(artifact: Artifact) -> Note | None:
     """Return what the writer of the data said of itself; None where the case writes its own."""
     with suppress(FileNotFoundError):
         note: Note = json.loads(artifact.note.read_text(encoding="utf-8"))
+        note.pop("specification", None)
         return note
     return None
 
@@ -120,12 +121,14 @@ def main() -> None:
     parser.add_argument("--launcher", help='what starts MPI ranks, such as "mpirun -n 4"')
     options = parser.parse_args()
     stop_cleanly(options.artifact, partial(options.record))
-    spec = json.loads(options.specification)
+    spec, left = json.loads(options.specification), False
     try:
         enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
         measured = measure(spec, options.artifact, options.donor, options.launcher)
         record: Record = {"site": options.site, **measured}
         write_record(options.record, record)
+        leave(options.artifact, options.record)
+        left = True
     except MemoryError as error:
         sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(limits.memory_error(error))}")
     except (OSError, VerificationError) as error:
@@ -135,7 +138,8 @@ def main() -> None:
             raise
         sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(behind)}")
     finally:
-        remove_directory(options.artifact)
+        if not left:
+            remove_directory(options.artifact)
 
 
 if __name__ == "__main__":

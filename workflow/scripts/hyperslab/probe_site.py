@@ -1,7 +1,7 @@
 """Probe a site for advice: how fast its storage reads and writes; prints what it finds as JSON.
 
-A process of its own, since it joins the site's cgroup, and since it may run on a node of a cluster.
-Usage: python -m hyperslab.probe_site --help
+A process of its own, since it joins the site's cgroup, and since it may run on a node of a cluster. A root
+that nobody has used yet is left as it was. Usage: python -m hyperslab.probe_site --help
 """
 
 from __future__ import annotations
@@ -9,34 +9,68 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from hyperslab.advising.probe import storage
+from hyperslab.advising.probe import Probe, storage, storage_of_file
 from hyperslab.measuring import limits, locks, read_ahead
 from hyperslab.sites import mounts, roots
+
+
+@contextmanager
+def prepared(root: Path) -> Iterator[None]:
+    """Have a root for a while: one that was not there is gone afterwards, with all that was made for it."""
+    if roots.identity_of(str(root)):
+        yield
+        return
+    made = [parent for parent in (root, *root.parents) if not parent.exists()]
+    roots.prepare(str(root), roots.Root())
+    try:
+        yield
+    finally:
+        for name in (roots.MARKER, locks.ROOT_LOCK):
+            (root / name).unlink(missing_ok=True)
+        for parent in made:
+            # Somebody may have begun to use it.
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def probed(options: argparse.Namespace) -> Probe:
+    """Return what a probe of the site finds; raises OSError and ValueError."""
+    place = options.file or options.root
+
+    def hold_back() -> dict[str, object] | None:
+        return limits.join_cgroup(options.cgroup, mounts.block_devices(place))
+
+    if options.file:
+        # Nothing can be written there, so that nobody measures there either.
+        scratch = Path(tempfile.gettempdir())
+        return storage_of_file(options.file, scratch, options.read_ahead_bytes, hold_back)
+    root, ahead = str(options.root), options.read_ahead_bytes
+    # As a cell is timed: nobody else on this node or file system, with the site's read-ahead.
+    with prepared(options.root), locks.alone(root), read_ahead.kept(root, ahead):
+        return storage(options.root, options.zarr, ahead, hold_back)
 
 
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True, type=Path, help="of the site's test files")
+    parser.add_argument("--file", type=Path, help="read this instead, where nothing can be written")
     parser.add_argument("--cgroup", help="that throttles whoever measures there")
     parser.add_argument("--read-ahead-bytes", type=int, help="what the site sets while a cell is timed")
     parser.add_argument("--zarr", action="store_true", help="probe zarr-python, too")
     options = parser.parse_args()
     try:
-        if not roots.identity_of(str(options.root)):
-            roots.prepare(str(options.root), roots.Root())
-        # As a cell is timed: nobody else on this node or file system, with the site's read-ahead.
-        with locks.alone(str(options.root)), read_ahead.kept(str(options.root), options.read_ahead_bytes):
-            found = storage(
-                options.root, options.zarr, options.read_ahead_bytes,
-                lambda: limits.join_cgroup(options.cgroup, mounts.block_devices(options.root)),
-            )  # fmt: skip
+        print(json.dumps(asdict(probed(options))))
     except OSError as error:
-        sys.exit(f"hyperslab.probe_site: {options.root}: {error.strerror or error}")
-    print(json.dumps(asdict(found)))
+        sys.exit(f"hyperslab.probe_site: {options.file or options.root}: {error.strerror or error}")
+    except ValueError as error:
+        sys.exit(f"hyperslab.probe_site: {error}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from hyperslab.specifications import Specification
 
@@ -32,6 +32,8 @@ class Note(TypedDict):
     began: Moment
     ended: Moment
     peak_memory_bytes: int
+    # Of what was written, so that cells which share it know it.
+    specification: NotRequired[str]
 
 
 class Measured(TypedDict):

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.probe import Probe
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 # A probe asks a node for so long, minutes.
 PROBE_MINUTES = 10
+# What the probing process says first of what went wrong.
+PREFIX = "hyperslab.probe_site: "
 
 
 class OutOfReach(Exception):
@@ -41,9 +43,18 @@ def named(asked: Sequence[str], sites: Mapping[str, Mapping[str, Any]], file: Pa
     return names
 
 
-def probed(site: Mapping[str, Any], zarr: bool) -> Storage:
-    """Probe a site in a process of its own, on a node where the site is a cluster's; raises OutOfReach."""
+def described(site: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a site says how it is probed, as JSON has it."""
+    return {key: site[key] for key in ("name", "root", "executor", "cgroup", "read_ahead_bytes")}
+
+
+def probed(site: Mapping[str, Any], zarr: bool, file: Path | None = None) -> Probe:
+    """Probe a site in a process of its own, on a node where the site is a cluster's; raises OutOfReach.
+
+    Where nothing can be written, `file` is read instead.
+    """
     command = [sys.executable, "-m", "hyperslab.probe_site", "--root", str(site["root"])]
+    command += ["--file", str(file)] if file else []
     command += ["--cgroup", site["cgroup"]] if site["cgroup"] else []
     command += (
         ["--read-ahead-bytes", str(site["read_ahead_bytes"])] if site["read_ahead_bytes"] is not None else []
@@ -54,8 +65,9 @@ def probed(site: Mapping[str, Any], zarr: bool) -> Storage:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise OutOfReach(f"site {site['name']} could not be probed: {' '.join(done.stderr.split())[-300:]}")
-    return Storage(**json.loads(done.stdout))
+        said = " ".join(done.stderr.removeprefix(PREFIX).split())[-300:]
+        raise OutOfReach(f"site {site['name']} could not be probed: {said}")
+    return Probe.of(json.loads(done.stdout))
 
 
 def _on_a_node(site: Mapping[str, Any]) -> list[str]:
@@ -72,6 +84,15 @@ def _on_a_node(site: Mapping[str, Any]) -> list[str]:
 
 def writable(directory: Path) -> bool:
     """Return whether test files can be written at a place, or at what there is of it."""
-    existing = next(parent for parent in (directory, *directory.parents) if parent.exists())
+    existing = _existing(directory)
     # A superuser may write everywhere but on a file system that is mounted read-only.
     return os.access(existing, os.W_OK) and not os.statvfs(existing).f_flag & os.ST_RDONLY
+
+
+def one_device(file: Path, directory: Path) -> bool:
+    """Return whether a file lies on the device of a directory, or of what there is of that."""
+    return file.stat().st_dev == _existing(directory).stat().st_dev
+
+
+def _existing(directory: Path) -> Path:
+    return next(parent for parent in (directory, *directory.parents) if parent.exists())

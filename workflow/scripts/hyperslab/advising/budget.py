@@ -1,7 +1,7 @@
 """How much is measured in the time that there is: how large a part of the array, of how many layouts.
 
-A cell writes a file of its own and reads it some times, so that the part that is measured decides how long
-everything takes. It is as large as the measured speed of the site allows.
+Each layout is written anew in each round and read some times in each way, so that the part that is measured
+decides how long everything takes. It is as large as the measured speed of the site allows.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hyperslab.advising.coding import Coded
 from hyperslab.advising.model import Predicted
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.prices import Coded, Storage
 from hyperslab.advising.reads import Read
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 
 # Snakemake's start, its tables and pages; a cell's processes and probes (seen, in seconds).
 OVERHEAD_S, CELL_S = 12.0, 0.25
+# Another look at the rounds, for which Snakemake starts again; and the tables and the page at the end.
+LOOK_S, PAGES_S = 6.0, 6.0
 # Where nobody says how long it may take, and where a site is throttled, so that each cell reads for longer.
 USUAL_S, USUAL_THROTTLED_S = 60.0, 100.0
 # To predict in, of all the time.
@@ -30,6 +31,8 @@ USUAL, READ_SHARE = Coded(0.5, 0.0, 4e-9), 0.15
 # Test files are compressed by several processes (formats.hdf5.parallel_compression).
 CORES = min(4, len(os.sched_getaffinity(0)))
 ROUNDS = 3
+# Rounds that may be added to these, where time is left.
+MOST_ADDED = 6
 # New layouts and cold repeats, from much to little. Contiguous and today's come on top.
 STEPS = ((5, 7), (4, 7), (3, 7), (3, 5), (2, 5), (2, 3))
 # A smaller part says nothing of the whole: the kernel reads it ahead in a few pieces.
@@ -67,13 +70,18 @@ def limit(asked: float | None, find: Callable[[float], object], probed: Iterable
     if asked is not None:
         find(asked)
         return asked
-    usual = USUAL_THROTTLED_S if any(one.bytes_per_s is not None for one in probed) else USUAL_S
+    found = usual(probed)
     try:
-        find(usual)
+        find(found)
     except TooShort as short:
         # A little more, since what was found is rounded.
         return 1.02 * short.needed
-    return usual
+    return found
+
+
+def usual(probed: Iterable[Storage]) -> float:
+    """Return how long everything may take where nobody says: longer where a site is throttled."""
+    return USUAL_THROTTLED_S if any(one.bytes_per_s is not None for one in probed) else USUAL_S
 
 
 def processes_seconds(storage: Storage) -> float:
@@ -97,15 +105,20 @@ def _too_short(seconds: float, layouts: int, reads: int, needed: float) -> TooSh
     )
 
 
-def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, storage: Storage) -> float:
-    """Return the seconds that a byte of the array takes in one read of all layouts in one round.
+def file_seconds(raw_bytes: float, code: Coded, file_bytes: float, storage: Storage) -> float:
+    """Return about how long a test file of so many bytes of the array takes to be written and synced."""
+    return raw_bytes * (TURN_S + code.encode_s / CORES) + file_bytes * (storage.write_s or 0.0)
+
+
+def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int, storage: Storage) -> float:
+    """Return the seconds that a byte of the array takes in one round of all layouts.
 
     `fixed` are those that are measured anyway, of which it is known what their filters take; of the others,
-    the new ones, and of what is read only a usual share is.
+    the new ones, and of what is read only a usual share is. All reads of a layout read one file.
     """
     codes = [*fixed, *([USUAL] * layouts)]
-    writing = sum(TURN_S + code.encode_s / CORES + code.ratio * storage.write_s for code in codes)
-    return writing + len(codes) * (1 + repeats) * READ_SHARE * storage.ahead_s
+    writing = sum(file_seconds(1.0, code, code.ratio, storage) for code in codes)
+    return writing + len(codes) * reads * (1 + repeats) * READ_SHARE * storage.ahead_s
 
 
 def step(
@@ -117,7 +130,7 @@ def step(
     """
     short = math.inf
     for layouts, repeats in STEPS:
-        each = PREPARE_S + reads * ROUNDS * byte_seconds(fixed, layouts, repeats, storage)
+        each = PREPARE_S + ROUNDS * byte_seconds(fixed, layouts, repeats, reads, storage)
         processes = OVERHEAD_S + (layouts + len(fixed)) * reads * ROUNDS * processes_seconds(storage)
         part = (seconds * (1 - PREDICTING_SHARE) - spent - processes) / each
         if part >= min(raw_bytes, LEAST_BYTES):
@@ -127,35 +140,40 @@ def step(
     raise _too_short(seconds, STEPS[-1][0] + len(fixed), reads, short)
 
 
-def cell_seconds(
-    one: Predicted, read: Read, code: Coded, raw_bytes: float, repeats: int, storage: Storage
-) -> float:
-    """Return about how long a cell takes: its file written and synced, and read."""
-    writing = raw_bytes * (TURN_S + code.encode_s / CORES) + one.file_bytes * storage.write_s
-    reading = (1 + repeats) * one.times[read.name]
-    return writing + max(CELL_S + reading, processes_seconds(storage))
+@dataclass(frozen=True)
+class Planned:
+    """A layout that may be measured: what is predicted of the part, what its filters take, and in how many
+    files of a round it lies (of two copies each read has the file that names its own first).
+    """
+
+    predicted: Predicted
+    code: Coded
+    files: int = 1
+
+    def seconds(self, reads: Sequence[Read], raw_bytes: float, repeats: int, storage: Storage) -> float:
+        """Return about how long a round of it takes: files written and synced, and read."""
+        writing = self.files * file_seconds(raw_bytes, self.code, self.predicted.file_bytes, storage)
+        least = processes_seconds(storage)
+        return writing + sum(
+            max(CELL_S + (1 + repeats) * self.predicted.times[read.name], least) for read in reads
+        )
 
 
 def effort(
-    left: float, measured: Sequence[Predicted], codes: Sequence[Coded], reads: Sequence[Read],
-    planned: Effort, always: int, raw_bytes: float, storage: Storage,
+    left: float, always: Sequence[Planned], new: Sequence[Planned], reads: Sequence[Read], planned: Effort,
+    raw_bytes: float, storage: Storage,
 ) -> tuple[Effort, float]:  # fmt: skip
     """Return how much of what was planned fits into what is `left`, and about how long a round of it takes.
 
-    `measured` are those that are measured anyway, then the new ones, best first; `raw_bytes` are those of the
-    part. Where time is left, rounds may be added.
+    `always` are measured anyway, of `new` as many as fit, best first; `raw_bytes` are those of the part.
+    Where time is left, rounds may be added.
     """
     steps = [one for one in STEPS if one[0] <= planned.layouts and one[1] <= planned.repeats]
     for layouts, repeats in steps or STEPS[-1:]:
-        pairs = list(zip(measured, codes, strict=True))[: layouts + always]
-        rounds = sum(
-            cell_seconds(one, read, code, raw_bytes, repeats, storage)
-            for one, code in pairs
-            for read in reads
-        )
+        each = [*always, *new[:layouts]]
+        rounds = sum(one.seconds(reads, raw_bytes, repeats, storage) for one in each)
         if rounds * ROUNDS <= left - OVERHEAD_S:
             break
-    # Each look at the rounds so far is a run of Snakemake of its own.
-    more = int((left - OVERHEAD_S * 1.5 - rounds * ROUNDS) / max(rounds, 1e-9))
-    most = ROUNDS + min(more, 2 * ROUNDS) if more >= ROUNDS else ROUNDS
-    return Effort(layouts, repeats, ROUNDS, most), rounds
+    # A look at the rounds so far is a run of Snakemake of its own.
+    more = int((left - OVERHEAD_S - LOOK_S - rounds * ROUNDS) / max(rounds, 1e-9))
+    return Effort(layouts, repeats, ROUNDS, ROUNDS + min(max(more, 0), MOST_ADDED)), rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hyperslab import text
 from hyperslab.layouts import hdf5_index
-from hyperslab.layouts.chunks import chunk_count, contiguous_runs, linear_chunk_indices
+from hyperslab.layouts.chunks import chunk_count
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ Filters = tuple[Filter, ...]
 LEAST_BYTES, MOST_BYTES, MOST_UNFILTERED = 2**12, 2**22, 2**20
 # Along an axis at most so many extents are tried.
 MOST_EXTENTS = 24
-# The superblock and the object headers come first.
+# The superblock and the object headers, about.
 HEADER_BYTES = 2048
-SIEVE_BYTES = 2**16
 SHUFFLE = Filter("shuffle")
 HDF5, ZARR = "hdf5", "zarr"
 # Of so many axes every order is considered.
@@ -57,8 +56,9 @@ ZARR_CODECS = (
     Filter("blosc", (("codec", "lz4"), ("level", 5), ("shuffle", "byte"))),
 )
 # What a user's readers have -> lossless filters worth a try; a shuffle before them where elements have bytes.
+# LZF is h5py's own: neither every HDF5 has it nor hdf5plugin.
 CODECS: Mapping[str, Sequence[Filter]] = {
-    "builtin": [Filter("gzip", (("level", 1),)), Filter("gzip", (("level", 4),)), Filter("lzf")],
+    "builtin": [Filter("gzip", (("level", 1),)), Filter("gzip", (("level", 4),))],
     "any": [
         Filter("gzip", (("level", 4),)),
         Filter("zstd", (("level", 3),)),
@@ -174,54 +174,6 @@ def expected_touched(
         total = below(size, chunk) - below(width - 1, chunk) - below(places, chunk)
         columns.append(1.0 + total / places)
     return np.stack(columns, axis=1)
-
-
-def requests(
-    candidate: Candidate, shape: Sequence[int], itemsize: int, chunk_bytes: float,
-    origin: Sequence[int], extent: Sequence[int],
-) -> Iterator[tuple[int, int]]:  # fmt: skip
-    """Yield what HDF5 asks the kernel for (offset and length in bytes) for one box on an opened file.
-
-    Chunks lie in row-major order, each of `chunk_bytes` (the mean where filtered); before the first of every
-    57 lies their leaf of the version-1 B-tree, which is read when one of them is looked up. Contiguous arrays
-    are read through the sieve buffer.
-    """
-    shape, origin, extent = (candidate.on_disk(given) for given in (shape, origin, extent))
-    if candidate.chunks is None:
-        yield from _sieved(shape, itemsize, origin, extent)
-        return
-    chunks = candidate.on_disk(candidate.chunks)
-    node = hdf5_index.btree_node_bytes(len(shape))
-    stored, count, leaf = max(1, round(chunk_bytes)), chunk_count(shape, chunks), -1
-    leaves = hdf5_index.btree_level(count)
-    touched = list(linear_chunk_indices(origin, extent, shape, chunks))
-    below = {min(hdf5_index.btree_parent(number), leaves - 1) for number in touched}
-    # The nodes above the leaves lie wherever the file ended when they were needed: here they come first.
-    for _ in range(hdf5_index.btree_nodes_visited(touched, count) - len(below)):
-        yield HEADER_BYTES, node
-    for number in touched:
-        own = min(hdf5_index.btree_parent(number), leaves - 1)
-        base = HEADER_BYTES + own * (node + hdf5_index.BTREE_KEPT * stored)
-        if own != leaf:
-            leaf = own
-            yield base, node
-        yield base + node + (number - own * hdf5_index.BTREE_KEPT) * stored, stored
-
-
-def _sieved(
-    shape: Sequence[int], itemsize: int, origin: Sequence[int], extent: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the requests of a contiguous array: a short run fills the sieve buffer, a long one passes it."""
-    total, held_from, held_to = math.prod(shape) * itemsize, 0, 0
-    for start, length in contiguous_runs(origin, extent, shape):
-        first, last = start * itemsize, (start + length) * itemsize
-        if held_from <= first and last <= held_to:
-            continue
-        if last - first > SIEVE_BYTES:
-            yield HEADER_BYTES + first, last - first
-            continue
-        held_from, held_to = first, min(first + SIEVE_BYTES, total)
-        yield HEADER_BYTES + held_from, held_to - held_from
 
 
 def file_bytes(candidate: Candidate, shape: Sequence[int], itemsize: int, chunk_bytes: float) -> float:

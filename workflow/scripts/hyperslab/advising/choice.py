@@ -20,9 +20,9 @@ from hyperslab.advising.candidates import (
     filter_chains,
     orders,
 )
-from hyperslab.advising.coding import Coded, coded, samples
+from hyperslab.advising.coding import coded, of_two_sizes, samples
 from hyperslab.advising.model import Array, Predicted, expected, objective, predict
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.prices import Coded, Storage, seconds
 from hyperslab.advising.reads import Read, shares
 from hyperslab.data.values import Values
 from hyperslab.formats import Unavailable
@@ -32,11 +32,11 @@ SIMULATED, SAMPLED = 60, 12
 # Of each chain of filters so many shapes are tried with the axes in other orders.
 TURNED = 3
 # Chunk shapes of which no axis differs by more than this factor are of one kind, of which one is measured.
-ALIKE = 1.5
+ALIKE = 1.25
 # Of those that are measured at most so many have the same filters.
 MOST_OF_A_CHAIN = 3
-# About how large the chunks are on which filters are tried first.
-TRIED_BYTES = 2**17
+# About how large the chunks are on which filters are tried first, and the short ones among them.
+TRIED_BYTES, SHORT_BYTES = 2**17, 2**13
 # Times below this cannot be told apart by anybody who waits (studies.schema.Recommendation).
 FLOOR_S = 0.010
 
@@ -109,7 +109,8 @@ def choose(
             codes[one] = _code(values, one)
             predicted[one] = predict(one, asked.array, asked.reads, storage, codes[one])
     ordered = _ordered(asked, predicted.values())
-    chosen = [*(predicted[one] for one in always), *_different(asked, ordered, always, count)]
+    new = different(ordered, always, count, asked.formats)
+    chosen = [*(predicted[one] for one in always), *new]
     return Choice(total, ordered, chosen, codes)
 
 
@@ -120,19 +121,19 @@ def _orders(asked: Asked) -> list[tuple[int, ...]]:
 def _codes(asked: Asked, values: Values, say: Callable[[str], None]) -> dict[tuple[str, Filters], Coded]:
     """Return what each format's chains of filters make of samples; what this machine has not is said."""
     found: dict[tuple[str, Filters], Coded] = {}
-    tried = samples(values, _even(values.shape, values.dtype.itemsize))
+    large, small = (_even(values.shape, values.dtype.itemsize, size) for size in (TRIED_BYTES, SHORT_BYTES))
     for format in asked.formats:
         for chain in filter_chains(asked.readers, asked.array.itemsize, format):
             try:
-                found[format, chain] = coded(tried, chain)
+                found[format, chain] = of_two_sizes(values, chain, large, small)
             except Unavailable as error:
                 say(f"left out: {error}")
     return found
 
 
-def _even(shape: Sequence[int], itemsize: int) -> list[int]:
-    """Return a chunk of about TRIED_BYTES, cut evenly along all axes."""
-    share = (TRIED_BYTES / (math.prod(shape) * itemsize)) ** (1 / len(shape))
+def _even(shape: Sequence[int], itemsize: int, size_bytes: int) -> list[int]:
+    """Return a chunk of about so many bytes, cut evenly along all axes."""
+    share = (size_bytes / (math.prod(shape) * itemsize)) ** (1 / len(shape))
     return [max(1, min(size, round(size * share))) for size in shape]
 
 
@@ -154,7 +155,10 @@ def _sieve(
         shapes = shapes[shapes.prod(axis=1) * asked.array.itemsize <= MOST_UNFILTERED]
     if not len(shapes):
         return
-    times = {read.name: expected(shapes, asked.array, read, storage, code, format) for read in asked.reads}
+    prices, times = storage.through(format), {}
+    for read in asked.reads:
+        counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
+        times[read.name] = seconds(counts, prices, code)
     weights = shares(asked.reads)
     if any(read.weight is not None for read in asked.reads):
         scores = np.sum([weight * times[name] for name, weight in weights.items()], axis=0)
@@ -198,19 +202,17 @@ def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
     return sorted(found, key=place)
 
 
-def _different(
-    asked: Asked, ordered: Sequence[Predicted], always: Sequence[Candidate], count: int
+def different(
+    ordered: Sequence[Predicted], always: Sequence[Candidate], count: int, formats: Sequence[str] = (HDF5,)
 ) -> list[Predicted]:
-    """Return the best `count` of which no two are alike, nor too many filtered alike; else the next ones.
+    """Return the best `count` beside `always`, no two alike, nor too many filtered alike; else the next ones.
 
-    The best of each format that was asked for is among them.
+    `ordered` are all, best first. The best of each of the formats is among them.
     """
     # Today's layout has a name of its own, under which it is measured already.
     known = {_stored(one) for one in always}
     others = [one for one in ordered if _stored(one.candidate) not in known]
-    firsts = [
-        next((one for one in others if one.candidate.format == format), None) for format in asked.formats
-    ]
+    firsts = [next((one for one in others if one.candidate.format == format), None) for format in formats]
     chosen = [one for one in firsts if one is not None][:count] if len(firsts) > 1 else []
     for one in others:
         same = sum(one.candidate.filters == other.candidate.filters for other in chosen)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -13,20 +14,14 @@ import numpy.typing as npt
 from h5py import h5d, h5f, h5p, h5s
 
 from hyperslab.advising.candidates import Filters
+from hyperslab.advising.prices import Coded
 from hyperslab.advising.probe import timed
 from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters
 
 SAMPLES = 6
-
-
-@dataclass(frozen=True)
-class Coded:
-    """What filters make of samples: stored bytes over raw ones, seconds to decode and encode a raw byte."""
-
-    ratio: float
-    decode_s: float
-    encode_s: float = 0.0
+# Of short chunks more are tried, since each takes little time.
+SHORT_SAMPLES = 24
 
 
 def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
@@ -34,13 +29,21 @@ def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
 
     Raises Unavailable (formats.hdf5) for a filter that this machine has not.
     """
+    raw = sum(block.nbytes for block in blocks)
+    if not filters:
+        return Coded(1.0, 0.0)
+    stored, decoding, encoding = _tried(blocks, filters)
+    # Without filters the same takes the library's own time, which is a price of its own.
+    _, reading, writing = _tried(blocks, ())
+    return Coded(stored / raw, max(0.0, decoding - reading) / raw, max(0.0, encoding - writing) / raw)
+
+
+def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, float, float]:
+    """Return the bytes that are stored of all blocks, and the seconds to read and to write them."""
     chosen = [one.resolved() for one in filters]
     filter_setters.prepare(chosen)
     stored, decoding, encoding = 0, 0.0, 0.0
     for block in blocks:
-        if not filters:
-            stored += block.nbytes
-            continue
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fapl_core(block.nbytes + 2**16, False)
         file = h5f.create(b"advice", h5f.ACC_TRUNC, fapl=access)
@@ -57,8 +60,22 @@ def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
         decoding += timed(lambda again=again, target=target: again.read(h5s.ALL, h5s.ALL, target))  # type: ignore[misc]
         del again
         file.close()
-    raw = sum(block.nbytes for block in blocks)
-    return Coded(stored / raw, decoding / raw, encoding / raw)
+    return stored, decoding, encoding
+
+
+def of_two_sizes(values: Values, filters: Filters, large: Sequence[int], small: Sequence[int]) -> Coded:
+    """Return what `filters` make of chunks of `large` extents, and what a chunk takes however short it is.
+
+    That is what short chunks take beyond their bytes.
+    """
+    found = coded(samples(values, large), filters)
+    blocks = samples(values, small, SHORT_SAMPLES)
+    short, long = blocks[0].nbytes, math.prod(large) * values.dtype.itemsize
+    if not filters or short >= long:
+        return found
+    taken = short * coded(blocks, filters).decode_s
+    byte = max(0.0, (found.decode_s * long - taken) / (long - short))
+    return replace(found, decode_s=byte, chunk_s=max(0.0, taken - byte * short))
 
 
 def _store(dataset: h5d.DatasetID, block: npt.NDArray[Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hyperslab.advising.candidates import HDF5, Candidate
 from hyperslab.advising.model import Predicted
 from hyperslab.advising.reads import Read, shares
-from hyperslab.results.two_copies import PAYS, gain
+from hyperslab.results.two_copies import PAYS, gain, geometric_mean
 
 # Of all candidates so many of the best in all, and of the best for each read, are tried in pairs.
 OF_ALL, OF_A_READ = 30, 6
@@ -29,18 +29,23 @@ class TwoCopies:
         """A name that a study can give the layout."""
         return f"{self.first.name}-and-{self.second.name}"
 
+    def of(self, read: str) -> Candidate:
+        """Return the copy that serves a read."""
+        return self.second if read in self.reads else self.first
+
     def layout(self, axes: Sequence[str] = ()) -> dict[str, Any]:
         """Return the layout as a study says it; `axes` are the names of those of the array."""
         return {**self.first.layout(axes), "second": {**self.second.layout(axes), "cases": list(self.reads)}}
 
 
 def best_pair(
-    ordered: Sequence[Predicted], reads: Sequence[Read], most_bytes: float, floor_s: float
-) -> tuple[TwoCopies, Predicted] | None:
+    ordered: Sequence[Predicted], reads: Sequence[Read], most_bytes: float, floor_s: float,
+    least: float = PAYS,
+) -> tuple[TwoCopies, Predicted] | None:  # fmt: skip
     """Return the two copies that are predicted to be best within `most_bytes`, with their times and bytes.
 
     `ordered` are all candidates, best first. None where no two pay: by the geometric mean over the reads,
-    weighted by how often each happens, they are not better enough than the best single layout.
+    weighted by how often each happens, they are not `least` times as good as the best single layout.
     """
     weights = shares(reads)
     asked = [read.name for read in reads if weights[read.name] > 0]
@@ -51,15 +56,17 @@ def best_pair(
     for name in asked:
         for one in sorted(known, key=lambda entry: entry.times[name])[:OF_A_READ]:  # noqa: B023
             kept[one.candidate] = one
+    fitting = [one for one in ordered if one.file_bytes <= most_bytes] or ordered
+    single = min(fitting, key=lambda one: geometric_mean(one.times, weights, floor_s))
     best: tuple[float, Predicted, Predicted] | None = None
     for pair in itertools.combinations(kept.values(), 2):
         if sum(one.file_bytes for one in pair) > most_bytes:
             continue
         times = {name: min(one.times[name] for one in pair) for name in asked}
-        better = gain(ordered[0].times, times, weights, floor_s)
+        better = gain(single.times, times, weights, floor_s)
         if best is None or better > best[0]:
             best = (better, *pair)
-    if best is None or best[0] < PAYS:
+    if best is None or best[0] < least:
         return None
     _, first, second = best
     own = tuple(name for name in weights if second.times[name] < first.times[name])

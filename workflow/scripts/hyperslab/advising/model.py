@@ -1,48 +1,39 @@
 """What a selection takes, predicted: the one place that says how.
 
-HDF5, cold. The exact list of what the library asks the kernel for (`candidates.requests`) goes through the
-kernel's readahead (`readahead.traffic`). Then
+HDF5, cold. The exact list of what the library asks the kernel for (`requests.selection`) goes through the
+kernel's readahead (`readahead.traffic`), which gives the counts of a box; `prices` makes seconds of them.
+Zarr, cold: each chunk is a file of its own that somebody waits for, and zarr-python takes its time for each.
+Warm: no device at all.
 
-    t = open + device + cached x bytes requested + lookup x chunks + decode x raw bytes of the chunks
-    device = latency x misses + waited x bytes waited for + ahead x bytes read ahead
-
-and where the site is throttled, device is at least the bytes read over its rate. Zarr, cold: each chunk is a
-file of its own that somebody waits for, and zarr-python takes its time for each. Warm: no device at all.
-
-Every factor comes from probes (`probe.Storage`, `probe.Coded`), so that they are the site's own. Before that,
-all candidates are sieved by the same sum with expected numbers of chunks and of their runs on disk instead of
-a list. What it says is never shown as measured: it chooses what is measured.
+Every price comes from probes, so that they are the site's own. Before that, all candidates are sieved by the
+same prices of expected numbers: of chunks, exactly, and of their runs on disk instead of a list. What it says
+is never shown as measured: it chooses what is measured.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.advising.candidates import (
-    HDF5,
-    SIEVE_BYTES,
-    ZARR,
-    Candidate,
-    expected_touched,
-    file_bytes,
-    requests,
-)
-from hyperslab.advising.coding import Coded
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.candidates import HDF5, Candidate, expected_touched, file_bytes
+from hyperslab.advising.prices import Coded, Counts, Storage, seconds
 from hyperslab.advising.readahead import traffic
 from hyperslab.advising.reads import Read, shares
-from hyperslab.data.selections import generator, random_boxes
-from hyperslab.layouts.chunks import chunks_touched, run_axis
+from hyperslab.advising.requests import SIEVE_BYTES, passes_cache, runs, runs_in_chunks, selection
+from hyperslab.data.selections import Box, generator, random_boxes
+from hyperslab.layouts.chunks import chunks_touched
 
 # Boxes a read, of which the mean counts.
 BOXES = 3
-# Beyond as many chunks a box, a list of requests would take seconds; such layouts are told by expectation.
+# Beyond as many chunks or runs a box, a list of requests would take seconds; such layouts are told by
+# expectation.
 MOST_LISTED = 20_000
+# What HDF5 has asked for when file and dataset are open: superblock and headers, piece by piece.
+OPENED = ((0, 8), (0, 1024))
 
 
 @dataclass(frozen=True)
@@ -63,31 +54,34 @@ class Predicted:
 
 
 def expected(
-    shapes: npt.NDArray[np.int64], array: Array, read: Read, storage: Storage, code: Coded, format: str = HDF5
-) -> npt.NDArray[np.float64]:
-    """Return the seconds of a read in each of `shapes` (shapes x axes) by expected counts alone."""
-    per_axis = expected_touched(shapes, array.shape, read.extent)
+    shapes: npt.NDArray[np.int64], array: Array, extent: Sequence[int], storage: Storage, code: Coded,
+    format: str = HDF5, filtered: bool = True,
+) -> Counts:  # fmt: skip
+    """Return the counts of a box of `extent` in each of `shapes` (shapes x axes) by expectation alone."""
+    per_axis = expected_touched(shapes, array.shape, extent)
     touched = per_axis.prod(axis=1)
     raw = shapes.prod(axis=1) * array.itemsize
     volume = touched * raw * code.ratio
-    cpu = storage.cached_s * volume + code.decode_s * touched * raw
-    found: npt.NDArray[np.float64]
+    decoded = (touched * raw, touched) if filtered else (0.0, 0.0)
+    copied = math.prod(extent[:-1]) * per_axis[:, -1]
     if format != HDF5:
-        waiting = storage.device(touched, volume, 0.0)
-        found = storage.zarr_open_s + waiting + storage.zarr_chunk_s * touched + cpu
-        return found
+        return Counts(touched, volume, 0.0, volume, 0.0, touched, copied, *decoded)
     counts = -(-np.array(array.shape) // shapes)
     # Chunks follow each other on disk along the last axis, and along earlier ones if that is read whole.
-    runs = np.ones(len(shapes))
+    pieces = np.ones(len(shapes))
     whole = np.ones(len(shapes), bool)
     for axis in range(len(array.shape) - 1, -1, -1):
-        runs = np.where(whole, runs, runs * per_axis[:, axis])
+        pieces = np.where(whole, pieces, pieces * per_axis[:, axis])
         whole &= per_axis[:, axis] >= counts[:, axis] - 0.01
-    # Many runs close to each other are read as one, with what lies between them.
+    # Many pieces close to each other are read as one, with what lies between them.
     span = counts.prod(axis=1) * raw * code.ratio
-    scattered, swept = storage.device(runs, volume, 0.0), storage.device(1.0, 0.0, span)
-    found = storage.open_s + np.minimum(scattered, swept) + storage.lookup_s * touched + cpu
-    return found
+    scattered = Counts(pieces, volume, 0.0, 0.0)
+    swept = Counts(1.0, 0.0, span, 0.0)
+    apart = seconds(scattered, storage, code) <= seconds(swept, storage, code)
+    return Counts(
+        np.where(apart, pieces, 1.0), np.where(apart, volume, 0.0), np.where(apart, 0.0, span),
+        volume, 0.0, touched, copied, *decoded,
+    )  # fmt: skip
 
 
 def predict(
@@ -96,68 +90,79 @@ def predict(
     """Return what is predicted of a candidate by the requests of some boxes of each read."""
     raw = (math.prod(candidate.chunks) if candidate.chunks else 1) * array.itemsize
     size = file_bytes(candidate, array.shape, array.itemsize, raw * code.ratio)
-    times = {read.name: SECONDS[candidate.format](candidate, array, read, storage, code) for read in reads}
+    times = {}
+    for read in reads:
+        boxes = random_boxes(array.shape, read.extent, BOXES, generator("advice", read.name))
+        counts = mean([of_box(candidate, array, box, storage, code) for box in boxes])
+        # A few boxes touch more or fewer chunks than all boxes do on average, which is known exactly.
+        if candidate.chunks is not None and counts.chunks:
+            usual = expected_touched(np.array([candidate.chunks], np.int64), array.shape, read.extent).prod()
+            counts = counts.times(float(usual) / counts.chunks)
+        times[read.name] = float(seconds(counts, storage.through(candidate.format), code))
     return Predicted(candidate, times, size)
 
 
-def _zarr_seconds(candidate: Candidate, array: Array, read: Read, storage: Storage, code: Coded) -> float:
-    """Return the seconds of a read of an array of Zarr, whose chunks are files and know no neighbours."""
-    shapes = np.array([candidate.chunks or array.shape], np.int64)
-    return float(expected(shapes, array, read, storage, code, ZARR)[0])
+def of_box(candidate: Candidate, array: Array, box: Box, storage: Storage, code: Coded) -> Counts:
+    """Return what reading one box of a candidate asks for, of the array as it is stored."""
+    extent = candidate.on_disk(box.extent)
+    on_disk = Array(candidate.on_disk(array.shape), array.itemsize)
+    if candidate.chunks is None:
+        if (many := runs(extent, on_disk.shape)) > MOST_LISTED:
+            return _many_runs(many, on_disk, extent, storage)
+        return _listed(candidate, array, box, storage, code)
+    chunks = candidate.on_disk(candidate.chunks)
+    origin = candidate.on_disk(box.origin)
+    listed = chunks_touched(origin, extent, chunks)
+    if passes_cache(candidate, array.itemsize, storage.chunk_cache_bytes):
+        listed = runs_in_chunks(origin, extent, chunks)
+    if candidate.format != HDF5 or listed > MOST_LISTED:
+        shapes = np.array([chunks], np.int64)
+        found = expected(shapes, on_disk, extent, storage, code, candidate.format, bool(candidate.filters))
+        return Counts(*(float(np.sum(getattr(found, one.name))) for one in fields(found)))
+    return _listed(candidate, array, box, storage, code)
 
 
-def _hdf5_seconds(candidate: Candidate, array: Array, read: Read, storage: Storage, code: Coded) -> float:
-    """Return the mean seconds of some boxes of a read by the requests that HDF5 makes."""
-    shape, extent = candidate.on_disk(array.shape), candidate.on_disk(read.extent)
-    shapes = np.array([candidate.on_disk(candidate.chunks)], np.int64) if candidate.chunks else None
+def _listed(candidate: Candidate, array: Array, box: Box, storage: Storage, code: Coded) -> Counts:
+    """Return the counts of a box by the requests that HDF5 makes, through the kernel's readahead."""
     raw = (math.prod(candidate.chunks) if candidate.chunks else 1) * array.itemsize
     stored = raw * code.ratio
     size = math.ceil(file_bytes(candidate, array.shape, array.itemsize, stored)) + raw
-    seconds, counts = [], []
-    for box in random_boxes(array.shape, read.extent, BOXES, generator("advice", read.name)):
-        origin = candidate.on_disk(box.origin)
-        if shapes is not None:
-            touched = chunks_touched(origin, extent, shapes[0].tolist())
-            if touched > MOST_LISTED:
-                on_disk = Array(shape, array.itemsize)
-                return float(expected(shapes, on_disk, Read(read.name, extent), storage, code)[0])
-        elif (runs := _runs(shape, extent)) > MOST_LISTED:
-            return _contiguous(runs, shape, extent, array.itemsize, storage)
-        else:
-            touched = 0
-        counts.append(touched)
-        asked = list(requests(candidate, array.shape, array.itemsize, stored, box.origin, box.extent))
-        found = traffic(asked, size, storage.read_ahead_bytes)
-        seconds.append(
-            storage.device(found.misses, found.waited_bytes, found.ahead_bytes)
-            + storage.cached_s * sum(length for _, length in asked)
-            + storage.lookup_s * (touched or len(asked)) + code.decode_s * touched * raw
-        )  # fmt: skip
-    # A few boxes touch more or fewer chunks than all boxes do on average, which is known exactly.
-    usual = 1.0
-    if shapes is not None:
-        usual = float(expected_touched(shapes, shape, extent).prod()) * len(counts) / sum(counts)
-    return float(storage.open_s + usual * sum(seconds) / len(seconds))
+    found = selection(
+        candidate, array.shape, array.itemsize, stored, box.origin, box.extent, storage.chunk_cache_bytes
+    )
+    moved = traffic(found.requests, size, storage.read_ahead_bytes, OPENED, storage.large_folios)
+    decoded = (found.chunks * raw, found.chunks) if candidate.filters else (0, 0)
+    requested = sum(length for _, length in found.requests)
+    return Counts(
+        moved.misses, moved.waited_bytes, moved.ahead_bytes, requested,
+        found.reads, found.chunks, found.runs, *decoded,
+    )  # fmt: skip
 
 
-def _runs(shape: Sequence[int], extent: Sequence[int]) -> int:
-    """Return in how many runs a box lies in row-major storage."""
-    return math.prod(extent[: run_axis(extent, shape)])
+def mean(each: Sequence[Counts]) -> Counts:
+    """Return the mean of counts."""
+    return Counts(*(sum(getattr(one, field.name) for one in each) / len(each) for field in fields(Counts)))
 
 
-def _contiguous(
-    runs: int, shape: Sequence[int], extent: Sequence[int], itemsize: int, storage: Storage
-) -> float:
-    """Return the seconds of very many runs of a contiguous array: one by one, or all that they lie among."""
-    length = math.prod(extent) * itemsize / runs
-    requested = runs * max(length, min(SIEVE_BYTES, math.prod(shape) * itemsize / runs))
+def _many_runs(many: int, array: Array, extent: Sequence[int], storage: Storage) -> Counts:
+    """Return the counts of very many runs of a contiguous array: one by one, or all that they lie among."""
+    length = math.prod(extent) * array.itemsize / many
+    requested = many * max(length, min(SIEVE_BYTES, math.prod(array.shape) * array.itemsize / many))
     first = next((at for at, one in enumerate(extent) if one > 1), len(extent) - 1)
-    span = extent[first] * math.prod(shape[first + 1 :]) * itemsize
-    device = min(storage.device(runs, requested, 0.0), storage.device(1, 0.0, span))
-    return float(storage.open_s + device + storage.cached_s * requested + storage.lookup_s * runs)
-
-
-SECONDS = {HDF5: _hdf5_seconds, ZARR: _zarr_seconds}
+    span = extent[first] * math.prod(array.shape[first + 1 :]) * array.itemsize
+    free = Coded(1.0, 0.0)
+    apart, swept = Counts(many, requested, 0.0, 0.0), Counts(1, 0.0, span, 0.0)
+    best = min(apart, swept, key=lambda one: float(seconds(one, storage, free)))
+    short = many if length <= SIEVE_BYTES else 0
+    return Counts(
+        best.misses,
+        best.waited_bytes,
+        best.ahead_bytes,
+        requested,
+        requested / max(length, SIEVE_BYTES),
+        0,
+        short,
+    )
 
 
 def objective(

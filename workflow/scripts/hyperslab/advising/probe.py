@@ -7,17 +7,20 @@ two to nine times the median.
 from __future__ import annotations
 
 import os
+import platform
 import random
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
+from hyperslab.advising.prices import READ_AHEAD_BYTES, Storage
 from hyperslab.measuring import pagecache, probes
 from hyperslab.sites import mounts
 
@@ -26,48 +29,33 @@ PROBE_BYTES = 64 * 2**20
 LEAST_READ_BYTES = 4 * 2**20
 SIZES = (2**12, 2**16, 2**18, 2**20)
 READS = 40
-# Where the kernel does not say how far it reads ahead, Linux's default.
-READ_AHEAD_BYTES = 2**17
+# Of the library's probe: chunks, and runs in one chunk, are the square of `SIDE`, of `RUN` bytes each.
+SIDE, RUN, TRIES = 64, 16, 10
+RESOURCES = ("cpu", "memory", "io")
+# Since this kernel readahead makes large folios as `readahead` has it, on these file systems.
+LARGE_FOLIOS, WITH_LARGE_FOLIOS = (6, 17), ("ext4", "xfs")
 TRIMMED = 0.1
 
 
 @dataclass(frozen=True)
-class Storage:
-    """What a site's storage and library take: the parameters of the prediction, as probed.
+class Probe:
+    """One look at a site: what it takes, and what disturbed the look.
 
-    latency_s: until a read that somebody waits for begins to arrive. waited_s and ahead_s: a byte of it, and
-    one read ahead. cached_s: a byte copied from the page cache. lookup_s: one chunk looked up and copied.
-    open_s: to open file and dataset. zarr_chunk_s and zarr_open_s: the same through zarr-python, 0 where it
-    was not asked for. write_s: a byte written and synced; 0 where nothing can be written. bytes_per_s: what
-    the site is throttled to, None where it is not.
+    Of processor time that the host took meanwhile (`steal_s`) and of stalls for want of a resource
+    (`pressure_s`, by cpu, memory and io) None is what the kernel does not say. `at_wall_s` is when it ended,
+    seconds since 1970; `memory_bytes` is all memory of the node.
     """
 
-    latency_s: float
-    waited_s: float
-    ahead_s: float
-    cached_s: float
-    lookup_s: float
-    open_s: float
-    read_ahead_bytes: int
-    steal_s: float
-    pressure_io_s: float
-    zarr_chunk_s: float = 0.0
-    zarr_open_s: float = 0.0
-    write_s: float = 0.0
-    bytes_per_s: float | None = None
+    storage: Storage
+    steal_s: float | None
+    pressure_s: Mapping[str, float | None]
+    at_wall_s: float
+    memory_bytes: int
 
-    def device(self, misses: Any, waited_bytes: Any, ahead_bytes: Any) -> Any:
-        """Return the seconds until a device has brought these; numbers, or arrays of them."""
-        free = self.latency_s * misses + self.waited_s * waited_bytes + self.ahead_s * ahead_bytes
-        if self.bytes_per_s is None:
-            return free
-        return np.maximum(free, (waited_bytes + ahead_bytes) / self.bytes_per_s)
-
-    def warm(self) -> Storage:
-        """Return the same site where everything lies in the page cache and the file is open."""
-        return replace(
-            self, latency_s=0.0, waited_s=0.0, ahead_s=0.0, open_s=0.0, zarr_open_s=0.0, bytes_per_s=None
-        )
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Probe:
+        """Return a probe as JSON has it."""
+        return cls(**{**told, "storage": Storage(**told["storage"])})
 
 
 def trimmed(times: Sequence[float]) -> float:
@@ -88,7 +76,7 @@ def storage(
     zarr: bool = False,
     read_ahead_bytes: int | None = None,
     hold_back: Callable[[], Mapping[str, Any] | None] = lambda: None,
-) -> Storage:
+) -> Probe:
     """Probe the storage below `root` with a file of 64 MiB that is removed afterwards; takes some seconds.
 
     `zarr`: zarr-python, too. `read_ahead_bytes` is what the site sets while a cell is timed. `hold_back`
@@ -99,24 +87,28 @@ def storage(
     try:
         written = timed(lambda: _write(path))
         throttle = hold_back() or {}
-        before = probes.probe(str(root))
+        before = probes.totals()
         found = _reads(path)
         path.unlink()
-        lookup, opening = _library(path)
+        library = _library(path)
         path.unlink()
-        zarr_chunk, zarr_open = _zarr(path) if zarr else (0.0, 0.0)
+        if zarr:
+            library |= _zarr(path)
     finally:
         path.unlink(missing_ok=True)
-    spent = probes.change(before, probes.probe(str(root)))
-    return Storage(
-        **found, lookup_s=lookup, open_s=opening, zarr_chunk_s=zarr_chunk, zarr_open_s=zarr_open,
-        read_ahead_bytes=_read_ahead(root, read_ahead_bytes), write_s=written / PROBE_BYTES,
-        steal_s=spent["steal_s"], pressure_io_s=spent.get("pressure_io_s", 0.0),
-        bytes_per_s=throttle.get("read_bytes_per_s"),
+    took = Storage(
+        **found, **library, **_kernel(root, read_ahead_bytes),
+        write_s=written / PROBE_BYTES, bytes_per_s=throttle.get("read_bytes_per_s"),
     )  # fmt: skip
+    return _looked(took, before, probes.totals())
 
 
-def storage_of_file(file: Path, scratch: Path, read_ahead_bytes: int | None = None) -> Storage:
+def storage_of_file(
+    file: Path,
+    scratch: Path,
+    read_ahead_bytes: int | None = None,
+    hold_back: Callable[[], Mapping[str, Any] | None] = lambda: None,
+) -> Probe:
     """Probe the storage on which `file` lies by reading it, since nothing can be written there.
 
     The library is probed in the directory `scratch`. Raises ValueError where the file is too short.
@@ -125,17 +117,33 @@ def storage_of_file(file: Path, scratch: Path, read_ahead_bytes: int | None = No
     if size < LEAST_READ_BYTES:
         needed = f"{LEAST_READ_BYTES // 2**20} MiB"
         raise ValueError(f"{file} is too short to probe its storage by it; a file of {needed} would do")
+    throttle = hold_back() or {}
+    before = probes.totals()
     found = _reads(file, min(size, PROBE_BYTES))
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
-        lookup, opening = _library(Path(directory) / "probe.h5")
-    return Storage(
-        **found, lookup_s=lookup, open_s=opening, read_ahead_bytes=_read_ahead(file, read_ahead_bytes),
-        steal_s=0.0, pressure_io_s=0.0,
+        library = _library(Path(directory) / "probe.h5")
+    took = Storage(
+        **found, **library, **_kernel(file, read_ahead_bytes),
+        bytes_per_s=throttle.get("read_bytes_per_s"),
     )  # fmt: skip
+    return _looked(took, before, probes.totals())
 
 
-def _read_ahead(place: Path, given: int | None) -> int:
-    return mounts.read_ahead_bytes(place) or READ_AHEAD_BYTES if given is None else given
+def _looked(took: Storage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Probe:
+    """Return a probe with what disturbed it between two readings of the kernel's totals."""
+    spent = probes.change(before, after)
+    pressure = {name: spent.get(f"pressure_{name}_s") for name in RESOURCES}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Probe(took, spent.get("steal_s"), pressure, time.time(), memory)
+
+
+def _kernel(place: Path, given: int | None) -> dict[str, Any]:
+    """Return how the kernel reads ahead at a place, where `given` may set how far."""
+    release = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+    return {
+        "read_ahead_bytes": mounts.read_ahead_bytes(place) or READ_AHEAD_BYTES if given is None else given,
+        "large_folios": release >= LARGE_FOLIOS and mounts.mount_of(place).type in WITH_LARGE_FOLIOS,
+    }
 
 
 def _write(path: Path) -> None:
@@ -148,7 +156,7 @@ def _write(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _reads(path: Path, size: int = PROBE_BYTES) -> dict[str, float]:
+def _reads(path: Path, size: int = PROBE_BYTES) -> dict[str, Any]:
     """Return what reads of the first `size` bytes of a file take, as Storage names it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -173,7 +181,7 @@ def _read_first(descriptor: int, size: int) -> None:
         os.preadv(descriptor, [buffer], place)
 
 
-def _zarr(path: Path) -> tuple[float, float]:
+def _zarr(path: Path) -> dict[str, float]:
     """Return the seconds in which zarr-python reads one small cached chunk, and opens an array."""
     import zarr
 
@@ -182,16 +190,20 @@ def _zarr(path: Path) -> tuple[float, float]:
         place = str(Path(directory) / "probe.zarr")
         zarr.create_array(place, data=np.ones((side, side * 16), "u1"), chunks=(1, 16), compressors=None)
         openings, readings = [], []
-        for _ in range(3):
+        for _ in range(TRIES):
             started = time.perf_counter_ns()
             array = zarr.open_array(place, mode="r")
             openings.append((time.perf_counter_ns() - started) / 1e9)
             readings.append(timed(lambda array=array: array[...]) / side**2)  # type: ignore[misc]
-    return min(readings), trimmed(openings)
+    return {"zarr_chunk_s": trimmed(readings), "zarr_open_s": trimmed(openings)}
 
 
 def _random(descriptor: int, size_bytes: int) -> tuple[float, float]:
-    """Return latency and seconds a byte of cold random reads of several sizes, by least squares."""
+    """Return latency and seconds a byte of cold random reads of several sizes.
+
+    A line through the trimmed means by least squares, each weighted by the inverse of its square, since
+    what is off by a tenth at one size is at the others, too.
+    """
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     rng, means = random.Random(1), []
     for size in SIZES:
@@ -204,20 +216,34 @@ def _random(descriptor: int, size_bytes: int) -> tuple[float, float]:
             os.preadv(descriptor, [buffer], place * size)
             times.append((time.perf_counter_ns() - started) / 1e9)
         means.append(trimmed(times))
-    slope = max(0.0, (means[-1] - means[0]) / (SIZES[-1] - SIZES[0]))
-    return max(means[0] - slope * SIZES[0], 1e-7), slope
+    slope, latency = np.polyfit(SIZES, means, 1, w=1 / np.array(means))
+    if latency <= 0 or slope < 0:
+        # No line that storage can have: the shortest reads are all latency.
+        latency, slope = means[0], max(0.0, (means[-1] - means[0]) / (SIZES[-1] - SIZES[0]))
+    return float(latency), float(slope)
 
 
-def _library(path: Path) -> tuple[float, float]:
-    """Return the seconds to look up and copy one small cached chunk, and to open a file and its dataset."""
-    side = 64
+def _library(path: Path) -> dict[str, Any]:
+    """Return the seconds to look up and copy one small cached chunk, to open a file and its dataset, of one
+    read past the chunk cache, and of a run copied out of a chunk; and the bytes of the chunk cache.
+    """
     with h5py.File(path, "w") as file:
-        file.create_dataset("probe", data=np.zeros((side, side * 16), "u1"), chunks=(1, 16))
-    openings, readings = [], []
-    for _ in range(3):
+        file.create_dataset("chunks", data=np.zeros((SIDE, SIDE * RUN), "u1"), chunks=(1, RUN))
+        file.create_dataset("runs", data=np.zeros((SIDE**2, 2 * RUN), "u1"), chunks=(SIDE**2, 2 * RUN))
+        cache = file.id.get_access_plist().get_cache()[2]
+    times: dict[str, list[float]] = {"open_s": [], "lookup_s": [], "read_s": [], "run_s": []}
+    for _ in range(TRIES):
         started = time.perf_counter_ns()
         with h5py.File(path, "r") as file:
-            dataset = file["probe"]
-            openings.append((time.perf_counter_ns() - started) / 1e9)
-            readings.append(timed(lambda dataset=dataset: dataset[...]) / side**2)  # type: ignore[misc]
-    return min(readings), trimmed(openings)
+            dataset = file["chunks"]
+            times["open_s"].append((time.perf_counter_ns() - started) / 1e9)
+            times["lookup_s"].append(timed(lambda dataset=dataset: dataset[...]) / SIDE**2)  # type: ignore[misc]
+            runs = file["runs"]
+            # The first time the chunk is read, too.
+            runs[:, :RUN]
+            times["run_s"].append(timed(lambda runs=runs: runs[:, :RUN]) / SIDE**2)  # type: ignore[misc]
+        # A cache of one byte is passed by every chunk.
+        with h5py.File(path, "r", rdcc_nbytes=1) as file:
+            runs = file["runs"]
+            times["read_s"].append(timed(lambda runs=runs: runs[:, :RUN]) / SIDE**2)  # type: ignore[misc]
+    return {**{name: trimmed(each) for name, each in times.items()}, "chunk_cache_bytes": cache}

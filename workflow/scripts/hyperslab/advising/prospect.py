@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,20 @@ from hyperslab.advising import budget, reads
 from hyperslab.advising.budget import Effort
 from hyperslab.advising.candidates import Candidate
 from hyperslab.advising.choice import FLOOR_S, Asked, Choice, choose
-from hyperslab.advising.coding import Coded, coded, samples
+from hyperslab.advising.coding import coded, samples
 from hyperslab.advising.copies import TwoCopies, best_pair
 from hyperslab.advising.model import Array, Predicted, predict
-from hyperslab.advising.probe import Storage
+from hyperslab.advising.prices import Coded, Storage
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import Subject, part_of
 from hyperslab.data.values import Values, open_values
 from hyperslab.formats.donor_files import DonorArray, converted, open_donor, prepare
+from hyperslab.results.two_copies import PAYS
 from hyperslab.studies.advice_schema import Advise
 from hyperslab.validation.errors import name_mistake
 
 # Chunks of today's layout that are tried before it is known how much is measured.
 TRIED = 3
-# So many predictions are kept for the page.
-KEPT = 40
 # Of a short array less is predicted in less time.
 MOST_PREDICTING_S = 10.0
 
@@ -51,14 +50,30 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Prospect:
-    """What is to be measured, how often, and per site all that was predicted, as JSON has it."""
+class AtSite:
+    """What is foreseen at one site: all that was predicted, two copies where these may pay, and `codes`, what
+    filters make of the data.
+    """
 
-    layouts: Sequence[Candidate | TwoCopies]
+    storage: Storage
+    choice: Choice
+    pair: TwoCopies | None = None
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What is to be measured, how often, and what is foreseen at each site."""
+
+    layouts: Sequence[Candidate]
+    pairs: Sequence[TwoCopies]
     effort: Effort
     round_seconds: float
-    sites: Mapping[str, Mapping[str, Any]]
-    copies: TwoCopies | None = None
+    sites: Mapping[str, AtSite]
+
+    @property
+    def measured(self) -> list[Candidate | TwoCopies]:
+        """All layouts, in the order of the study."""
+        return [*self.layouts, *self.pairs]
 
 
 def always(subject: Subject) -> list[Candidate]:
@@ -127,42 +142,54 @@ def foresee(
             f"no layout is predicted to have at most {asked.size_bound:g} of the array without filters; "
             "raise SIZE_BOUND (size_bound)"
         )
-    pair = _pair(question, next(iter(choices.values())))
+    found = {site: _pair(question, choice, asked.copies) for site, choice in choices.items()}
+    pairs = {pair.name: pair for pair, _ in filter(None, found.values())}
     fixed = len(always(subject))
     layouts = _in_turn([one.measured for one in choices.values()], fixed, chosen.effort.layouts)
-    told = {site: _told(question, choice, layouts, chosen, probed[site]) for site, choice in choices.items()}
+    part = Array(tuple(chosen.extents), subject.itemsize)
+    raw = math.prod(chosen.extents) * subject.itemsize
     efforts = []
     for site, choice in choices.items():
-        parts = [told[site]["foretold"][one] for one in layouts]
-        codes = [choice.codes.get(one, Coded(1.0, 0.0)) for one in layouts]
-        raw = math.prod(chosen.extents) * subject.itemsize
-        if pair:
-            parts.insert(0, _short(pair[1], raw / subject.raw_bytes))
-            codes.insert(0, codes[-1])
-        anyway = fixed + bool(pair)
+        storage = probed[site].warm() if question.warm else probed[site]
+        each = []
+        for one in layouts:
+            code = code_of(choice, one)
+            each.append(budget.Planned(predict(one, part, chosen.reads, storage, code), code))
+        both = [
+            budget.Planned(_short(predicted, raw / subject.raw_bytes), code_of(choice, pair.second), 2)
+            for pair, predicted in filter(None, found.values())
+        ]
         efforts.append(
-            budget.effort(left, parts, codes, chosen.reads, chosen.effort, anyway, raw, probed[site])
+            budget.effort(
+                left, [*each[:fixed], *both], each[fixed:], chosen.reads, chosen.effort, raw, probed[site]
+            )
         )
     effort, seconds = min(
         efforts, key=lambda entry: (entry[0].layouts, entry[0].repeats, entry[0].most_rounds)
     )
     kept = layouts[: fixed + effort.layouts + len(choices) - 1]
-    contents = {
-        site: {
-            "probed": asdict(probed[site]),
-            "considered": choices[site].considered,
-            "predicted": found["predicted"],
-            "measured": [one for one in found["measured"] if one["layout"] in {each.name for each in kept}],
-        }
-        for site, found in told.items()
+    sites = {
+        site: AtSite(probed[site], choice, found[site][0] if found[site] else None)  # type: ignore[index]
+        for site, choice in choices.items()
     }
-    copies = [pair[0]] if pair else []
-    return Prospect([*kept, *copies], effort, seconds, contents, copies[0] if copies else None)
+    return Prospect(kept, list(pairs.values()), effort, seconds, sites)
 
 
-def _pair(question: Asked, choice: Choice) -> tuple[TwoCopies, Predicted] | None:
-    """Return the best two copies by what is predicted for the whole array, of which chunks fit the part."""
-    found = best_pair(choice.predicted, question.reads, question.most_bytes, FLOOR_S)
+def code_of(choice: Choice, candidate: Candidate) -> Coded:
+    """Return what a candidate's filters make of the data: of its own chunks, else of others filtered so."""
+    if candidate in choice.codes:
+        return choice.codes[candidate]
+    alike = (code for one, code in choice.codes.items() if one.filters == candidate.filters)
+    return next(alike, Coded(1.0, 0.0))
+
+
+def _pair(question: Asked, choice: Choice, wanted: bool) -> tuple[TwoCopies, Predicted] | None:
+    """Return the best two copies by what is predicted for the whole array, of which chunks fit the part.
+
+    None where they do not pay, unless they are `wanted`.
+    """
+    least = 1.0 if wanted else PAYS
+    found = best_pair(choice.predicted, question.reads, question.most_bytes, FLOOR_S, least)
     # A name of a study has its length.
     return found if found and not name_mistake(found[0].name) else None
 
@@ -179,40 +206,6 @@ def _in_turn(measured: Sequence[Sequence[Predicted]], fixed: int, count: int) ->
     for row in itertools.zip_longest(*(one[fixed:] for one in measured)):
         found += [one.candidate for one in row if one is not None and one.candidate not in found]
     return found[: fixed + count + len(measured) - 1]
-
-
-def _told(
-    question: Asked, choice: Choice, layouts: Sequence[Candidate], chosen: Part, probed: Storage
-) -> dict[str, Any]:
-    """Return what was predicted at a site, of the part and of the whole, as JSON has it."""
-    storage = probed.warm() if question.warm else probed
-    array = Array(tuple(chosen.extents), question.array.itemsize)
-    whole = {one.candidate: one for one in choice.predicted}
-    cut = array.shape != question.array.shape
-    foretold: dict[Candidate, Predicted] = {}
-
-    def said(candidate: Candidate) -> dict[str, Any]:
-        long = whole.get(candidate)
-        if long is None:
-            # Another site's; what filters make of chunks is about that of the same filters here.
-            code = next(
-                (found for one, found in choice.codes.items() if one.filters == candidate.filters),
-                choice.codes[Candidate(None)],
-            )
-            long = predict(candidate, question.array, question.reads, storage, code)
-        else:
-            code = choice.codes[candidate]
-        short = predict(candidate, array, chosen.reads, storage, code) if cut else long
-        foretold[candidate] = short
-        told = {"layout": candidate.name, "times": dict(short.times), "file_bytes": short.file_bytes}
-        return {
-            **told,
-            **({"whole": {"times": dict(long.times), "file_bytes": long.file_bytes}} if cut else {}),
-        }
-
-    predicted = [said(one.candidate) for one in choice.predicted[:KEPT]]
-    measured = [said(one) for one in layouts]
-    return {"predicted": predicted, "measured": measured, "foretold": foretold}
 
 
 class InPlace:

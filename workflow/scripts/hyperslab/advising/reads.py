@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ ONE = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*x\s+)?(?P<name>[^:\s]+)\
 EXAMPLE = '"image: [all, all, 1]; 3 x spectrum: [1, 1, all]"'
 # A small box has about so many elements along each axis.
 SMALL = 16
+# Of an array of more axes planes of so many of them are usual reads.
+PLANES_OF = 3
 
 
 class ReadMistake(Exception):
@@ -94,16 +97,17 @@ def _extents(name: str, box: Any, axes: Sequence[str], shape: Sequence[int]) -> 
 
 
 def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
-    """Return reads that are usual for a shape: a line along its first and its last axis, a plane across each
-    of them, and a small box.
+    """Return reads that are usual for a shape: a line along each axis, a plane of each two axes (of many axes
+    of the longest three), and a small box.
     """
     long = [at for at, size in enumerate(shape) if size > 1]
-    wide = list(dict.fromkeys([*long[:1], *long[-1:]]))
-    if len(wide) < 2:
+    if len(long) < 2:
         return [Read("part", tuple(-(-size // 100) for size in shape))]
-    wanted = [Read(f"along-{axes[at]}", _with(shape, at, shape[at], 1)) for at in wide]
+    wanted = [Read(f"along-{axes[at]}", _whole(shape, [at])) for at in long]
     if len(long) > 2:
-        wanted += [Read(f"one-{axes[at]}", _with(shape, at, 1, None)) for at in wide]
+        longest = sorted(sorted(long, key=lambda at: -shape[at])[:PLANES_OF])
+        pairs = itertools.combinations(longest, 2)
+        wanted += [Read(f"plane-{axes[a]}-{axes[b]}", _whole(shape, [a, b])) for a, b in pairs]
     wanted.append(Read("small-box", tuple(min(size, SMALL) for size in shape)))
     boxes: dict[tuple[int, ...], Read] = {}
     for read in wanted:
@@ -111,9 +115,18 @@ def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
     return list(boxes.values())
 
 
-def _with(shape: Sequence[int], axis: int, extent: int, elsewhere: int | None) -> tuple[int, ...]:
-    """Return an extent along one axis, and along the others `elsewhere` or all."""
-    return tuple(extent if at == axis else elsewhere or size for at, size in enumerate(shape))
+def line(reads: Sequence[Read], shape: Sequence[int]) -> str:
+    """Return reads as a line says them."""
+    boxes = [
+        ", ".join("all" if one == size else str(one) for one, size in zip(read.extent, shape, strict=True))
+        for read in reads
+    ]
+    return "; ".join(f"{read.name}: [{box}]" for read, box in zip(reads, boxes, strict=True))
+
+
+def _whole(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return all of some axes, and one element along the others."""
+    return tuple(size if at in axes else 1 for at, size in enumerate(shape))
 
 
 def cropped(reads: Sequence[Read], shape: Sequence[int]) -> list[Read]:

@@ -61,6 +61,7 @@ def _lines(
         case = {"title": _title(read, extents), "read": box, "states": [asked.state]}
         yield f"  {flow(read.name)}: {flow(case)}"
     yield f"repeats: {{{asked.state}: {effort.repeats}}}"
+    yield "shared_files: true"
     rounds = {"first": effort.rounds, "most": effort.most_rounds} if effort.adaptive else effort.rounds
     yield f"rounds: {flow(rounds)}"
     yield f"recommendation: {flow(dict(_recommendation(subject, extents, reads, asked)))}"
@@ -80,6 +81,8 @@ def _recommendation(
     share = math.prod(extents) / math.prod(subject.shape)
     yield "imperceptible_ms", round(max(UNNOTICED_LEAST_MS, UNNOTICED_MS * share), 3)
     yield "confirm_rounds", CONFIRMING
+    if asked.copies:
+        yield "copies", True
 
 
 def _title(read: Read, extents: Sequence[int]) -> str:

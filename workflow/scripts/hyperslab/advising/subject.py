@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import Found, arrays, look, meant, shortened
-from hyperslab.advising.reads import Read
+from hyperslab.advising.reads import Read, line, usual
 from hyperslab.data.donor_paths import SEPARATOR, is_hdf5, located
 from hyperslab.formats.donor_files import check
 from hyperslab.studies.advice_schema import Advise
@@ -101,12 +102,25 @@ def subject_of(asked: Advise) -> Subject:
     return Subject(name, spec, found)
 
 
+def check_named(asked: Advise) -> None:
+    """Raise Unclear, with lines to copy, where a file of HDF5 is named alone: neither an array nor a read."""
+    file, dataset = located({"path": asked.file})
+    if not dataset and not asked.reads and file.is_file() and h5py.is_hdf5(file):
+        raise Unclear("\n".join(_lines_to_copy(file, meant(arrays(file)))))
+
+
 def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
+    """Return a line of a command for each array, with the usual reads of its shape."""
     if not names:
         return [f"{file}: holds no array of numbers"]
-    found = arrays(file)
-    lines = [f"    make advise FILE={file}{SEPARATOR}{name}    # {shape(found[name])}" for name in names]
-    return [f"{file}: which array? Copy a line:", *lines]
+    lines = [f"{file}: copy a line, and say in READS how you read it; these are the usual ways:"]
+    for name in names:
+        found = look(file, name)
+        said = line(usual(found.axes, found.shape), found.shape)
+        # What make and the shell would take for something else.
+        place = shlex.quote(f"{file}{SEPARATOR}{name}").replace("$", "$$")
+        lines.append(f'    make advise FILE={place} READS="{said}"    # {shape(found.shape)} {found.dtype}')
+    return lines
 
 
 def part_of(shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float) -> list[int]:

@@ -53,7 +53,8 @@ def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
 def _role(view: View, layout: str, prediction: Mapping[str, Any]) -> str:
     if layout == view.pick:
         return "advised"
-    if layout == (prediction["copies"] or {}).get("layout"):
+    pairs = (site["copies"] for site in prediction["sites"].values())
+    if layout in {pair["layout"] for pair in pairs if pair}:
         return "copies"
     return "today" if layout == prediction["today"] else "rival"
 

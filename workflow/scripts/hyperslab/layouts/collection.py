@@ -226,9 +226,9 @@ class CollectionLayout(Layout):
         """Return what says that the environment of one file's library is complete."""
         return self.one.environment()
 
-    def unfit(self) -> str | None:
+    def unfit(self, copies: bool = False) -> str | None:
         """Return why this layout is not recommended, or None."""
-        return self.one.unfit()
+        return self.one.unfit(copies)
 
 
 def _piece(array: Array, shape: list[int]) -> Piece:

@@ -22,7 +22,9 @@ COMPACT_BYTES = 2**16 - 1 - 4
 # How calls of MPI ranks move data (H5Pset_dxpl_mpio).
 SUB_VOLUME_WAYS = ("independent", "collective")
 # Why a layout of two copies is not recommended, however fast.
-TWO_COPIES = "it holds the array twice, which is an answer of its own"
+TWO_COPIES = (
+    "it holds the array twice, which is an answer of its own (recommendation.copies: true lets it in)"
+)
 
 
 class Hdf5Layout(Layout):
@@ -157,9 +159,9 @@ class Hdf5Layout(Layout):
         place = self._driver().get("metadata_on")
         return [place] if place else []
 
-    def unfit(self) -> str | None:
+    def unfit(self, copies: bool = False) -> str | None:
         """Return why a layout of two copies is not recommended, or None."""
-        return TWO_COPIES if "second" in self.described else None
+        return TWO_COPIES if "second" in self.described and not copies else None
 
     def _driver(self) -> dict[str, Any]:
         found: dict[str, Any] = self.described["settings"].get("driver", {})

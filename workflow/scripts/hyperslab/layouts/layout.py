@@ -266,6 +266,9 @@ class Layout(ABC):
         """Return names of the file systems on which parts of the test file lie beside its own."""
         return []
 
-    def unfit(self) -> str | None:
-        """Return why this layout is not recommended although its times may be the shortest, or None."""
+    def unfit(self, copies: bool = False) -> str | None:
+        """Return why this layout is not recommended although its times may be the shortest, or None.
+
+        `copies`: one that holds the array twice may be.
+        """
         return None

@@ -7,6 +7,7 @@ a server also starts and stops that.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -25,6 +26,8 @@ NOTE = "note.json"
 PART = ".part"
 # The part that is a copy of the data.
 FETCHED = "-fetched"
+# Between the names of cases that share an artifact; no name has one.
+SHARED = ","
 # More files than these are handed to the device by their file system at once, not one by one.
 FEW_FILES = 16
 # To make a directory, while other processes tidy up around it.
@@ -196,6 +199,34 @@ def remove_directory(directory: Path) -> None:
             if parent == root:
                 return
             parent.rmdir()
+
+
+def shared(cases: Sequence[str]) -> str:
+    """Return what the artifact of several cases is called, before its round."""
+    return SHARED.join(cases)
+
+
+def in_turn(directory: Path, record: Path) -> list[Path]:
+    """Return the records of the other cells that share the artifact in a directory, of one of which `record`
+    is; none where it is that cell's own.
+    """
+    cases, _, round_ = directory.name.rpartition(".")
+    places = (record.with_name(f"{case}.{round_}{record.suffix}") for case in cases.split(SHARED))
+    return [place for place in places if place != record]
+
+
+def leave(directory: Path, record: Path) -> None:
+    """Remove an artifact whose cell was measured, unless other cells that share it are still to be measured.
+
+    These find no time in its note: it was written for another cell.
+    """
+    artifact = Artifact.in_directory(directory, "")
+    if all(other.exists() for other in in_turn(directory, record)) or not artifact.note.exists():
+        remove_directory(directory)
+        return
+    note = json.loads(artifact.note.read_text(encoding="utf-8"))
+    kept = {key: value for key, value in note.items() if key not in ("generate_s", "began", "ended")}
+    artifact.note.write_text(json.dumps(kept), encoding="utf-8")
 
 
 def stop_cleanly(directory: Path, *others: Path) -> None:

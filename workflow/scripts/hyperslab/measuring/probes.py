@@ -8,6 +8,7 @@ import random
 import statistics
 import time
 import zlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -97,11 +98,21 @@ def _pressure() -> dict[str, float]:
 
 def _steal() -> float:
     """Return the seconds of processor time that the host has taken so far."""
+    return _stolen().get("steal_s", 0.0)
+
+
+def _stolen() -> dict[str, float]:
+    """Return the same by name; nothing where the kernel does not say."""
     try:
         fields = Path("/proc/stat").read_text().splitlines()[0].split()
-        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+        return {"steal_s": int(fields[8]) / os.sysconf("SC_CLK_TCK")}
     except (OSError, IndexError, ValueError):
-        return 0.0
+        return {}
+
+
+def totals() -> dict[str, float]:
+    """Return the running totals of steal and pressure in seconds, of those that the kernel accounts."""
+    return {**_stolen(), **_pressure()}
 
 
 def probe(root: str) -> dict[str, float | bool]:
@@ -112,7 +123,7 @@ def probe(root: str) -> dict[str, float | bool]:
     return {"compute_s": _compute(), "read_s": read_s, "direct": direct, "steal_s": _steal(), **_pressure()}
 
 
-def change(before: dict[str, float | bool], after: dict[str, float | bool]) -> dict[str, float]:
+def change(before: Mapping[str, float | bool], after: Mapping[str, float | bool]) -> dict[str, float]:
     """Return the seconds of steal and pressure between two probes."""
     totals = [key for key in after if key == "steal_s" or key.startswith("pressure_")]
     return {key: round(after[key] - before.get(key, after[key]), 6) for key in totals}

@@ -94,8 +94,8 @@ class CellJobs:
 
     def place(self, wildcards: Any, site: str) -> str:
         """Return where a cell's test artifact lies."""
-        root = self._inventory.sites[site]["root"]
-        return f"{root}/{wildcards.study}/{wildcards.layout}/{wildcards.case}.{wildcards.round}"
+        cell = (wildcards.layout, wildcards.case, wildcards.round)
+        return self._inventory.place(self._inventory.study(wildcards.study), site, cell)
 
     def written(self, wildcards: Any) -> str:
         """Return what generate is told, as JSON; "" where the case makes its own file."""
@@ -111,9 +111,13 @@ class CellJobs:
         )
 
     def priority(self, wildcards: Any, site: str) -> float:
-        """Return what falls with the round, shuffled by the seed inside it."""
-        seed = self._inventory.study(wildcards.study).study.seed
-        place = f"{seed} {site} {wildcards.layout} {wildcards.case} {wildcards.round}"
+        """Return what falls with the round, shuffled by the seed inside it.
+
+        Cells that share a test artifact follow each other.
+        """
+        study = self._inventory.study(wildcards.study)
+        first = study.sharing(wildcards.layout, wildcards.case, site)[0]
+        place = f"{study.study.seed} {site} {wildcards.layout} {first} {wildcards.round}"
         shuffled = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4], "big") / 2**32
         return max(0, 500 - int(wildcards.round[1:])) + shuffled
 

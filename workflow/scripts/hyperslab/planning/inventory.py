@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hyperslab.measuring.artifact import shared
 from hyperslab.planning import slurm
 from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.planned_study import PlannedStudy
@@ -54,6 +55,8 @@ class Inventory:
         self.claim = claim
         # The studies of which cells are measured; None for all that anything is asked of.
         self.measured: frozenset[str] | None = None
+        # Whether cells may share their test artifacts: not where some of them alone are asked for.
+        self.shares = True
         self._studies: dict[str, PlannedStudy] = {}
         self._elsewhere: dict[str, list[str]] = {}
 
@@ -123,6 +126,16 @@ class Inventory:
         if described["concurrency"] is None and described["node_local"] and described["executor"] == "slurm":
             return slurm.node_count(described["partition"])
         return int(described["concurrency"] or 1)
+
+    def place(self, study: PlannedStudy, site: str, cell: Cell) -> str:
+        """Return where a cell's test artifact lies; one that several cells share is called after all of them.
+
+        Where cells are measured side by side each has its own.
+        """
+        layout, case, round_ = cell
+        together = self.shares and self.concurrency(site) == 1
+        cases = study.sharing(layout, case, site) if together else [case]
+        return f"{self.sites[site]['root']}/{study.name}/{layout}/{shared(cases)}.{round_}"
 
     # Cells and their records
 

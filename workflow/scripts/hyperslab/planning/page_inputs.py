@@ -10,7 +10,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.stages import listing
 from hyperslab.report import templates
-from hyperslab.studies import figures
+from hyperslab.studies import advised, figures
 from hyperslab.studies.claims.compared import compared
 
 
@@ -57,6 +57,11 @@ class PageInputs:
     def added_for(self, study: str, claim: str) -> str | list[str]:
         """Return the list of rounds that are added for one claim; nothing where none are added."""
         return str(listing(study, claim)) if self._inventory.study(study).study.adaptive else []
+
+    def foretold(self, study: str) -> str | list[str]:
+        """Return what advice predicted for a study; nothing for one that it has not made."""
+        file = advised.prediction(study)
+        return str(file) if file.exists() else []
 
     def records(self, study: str) -> list[str]:
         """Return every record that the table of a study is made of, where it is there; added ones, too."""

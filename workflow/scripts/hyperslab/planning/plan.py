@@ -46,6 +46,7 @@ class Plan:
         self.inventory = Inventory(
             request.directory, sites, request.sites_file, out, request.batched, request.claim
         )
+        self.inventory.shares = not any("/cells/" in target for target in request.invocation.targets)
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure)

@@ -85,6 +85,20 @@ class PlannedStudy(LoadedStudy):
             self._texts[key] = specification.text(specification.file_specification(self, layout, case))
         return self._texts[key]
 
+    def sharing(self, layout: str, case: str, site: str) -> list[str]:
+        """Return the cases that read one test file with a case of a layout at a site, itself among them."""
+        made = kind_of(self.cases[case]).makes_its_file
+        # What lies in a store, and not in files, is put there by each cell.
+        if not self.study.shared_files or made or not layout_of(self.layouts[layout]).abilities.pages:
+            return [case]
+        there = (name for each, name, _ in self.cells(site, "r0") if each == layout)
+        return [
+            name
+            for name in there
+            if not kind_of(self.cases[name]).makes_its_file
+            and self.file_text(layout, name) == self.file_text(layout, case)
+        ]
+
     def hashes(self, phase: str) -> dict[str, str]:
         """Return layout/case.round -> hash of today's specification, for every cell of a phase.
 
@@ -127,13 +141,13 @@ class PlannedStudy(LoadedStudy):
         and why.
         """
         chosen = self.study.recommendation
-        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed", "quoted"})
+        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed", "copies", "quoted"})
         excluded = {}
         for name, layout in self.layouts.items():
             found = layout_of(layout)
             if found.lossy() and not chosen.lossy:
                 excluded[name] = LOSSY
-            elif why := found.unfit():
+            elif why := found.unfit(chosen.copies):
                 excluded[name] = why
         # Only where they say something, or every study's recommendation would be made again.
         if chosen.mixed:

@@ -279,10 +279,11 @@ class Reruns:
     def sweep(self, records: list[str]) -> None:
         """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
         for record in map(Path, records):
-            _, study, _, site, layout, _ = record.parts
+            _, study, _, site, *_ = record.parts
             # Where the file system has gone, so has the file.
             with suppress(OSError):
-                remove_directory(Path(self._inventory.sites[site]["root"], study, layout, record.stem))
+                place = self._inventory.place(self._inventory.study(study), site, _cell_of(record))
+                remove_directory(Path(place))
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)

@@ -9,14 +9,16 @@ from typing import Any
 import pandas as pd
 
 from hyperslab import text as fmt
-from hyperslab.report import advice_whole, copies
+from hyperslab.report import advice_tables, advice_whole, copies
 from hyperslab.report.answer import layout_text
 from hyperslab.report.data import Data
-from hyperslab.report.model import Cell, Fact, Figure, Table, table
+from hyperslab.report.model import Fact, Figure, Table
 from hyperslab.report.quoted import times
 
 # Within this factor of the advised layout today's is not worth the trouble of a rewrite.
 WORTH = 1.10
+# So much smaller a file is worth it all the same.
+SMALLER = 0.8
 # As a share of the machine's memory, an array that stays in the page cache once it was read.
 CACHED_SHARE = 0.5
 # So many layouts that cannot be told from the advised one are named.
@@ -52,14 +54,18 @@ class AdvicePage:
     timeline: Sequence[Fact]
 
 
-def build(data: Data, prediction: Mapping[str, Any], figures: Mapping[str, Figure], now: float) -> AdvicePage:
-    """Return the page of a study's data and its prediction.json, made `now` (seconds since 1970)."""
+def build(
+    data: Data, prediction: Mapping[str, Any], figures: Mapping[str, Figure], ended: float
+) -> AdvicePage:
+    """Return the page of a study's data and its prediction.json; `ended` is when it was there first, seconds
+    since 1970.
+    """
     return AdvicePage(
         title=str(data.study["title"]),
         study=str(data.study["name"]),
         sites=[_site(data, prediction, site, figures[site]) for site in prediction["sites"]],
         remarks=list(_remarks(prediction)),
-        timeline=_timeline(data, prediction, now),
+        timeline=advice_tables.timeline(data, prediction, ended),
     )
 
 
@@ -72,18 +78,24 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
         found = times(data, site, "main")
         estimated = advice_whole.estimates(found, here)
         second, code = _copies(data, prediction, site, found)
-        remarks = [advice_whole.sentence(estimated, choice, prediction["today"])]
+        remarks = [
+            advice_whole.sentence(estimated, choice, prediction["today"]),
+            _chosen_by(choice),
+            _in_memory(prediction, site, _ranked(choice, str(choice["pick"]))),
+        ]
+    # Between passes of the verification sites are probed again (hyperslab.add_rounds).
+    probes = [*here["probes"], *(data.rounds or {}).get("probes", {}).get(site, [])]
     return SiteAdvice(
         site=site,
-        sentence=_sentence(data, prediction, site, choice),
+        sentence=_sentence(data, prediction, site, choice, estimated),
         remarks=list(filter(None, remarks)),
         figure=figure,
-        verified=_verified(data, prediction, site, choice),
+        verified=advice_tables.verified(data, prediction, site, choice),
         whole=advice_whole.estimate_table(estimated, fmt.shape(prediction["shape"])),
         copies=second,
         code=code,
-        probed=_probed(here),
-        predicted=_predicted(prediction, here),
+        probed=advice_tables.probed(probes),
+        predicted=advice_tables.predicted(prediction, here),
     )
 
 
@@ -91,18 +103,21 @@ def _copies(
     data: Data, prediction: Mapping[str, Any], site: str, found: pd.DataFrame
 ) -> tuple[str, list[str]]:
     """Return the second answer, two copies in one file, and how they are read; "" where these do not pay."""
-    pair = prediction["copies"]
+    pair, choice = prediction["sites"][site]["copies"], data.choice(site)
     rows = data.main(site)
     if not pair or not (rows["layout"] == pair["layout"]).any():
         return "", []
+    own = prediction["file"]
+    file = f"results/{data.study['name']}/layout/{pair['layout']}.h5" if own else ""
+    dataset = prediction["array"].rpartition("::")[2] if own else ""
+    code = copies.lines(pair, file or "mine.h5", dataset, own or "")
+    if choice["pick"] == pair["layout"]:
+        return "Both copies are read so:", code
     size = float(rows[rows["layout"] == pair["layout"]]["file_bytes"].median())
-    better = copies.pays(found, data.choice(site), pair["layout"], size)
+    better = copies.pays(found, choice, pair["layout"], size)
     if better is None:
         return "", []
-    # Some arrays are still to be written.
-    study = str(data.study["name"]) if prediction.get("has_file", True) else None
-    said = copies.sentence(found, pair, better, size, prediction["raw_bytes"], study)
-    return said, copies.lines(pair, prediction["array"].rpartition("::")[2] if study else "")
+    return copies.sentence(found, pair, *better, size, prediction["raw_bytes"], file), code
 
 
 def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
@@ -115,14 +130,16 @@ def _words(data: Data, layout: str) -> str:
     return "one contiguous piece, without chunks or filters" if words.startswith("no chunks") else words
 
 
-def _sentence(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapping[str, Any]) -> str:
+def _sentence(
+    data: Data, prediction: Mapping[str, Any], site: str, choice: Mapping[str, Any], estimated: pd.DataFrame
+) -> str:
     """Return the advice as one says it: what to use, what it takes, what today's takes, what it gives up."""
     pick = choice.get("pick")
     if pick is None:
         return f"There is no advice for {site}: {choice.get('reason') or 'nothing was measured there'}."
     today, found = prediction["today"], times(data, site, "main")
     mine, old = _ranked(choice, pick), _ranked(choice, today)
-    if cached := _cached(prediction, old):
+    if cached := _cached(prediction, site, old, estimated):
         told = _each(found, today, None)
         return f"Do not bother: the array is read warm, and {cached}. Today's layout: {told}"
     if today == pick:
@@ -130,6 +147,12 @@ def _sentence(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapp
         return f"Leave it as it is: none of the layouts measured is better than today's. {told}"
     if old and old["objective"] <= WORTH * mine["objective"]:
         told = _each(found, pick, today)
+        share = mine["file_bytes"] / old["file_bytes"]
+        if share <= SMALLER:
+            return (
+                f"Store it as {_words(data, pick)} if space matters: today's layout is within a tenth of it "
+                f"in time, but the file would be {fmt.significant(share, 2)} times today's. {told}"
+            )
         return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
     tied = ["today's layout" if row["layout"] == today else row["layout"] for row in choice["ranking"]
             if row["tied"] and row["layout"] != pick]  # fmt: skip
@@ -142,15 +165,52 @@ def _sentence(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapp
     )
 
 
-def _cached(prediction: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+def _memory(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tuple[float, int]:
+    """Return about how many bytes the file of the whole array has, and all memory of the site's node."""
+    whole = file_bytes * prediction["whole_bytes"] / prediction["raw_bytes"]
+    return whole, int(prediction["sites"][site]["probes"][0]["memory_bytes"])
+
+
+def _cached(
+    prediction: Mapping[str, Any], site: str, today: Mapping[str, Any], estimated: pd.DataFrame
+) -> str:
     """Return why nobody would notice another layout: all lies in memory, where today's is quick; else ""."""
-    memory = prediction["memory_bytes"]
-    if prediction["state"] != "warm" or not today or today["file_bytes"] > CACHED_SHARE * memory:
+    if prediction["state"] != "warm" or not today:
         return ""
-    if max(today["times"].values()) > UNNOTICED_S:
+    size, memory = _memory(prediction, site, today["file_bytes"])
+    # Of an array of which a part was measured, what is estimated for the whole of it.
+    slowest = max(today["times"].values())
+    if today["layout"] in estimated.index:
+        slowest = max(slowest, float(estimated.loc[today["layout"]].max()))
+    if size > CACHED_SHARE * memory or slowest > UNNOTICED_S:
         return ""
-    size = fmt.megabytes(today["file_bytes"])
-    return f"it fits in the page cache ({size} of {fmt.megabytes(memory)} of memory)"
+    return f"it fits in the page cache ({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
+
+
+def _in_memory(prediction: Mapping[str, Any], site: str, pick: Mapping[str, Any]) -> str:
+    """Return whether what is read warm stays in the page cache; "" for cold reads."""
+    if prediction["state"] != "warm" or not pick:
+        return ""
+    size, memory = _memory(prediction, site, pick["file_bytes"])
+    of = f"({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
+    if size <= CACHED_SHARE * memory:
+        return f"In this layout the whole array fits in the page cache of {site} {of}."
+    return (
+        f"In this layout the whole array does not stay in the page cache of {site} {of}: reads of it are "
+        "cold, which STATE=cold asks for."
+    )
+
+
+def _chosen_by(choice: Mapping[str, Any]) -> str:
+    """Return by what one was chosen of those that cannot be told from the best."""
+    how = choice.get("chosen_by")
+    if not how or how["measured"] == choice["pick"]:
+        return ""
+    return (
+        f"Of {how['of']} layouts that cannot be told from the best it is the one whose times are best when "
+        "each is drawn towards what was predicted, the more the more they varied between rounds; by measured "
+        f"times alone it would be {how['measured']}. All times that are said here are measured ones."
+    )
 
 
 def _each(found: Any, pick: str, today: str | None) -> str:
@@ -189,11 +249,15 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
         yield "The times are of warm reads: all of the file lies in the page cache."
     else:
         yield "The times are of cold reads, which wait for the storage, opening included."
-        if prediction["whole_bytes"] < CACHED_SHARE * prediction["memory_bytes"]:
+        whole = prediction["whole_bytes"]
+        fits = [
+            site for site in prediction["sites"] if whole < CACHED_SHARE * _memory(prediction, site, 0)[1]
+        ]
+        if fits:
             yield (
-                f"The array ({fmt.megabytes(prediction['whole_bytes'])}) fits in the memory of the machine "
-                "that advised: whoever reads it again and again reads it warm, where layouts differ less "
-                "(STATE=warm asks for that)."
+                f"The array ({fmt.megabytes(whole)}) fits in the memory of {fmt.listing(fits)}: whoever "
+                "reads it there again and again reads it warm, where layouts differ less (STATE=warm says "
+                "so)."
             )
     yield (
         "The rounds that chose the layout are those that are quoted, which flatters it a little; the full "
@@ -204,102 +268,3 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
 def _often(prediction: Mapping[str, Any]) -> str:
     layouts = max(len(one["measured"]) for one in prediction["sites"].values())
     return f"for {layouts} layouts and {fmt.count(len(prediction['reads']), 'read')} in three rounds"
-
-
-def _verified(
-    data: Data, prediction: Mapping[str, Any], site: str, choice: Mapping[str, Any]
-) -> Table | None:
-    """Return what was measured, best first, with what had been predicted below each time."""
-    if not choice.get("ranking"):
-        return None
-    foretold = {one["layout"]: one for one in prediction["sites"][site]["measured"]}
-    reads = [read["name"] for read in prediction["reads"]]
-    body = []
-    for row in choice["ranking"]:
-        one = foretold.get(row["layout"])
-        cells = []
-        for name in reads:
-            seconds = next(
-                (value for key, value in row["times"].items() if key.rpartition(" ")[0] == name), None
-            )
-            cells.append(
-                Cell(fmt.seconds(seconds), f"predicted {fmt.seconds(one['times'][name])}" if one else "")
-            )
-        role = "today's" if row["layout"] == prediction["today"] else ""
-        role = (
-            f"{role}, tied with the best"
-            if row["tied"] and role
-            else "tied with the best"
-            if row["tied"]
-            else role
-        )
-        behind = fmt.significant(row["to_best"]) if row["to_best"] else fmt.ABSENT
-        spread = fmt.interval(row["low"], row["high"])
-        size = Cell(
-            fmt.megabytes(row["file_bytes"]), f"predicted {fmt.megabytes(one['file_bytes'])}" if one else ""
-        )
-        body.append([Cell(row["layout"], role), *cells, size, Cell(behind, spread)])
-    columns = ["Layout", *(f"#{name}" for name in reads), "#File", "#Over the best"]
-    note = (
-        f"Measured at {site} in {fmt.count(int(data.study['rounds']), 'round')}, every value read compared."
-    )
-    return table("Layouts that were measured", columns, body, note, pick=choice.get("pick"))
-
-
-def _predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
-    """Return the best predictions."""
-    reads = [read["name"] for read in prediction["reads"]]
-    measured = {one["layout"] for one in here["measured"]}
-    body = [
-        [
-            Cell(one["layout"], "measured" if one["layout"] in measured else ""),
-            *(fmt.seconds(one["times"][name]) for name in reads),
-            fmt.megabytes(one["file_bytes"]),
-        ]
-        for one in here["predicted"]
-    ]
-    note = (
-        f"The best of {here['considered']:,} candidates by what their requests would take with the "
-        "speeds that were probed. None of these times is measured."
-    )
-    return table("Predicted", ["Layout", *(f"#{name}" for name in reads), "#File"], body, note, folded=True)
-
-
-def _probed(here: Mapping[str, Any]) -> list[Fact]:
-    """Return the parameters of the prediction."""
-    probed = here["probed"]
-    limit, chunk = probed["bytes_per_s"], probed["zarr_chunk_s"]
-    return [
-        *([Fact("Throttled to", f"{1e-6 * limit:,.0f} MB/s")] if limit else []),
-        *([Fact("One chunk through zarr-python", fmt.seconds(chunk))] if chunk else []),
-        Fact("Bytes written and synced", f"{1e-6 / probed['write_s']:,.0f} MB/s"),
-        Fact("A cold read begins after", fmt.seconds(probed["latency_s"])),
-        Fact("Bytes waited for", f"{1e-6 / probed['waited_s']:,.0f} MB/s"),
-        Fact("Bytes read ahead", f"{1e-6 / probed['ahead_s']:,.0f} MB/s"),
-        Fact("Bytes in memory", f"{1e-6 / probed['cached_s']:,.0f} MB/s"),
-        Fact("One chunk looked up", fmt.seconds(probed["lookup_s"])),
-        Fact("File and array opened", fmt.seconds(probed["open_s"])),
-        Fact("The kernel reads ahead", fmt.megabytes(probed["read_ahead_bytes"], binary=True)),
-        Fact(
-            "Stolen meanwhile",
-            f"{fmt.seconds(probed['steal_s'])}; stalled by I/O {fmt.seconds(probed['pressure_io_s'])}",
-        ),
-    ]
-
-
-def _timeline(data: Data, prediction: Mapping[str, Any], now: float) -> list[Fact]:
-    """Return how long each step took."""
-    rows = data.fresh
-    spent = prediction["seconds"]
-    facts = [
-        Fact("Probe", fmt.duration(spent["probe"])),
-        Fact("Read the values", fmt.duration(spent["read"])),
-        Fact("Predict", fmt.duration(spent["predict"])),
-    ]
-    if len(rows):
-        cells = rows.drop_duplicates(["site", "layout", "case", "round"])
-        span = float(rows["ended_wall_s"].max() - rows["began_wall_s"].min())
-        writing = min(span, float(cells["generate_s"].sum()))
-        facts += [Fact("Write", fmt.duration(writing)), Fact("Verify", fmt.duration(span - writing))]
-    taken = Fact("From the command to this page", fmt.duration(now - prediction["began_wall_s"]))
-    return [*facts, taken, Fact("Asked for", fmt.duration(prediction["limit_s"]))]

@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from hyperslab import text as fmt
-from hyperslab.results.two_copies import PAYS, gain
+from hyperslab.results.two_copies import PAYS, gain, geometric_mean
 
 
-def pays(found: pd.DataFrame, choice: Mapping[str, Any], pair: str, file_bytes: float) -> float | None:
-    """Return how many times as fast two copies are as the pick, None where they do not pay, or are too large.
+def pays(
+    found: pd.DataFrame, choice: Mapping[str, Any], pair: str, file_bytes: float
+) -> tuple[float, str] | None:
+    """Return how many times as fast two copies are as the best single layout, and which that is.
 
-    `found` are the measured seconds (layouts x "case state"). It is the geometric mean over the reads,
-    weighted by their shares, of times that are at least the floor.
+    That is the layout with the least geometric mean within the size, which need not be the advised one. None
+    where they do not pay, or are too large. `found` are the measured seconds (layouts x "case state"). The
+    geometric mean is over the reads, weighted by their shares, of times that are at least the floor.
     """
-    pick, bound = choice.get("pick"), choice.get("size_bound_bytes") or math.inf
-    if not {pick, pair} <= set(found.index) or found.loc[[pick, pair]].isna().any(axis=None):
+    bound = choice.get("size_bound_bytes") or math.inf
+    single = [
+        row["layout"]
+        for row in choice.get("ranking", [])
+        if row["fits"] and row["layout"] != pair and row["layout"] in found.index
+    ]
+    if not single or pair not in found.index or found.loc[[*single, pair]].isna().any(axis=None):
         return None
     if file_bytes > bound:
         return None
     weights = {entry: choice["shares"].get(entry, 0.0) for entry in found.columns}
-    better = gain(
-        found.loc[pick].to_dict(), found.loc[pair].to_dict(), weights, choice["imperceptible_ms"] / 1e3
-    )
-    return better if better >= PAYS else None
+    floor = choice["imperceptible_ms"] / 1e3
+    best = min(single, key=lambda name: geometric_mean(found.loc[name].to_dict(), weights, floor))
+    better = gain(found.loc[best].to_dict(), found.loc[pair].to_dict(), weights, floor)
+    return (better, str(best)) if better >= PAYS else None
 
 
 def sentence(
-    found: pd.DataFrame, copies: Mapping[str, Any], better: float, file_bytes: float, raw_bytes: float,
-    study: str | None,
+    found: pd.DataFrame, copies: Mapping[str, Any], better: float, single: str, file_bytes: float,
+    raw_bytes: float, file: str,
 ) -> str:  # fmt: skip
-    """Return the second answer in words; where there is a file, its `study` makes the one with both."""
+    """Return the second answer in words.
+
+    They are `better` times as good as the layout `single`; `file` is where both will lie, "" without one.
+    """
     pair = copies["layout"]
     seconds = {entry.rpartition(" ")[0]: found.loc[pair, entry] for entry in found.columns}
     parts = [
@@ -44,19 +56,22 @@ def sentence(
     size = fmt.significant(file_bytes / raw_bytes, 2)
     times = fmt.significant(better, 2)
     return (
-        f"Or keep two copies in one file: {fmt.listing(parts)}. Reads are {times} times as "
-        f"fast as in the advised layout (geometric mean, measured like the others), and the file has {size} "
-        "times the bytes of the raw array."
-        + (f" results/{study}/layout/{pair}.h5 is your file with both." if study else "")
+        f"Or keep two copies in one file: {fmt.listing(parts)}. Reads are {times} times as fast as in the "
+        f"best single layout for all of them, {single} (geometric mean, measured like the others), and the "
+        f"file has {size} times the bytes of the raw array."
+        + (f" {file} is your file with both (COPIES=yes makes it the advised one)." if file else "")
     )
 
 
-def lines(copies: Mapping[str, Any], dataset: str) -> list[str]:
-    """Return how to read two copies with h5py, in three lines."""
-    name = dataset.strip("/").rsplit("/", 1)[-1] or "data"
+def lines(copies: Mapping[str, Any], file: str, dataset: str, own: str) -> list[str]:
+    """Return how to read two copies with h5py, in three lines.
+
+    `file` is where both lie, and `own` the name of the user's own file; `dataset` is its path in the file.
+    """
+    name = f"/{dataset.strip('/')}" if dataset else "data"
     first, second = (reads[0] for reads in copies["reads"].values())
     return [
-        'with h5py.File("mine.h5") as file:',
+        f'with h5py.File("{file}") as file:' + (f"  # {Path(own).name} with both" if own else ""),
         f'    {_variable(first)} = file["{name}"][...]  # your box of {first}',
         f'    {_variable(second)} = file["{name}-second"][...]  # your box of {second}',
     ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 def adjusted_means(logs: pd.DataFrame) -> pd.Series:
@@ -15,15 +18,26 @@ def adjusted_means(logs: pd.DataFrame) -> pd.Series:
     missing it is the plain mean; NaN for a row without any.
     """
     values = logs.to_numpy(dtype=float)
-    here = np.isfinite(values)
-    if here.all() or not here.any():
+    if np.isfinite(values).all() or not np.isfinite(values).any():
         return logs.mean(axis=1)
+    return pd.Series(effects(values)[0], logs.index)
+
+
+def effects(values: Floats) -> tuple[Floats, Floats]:
+    """Return the mean of each row in an average column, and by how much each column is above that.
+
+    By least squares where values are missing (NaN); NaN for a row or a column without any.
+    """
+    here = np.isfinite(values)
+    if here.all():
+        return values.mean(axis=1), values.mean(axis=0) - values.mean()
     row, column = np.nonzero(here)
     rows, columns = values.shape
     design = np.zeros((len(row) + 1, rows + columns))
     design[np.arange(len(row)), row] = 1.0
     design[np.arange(len(row)), rows + column] = 1.0
-    # Effects of rounds add up to nothing.
+    # Effects of columns add up to nothing.
     design[-1, rows + np.unique(column)] = 1.0
     fitted, *_ = np.linalg.lstsq(design, np.append(values[here], 0.0), rcond=None)
-    return pd.Series(fitted[:rows], logs.index).where(here.any(axis=1))
+    means = np.where(here.any(axis=1), fitted[:rows], np.nan)
+    return means, np.where(here.any(axis=0), fitted[rows:], np.nan)

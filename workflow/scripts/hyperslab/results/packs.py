@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.records import is_record, write_whole
+from hyperslab.records import Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.tables import context_entry, record_rows, tidy
 from hyperslab.studies.study import LoadedStudy
@@ -159,6 +159,17 @@ def measurements(file: Path) -> pd.DataFrame:
         for row in _rows(file, path, content, found[1])
     ]
     return tidy(rows).assign(stale=False)
+
+
+def records(file: Path) -> Iterator[tuple[str, Record]]:
+    """Yield (layout, record) of a pack, as they were written: with the place of each selection, say.
+
+    Raises PackError for a pack that is damaged.
+    """
+    for path, content in contents(file):
+        if found := _RECORD.fullmatch(path):
+            record: Record = json.loads(content.decode())
+            yield found[3], record
 
 
 def _below(results: Path, path: str) -> Path:

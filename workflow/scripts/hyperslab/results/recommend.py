@@ -36,11 +36,14 @@ from hyperslab.results.requests import (
     typical,
 )
 from hyperslab.results.scoring import plain
+from hyperslab.results.steadied import TAU, steadied
 from hyperslab.text import listing
 
 IMPERCEPTIBLE_MS = 10.0
 # A file is smaller in a way that matters.
 SMALLER = 0.98
+# layout -> case -> predicted seconds of the boxes of each round
+Foretold = Mapping[str, Mapping[str, Sequence[float]]]
 # A case whose time is longer by this factor than another layout's is given up.
 GIVEN_UP = 1.25
 
@@ -87,6 +90,8 @@ class Recommendation:
     `runner_up` the best other layout within the size, `finalists` what to measure again. `ranking` is ordered
     by objective; `alternatives` are other layouts for other mixes, `left_out` says why a layout is not in it.
     Without intervals (under three rounds) `tied` is empty, `pick` is the best and `reason` says so.
+    `chosen_by` says of how many tied layouts the pick was chosen by steadied times, and which one it would be
+    by measured ones alone; None where nothing was predicted.
     """
 
     site: str
@@ -104,6 +109,7 @@ class Recommendation:
     ranking: tuple[Ranked, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     left_out: Mapping[str, str] | None = None
+    chosen_by: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what json.dumps accepts."""
@@ -128,6 +134,7 @@ def recommend(
     automatic: str | None = None,
     imperceptible_ms: float = IMPERCEPTIBLE_MS,
     alpha: float = ALPHA,
+    foretold: Mapping[str, Foretold] | None = None,
 ) -> list[Recommendation]:
     """Return one recommendation a site, from the rows of `phase`.
 
@@ -135,7 +142,8 @@ def recommend(
     means "library-cold" where the file system is memory. Cases that are not named do not count. Without a mix
     the largest regret over all read cases counts. A file may have up to `size_bound_bytes`. `contiguous` and
     `automatic` name the layouts to measure again beside pick and runner-up. `alpha` is the level of all tests
-    and of 1 less that of intervals.
+    and of 1 less that of intervals. `foretold` is what was predicted at each site, of which the pick among
+    tied layouts then makes use.
     """
     rows = summary[summary["phase"] == phase]
     sites = []
@@ -143,7 +151,8 @@ def recommend(
         rule: Rule = "mix" if mix else "regret"
         question = Question(shares(here, mix, states), rule, imperceptible_ms / 1e3)
         empty = Recommendation(str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes)
-        sites.append(_recommend_site(empty, here, question, (contiguous, automatic), alpha))
+        told = (foretold or {}).get(str(site), {})
+        sites.append(_recommend_site(empty, here, question, (contiguous, automatic), alpha, told))
     return sites
 
 
@@ -160,7 +169,7 @@ def _absent(case: str, state: str, measured: Collection[tuple[str, str]]) -> str
 
 def _recommend_site(
     empty: Recommendation, rows: pd.DataFrame, question: Question, references: Sequence[str | None],
-    alpha: float,
+    alpha: float, foretold: Foretold,
 ) -> Recommendation:  # fmt: skip
     """Return the recommendation of one site; `rows` are its summary in one phase."""
     measured = set(zip(rows["case"], rows["state"], strict=True))
@@ -190,7 +199,11 @@ def _recommend_site(
         return replace(empty, reason=reason, ranking=ranking, left_out=left_out)
     order = [entry.layout for entry in ranking if entry.fits]
     tied = tuple(entry.layout for entry in ranking if entry.tied)
-    pick = _smaller(order[0], tied, logs, sizes, alpha)
+    pick, chosen_by = _smaller(order[0], tied, logs, sizes, alpha), None
+    if len(tied) > 1 and all(name in foretold for name in tied):
+        steady = steadied_best(rows, question, best, tied, foretold)
+        chosen_by = {"of": len(tied), "measured": pick}
+        pick = _smaller(steady, tied, logs, sizes, alpha)
     runner_up = next((name for name in order if name != pick), None)
     alternatives = _alternatives(ranking, pick, question)
     named = (pick, runner_up, *references, *(other.layout for other in alternatives))
@@ -198,8 +211,33 @@ def _recommend_site(
     note = None if tied else f"under {MIN_ROUNDS} rounds: the pick is the best, ties are unknown"
     return replace(
         empty, pick=pick, reason=note, best=order[0], runner_up=runner_up, tied=tied, finalists=finalists,
-        ranking=ranking, alternatives=alternatives, left_out=left_out,
+        ranking=ranking, alternatives=alternatives, left_out=left_out, chosen_by=chosen_by,
     )  # fmt: skip
+
+
+def steadied_best(
+    rows: pd.DataFrame, question: Question, best: Mapping[Entry, float], layouts: Sequence[str],
+    foretold: Foretold, tau: float = TAU,
+) -> str:  # fmt: skip
+    """Return which of `layouts` is best by times that are drawn towards what was predicted.
+
+    `rows` are one site and phase of a summary, `best` is `best_times`, `foretold` what was predicted there.
+    """
+    rounds = sorted(set(rows["round"]))
+    entries = list(question.shares)
+    measured = [
+        np.log(request_times(rows, entry).reindex(index=list(layouts), columns=rounds)) for entry in entries
+    ]
+    predicted = [
+        [[foretold[name][case][number] for number in rounds] for name in layouts] for case, _ in entries
+    ]
+    steady = np.exp(steadied(np.array([each.to_numpy() for each in measured]), np.log(predicted), tau))
+    counted = np.maximum(question.floor_s, steady)
+    if question.rule == "mix":
+        objective = np.array([question.shares[entry] for entry in entries]) @ counted
+    else:
+        objective = (counted / np.array([best[entry] for entry in entries])[:, None]).max(axis=0)
+    return str(layouts[int(objective.argmin())])
 
 
 def _comparable(logs: pd.DataFrame) -> tuple[list[str], dict[str, str]]:

@@ -10,17 +10,21 @@ import pandas as pd
 
 from hyperslab.results.comparisons import ALPHA
 from hyperslab.results.looks import level
-from hyperslab.results.recommend import Recommendation, nothing, recommend, size_bound
+from hyperslab.results.recommend import Foretold, Recommendation, nothing, recommend, size_bound
 from hyperslab.sites.places import Place, distinct
 
 
 def answer(
-    rows: pd.DataFrame, context: Iterable[Mapping[str, Any]], asked: Mapping[str, Any]
+    rows: pd.DataFrame,
+    context: Iterable[Mapping[str, Any]],
+    asked: Mapping[str, Any],
+    foretold: Mapping[str, Foretold] | None = None,
 ) -> dict[str, Any]:
     """Return the content of recommendation.json, from a summary and the content of context.json.
 
     `asked` has the study's settings (`recommendation`), its references (`contiguous` and `automatic`), the
-    bytes of its array (`raw_bytes`), and the first and most `rounds`, at which it is looked at.
+    bytes of its array (`raw_bytes`), and the first and most `rounds`, at which it is looked at. `foretold` is
+    what advice predicted at each site.
     """
     chosen = asked["recommendation"]
     reasons = chosen.get("excluded", {})
@@ -34,6 +38,7 @@ def answer(
         automatic=asked["automatic"],
         imperceptible_ms=chosen["imperceptible_ms"],
         alpha=level(first, most, ALPHA),
+        foretold=foretold,
     )
     sites = [_with_quoted(entry, chosen.get("quoted", ())) for entry in sites]
     alone = set(rows["site"]) - {entry.site for entry in sites}

@@ -9,12 +9,16 @@ from collections.abc import Mapping
 PAYS = 1.25
 
 
+def geometric_mean(times: Mapping[str, float], weights: Mapping[str, float], floor_s: float) -> float:
+    """Return the weighted geometric mean of seconds, each at least the floor."""
+    total = sum(weights[name] for name in times)
+    logs = sum(weights[name] * math.log(max(floor_s, seconds)) for name, seconds in times.items())
+    return math.exp(logs / total)
+
+
 def gain(
     single: Mapping[str, float], pair: Mapping[str, float], weights: Mapping[str, float], floor_s: float
 ) -> float:
     """Return how many times as fast reads of `pair` are, as weighted geometric mean of seconds."""
-    total = sum(weights[name] for name in pair)
-    logs = sum(
-        weights[name] * math.log(max(floor_s, single[name]) / max(floor_s, pair[name])) for name in pair
-    )
-    return math.exp(logs / total)
+    one = {name: single[name] for name in pair}
+    return geometric_mean(one, weights, floor_s) / geometric_mean(pair, weights, floor_s)

@@ -46,6 +46,11 @@ class Advise(Strict):
     orders: Literal["file", "any"] = Field(
         default="file", description="orders of the axes that are considered: that of the file alone, or all"
     )
+    copies: Annotated[bool, Field(strict=True)] = Field(
+        default=False,
+        description="whether two copies in one file may be advised as any other layout; else these are a "
+        "second answer where they pay",
+    )
     state: Literal["cold", "warm"] = Field(
         default="cold", description="how the page cache stands when a read starts"
     )

@@ -12,6 +12,8 @@ from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.yaml_files import read_yaml
 
 KEY = "advise"
+# In the results of such a study: the study that measures, and what was predicted.
+STUDY, PREDICTION = "study.yaml", "prediction.json"
 # The first line of a study that advice has made, before the digest of what was asked.
 MADE_FOR = "# Made by advice for "
 
@@ -29,7 +31,12 @@ def question(file: Path) -> AdviceStudy:
 
 def place(name: str) -> Path:
     """Return where the study lies that advice makes of the one called `name`."""
-    return Path("results") / name / "study.yaml"
+    return Path("results") / name / STUDY
+
+
+def prediction(name: str) -> Path:
+    """Return where that which was predicted for the study called `name` lies, if it was made by advice."""
+    return Path("results") / name / PREDICTION
 
 
 def head(asked: AdviceStudy) -> str:

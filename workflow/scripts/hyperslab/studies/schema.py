@@ -249,6 +249,9 @@ class Recommendation(Strict):
     lossy: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="whether a layout that changes values may be recommended"
     )
+    copies: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="whether a layout of two copies in one file may be recommended"
+    )
     mixed: Annotated[bool, Field(strict=True)] = Field(
         default=False,
         description="whether results of several places under the name of one site may be recommended from",
@@ -313,6 +316,11 @@ class Study(Strict):
     prices: Prices | None = Field(
         default=None,
         description="what storage, requests and machines cost, for what answers and a month cost",
+    )
+    shared_files: Annotated[bool, Field(strict=True)] = Field(
+        default=False,
+        description="whether cases of one layout and round that read equal test files read one, which is "
+        "written once; else each cell has its own",
     )
     reader: Literal["any", "other-node"] = Field(
         default="any", description="other-node: another node of the job reads than wrote"

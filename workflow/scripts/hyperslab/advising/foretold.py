@@ -1,0 +1,110 @@
+"""What was predicted, as prediction.json has it: candidates, and the very boxes that cells read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hyperslab.advising.candidates import Candidate
+from hyperslab.advising.copies import TwoCopies
+from hyperslab.advising.model import Array, Predicted, of_box, predict
+from hyperslab.advising.prices import Coded, Storage, seconds
+from hyperslab.advising.prospect import AtSite, Part, Prospect, code_of
+from hyperslab.advising.reads import Read
+from hyperslab.advising.subject import Subject
+from hyperslab.data.selections import Box, asked_boxes
+from hyperslab.studies.specification import cell_specification
+from hyperslab.studies.study import LoadedStudy
+
+# So many predictions are kept for the page.
+KEPT = 40
+
+
+def at_site(
+    subject: Subject, part: Part, whole: Sequence[Read], foreseen: Prospect, site: AtSite, study: LoadedStudy,
+    state: str,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what is told of one site: all candidates, those that are measured, and two copies.
+
+    `study` is the one that measures, of which the boxes are.
+    """
+    storage = site.storage.warm() if state == "warm" else site.storage
+    arrays = [Array(tuple(extents), subject.itemsize) for extents in (part.extents, subject.shape)]
+    cut = arrays[0].shape != arrays[1].shape
+    known = {one.candidate: one for one in site.choice.predicted}
+
+    def said(candidate: Candidate) -> dict[str, Any]:
+        code = code_of(site.choice, candidate)
+        long = known.get(candidate) or predict(candidate, arrays[1], whole, storage, code)
+        short = predict(candidate, arrays[0], part.reads, storage, code) if cut else long
+        return {"layout": candidate.name, **_numbers(short), **({"whole": _numbers(long)} if cut else {})}
+
+    measured = []
+    for one in foreseen.measured:
+        reads = [read.name for read in part.reads]
+        if isinstance(one, TwoCopies):
+            told = _of_both(one, {copy: said(copy) for copy in (one.first, one.second)}, reads)
+        else:
+            told = said(one)
+        serves = {name: one.of(name) if isinstance(one, TwoCopies) else one for name in reads}
+        codes = {name: code_of(site.choice, copy) for name, copy in serves.items()}
+        told["boxes"] = boxes(study, one.name, serves, codes, arrays[0], storage, state)
+        measured.append(told)
+    return {
+        "considered": site.choice.considered,
+        "predicted": [said(one.candidate) for one in site.choice.predicted[:KEPT]],
+        "measured": measured,
+        "copies": _copies(site.pair, whole),
+    }
+
+
+def boxes(
+    study: LoadedStudy, layout: str, serves: Mapping[str, Candidate], codes: Mapping[str, Coded],
+    array: Array, storage: Storage, state: str,
+) -> dict[str, list[float]]:  # fmt: skip
+    """Return by read, for every round that the study may have, the predicted seconds of a selection.
+
+    They are the means over the boxes that a cell of the layout reads in that round. `serves` says which
+    candidate a read finds, `codes` what filters make of the data.
+    """
+    found = {}
+    for name, candidate in serves.items():
+        prices, seen = storage.through(candidate.format), dict[Box, float]()
+        rounds = []
+        for number in range(study.study.most_rounds):
+            spec = cell_specification(study, layout, name, f"r{number}")
+            asked = list(itertools.islice(asked_boxes(spec, state), spec["repeats"][state]))
+            for box in asked:
+                if box not in seen:
+                    counts = of_box(candidate, array, box, storage, codes[name])
+                    seen[box] = float(seconds(counts, prices, codes[name]))
+            rounds.append(sum(seen[box] for box in asked) / len(asked))
+        found[name] = rounds
+    return found
+
+
+def _numbers(predicted: Predicted) -> dict[str, Any]:
+    return {"times": dict(predicted.times), "file_bytes": predicted.file_bytes}
+
+
+def _of_both(pair: TwoCopies, told: Mapping[Candidate, Any], reads: Sequence[str]) -> dict[str, Any]:
+    """Return what is told of two copies by what is of each."""
+
+    def numbers(each: Mapping[Candidate, Any]) -> dict[str, Any]:
+        size = sum(one["file_bytes"] for one in each.values())
+        return {"times": {name: each[pair.of(name)]["times"][name] for name in reads}, "file_bytes": size}
+
+    found = {"layout": pair.name, **numbers(told)}
+    if "whole" in told[pair.first]:
+        found["whole"] = numbers({copy: one["whole"] for copy, one in told.items()})
+    return found
+
+
+def _copies(pair: TwoCopies | None, reads: Sequence[Read]) -> dict[str, Any] | None:
+    """Return which copy serves which reads, as JSON has it."""
+    if pair is None:
+        return None
+    first = [read.name for read in reads if read.name not in pair.reads]
+    served = [(pair.first.name, first), (pair.second.name, list(pair.reads))]
+    return {"layout": pair.name, "reads": dict(served)}

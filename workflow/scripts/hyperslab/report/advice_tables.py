@@ -1,0 +1,154 @@
+"""Tables and facts of the page of an advice: what was verified, predicted and probed, how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hyperslab import text as fmt
+from hyperslab.report.data import Data
+from hyperslab.report.model import Cell, Fact, Table, table
+
+# A regret below this is that of the best itself.
+NO_REGRET = 1.005
+
+
+def verified(data: Data, prediction: Mapping[str, Any], site: str, choice: Mapping[str, Any]) -> Table | None:
+    """Return what was measured, best first, with what had been predicted below each time."""
+    if not choice.get("ranking"):
+        return None
+    foretold = {one["layout"]: one for one in prediction["sites"][site]["measured"]}
+    reads = [read["name"] for read in prediction["reads"]]
+    body = []
+    for row in choice["ranking"]:
+        one = foretold.get(row["layout"])
+        times = {key.rpartition(" ")[0]: seconds for key, seconds in row["times"].items()}
+        cells = [
+            Cell(fmt.seconds(times.get(name)), f"predicted {fmt.seconds(one['times'][name])}" if one else "")
+            for name in reads
+        ]
+        size = Cell(
+            fmt.megabytes(row["file_bytes"]), f"predicted {fmt.megabytes(one['file_bytes'])}" if one else ""
+        )
+        behind = fmt.significant(row["to_best"]) if row["to_best"] else fmt.ABSENT
+        spread = fmt.interval(row["low"], row["high"])
+        body.append(
+            [Cell(row["layout"], _role(row, prediction)), *cells, size, _regret(row), Cell(behind, spread)]
+        )
+    columns = ["Layout", *(f"#{name}" for name in reads), "#File", "#Largest regret", "#Over the best"]
+    note = (
+        f"Measured at {site} in {_rounds(choice['ranking'])}, every value read compared. The largest "
+        "regret is that of the read for which the layout is worst: its time over that of the best layout for "
+        f"this read, where less than {fmt.seconds(choice['imperceptible_ms'] / 1e3)} counts as that."
+    )
+    return table("Layouts that were measured", columns, body, note, pick=choice.get("pick"))
+
+
+def _role(row: Mapping[str, Any], prediction: Mapping[str, Any]) -> str:
+    words = ["today's"] if row["layout"] == prediction["today"] else []
+    return ", ".join([*words, *(["tied with the best"] if row["tied"] else [])])
+
+
+def _regret(row: Mapping[str, Any]) -> Cell:
+    """Return what a layout gives up most."""
+    value = max(row["regrets"].values())
+    if value < NO_REGRET:
+        return Cell("none")
+    return Cell(f"{fmt.significant(value)}x", row["worst"].rpartition(" ")[0])
+
+
+def _rounds(ranking: Sequence[Mapping[str, Any]]) -> str:
+    """Return in how many rounds layouts were measured, in words."""
+    least, most = (pick(row["rounds"] for row in ranking) for pick in (min, max))
+    if least == most:
+        return fmt.count(least, "round")
+    return f"{least} to {most} rounds, more where a layout could not be told from the best"
+
+
+def predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
+    """Return the best predictions."""
+    reads = [read["name"] for read in prediction["reads"]]
+    measured = {one["layout"] for one in here["measured"]}
+    body = [
+        [
+            Cell(one["layout"], "measured" if one["layout"] in measured else ""),
+            *(fmt.seconds(one["times"][name]) for name in reads),
+            fmt.megabytes(one["file_bytes"]),
+        ]
+        for one in here["predicted"]
+    ]
+    note = (
+        f"The best of {here['considered']:,} candidates by what their requests would take with the "
+        "speeds that were probed. None of these times is measured."
+    )
+    return table("Predicted", ["Layout", *(f"#{name}" for name in reads), "#File"], body, note, folded=True)
+
+
+def _speed(value: float) -> str:
+    return f"{1e-6 / value:,.0f} MB/s"
+
+
+# What was probed: its words, where it stands, and how it is said.
+PROBED: Sequence[tuple[str, str, Callable[[float], str]]] = (
+    ("Throttled to", "bytes_per_s", lambda value: f"{1e-6 * value:,.0f} MB/s"),
+    ("One chunk through zarr-python", "zarr_chunk_s", fmt.seconds),
+    ("Bytes written and synced", "write_s", _speed),
+    ("A cold read begins after", "latency_s", fmt.seconds),
+    ("Bytes waited for", "waited_s", _speed),
+    ("Bytes read ahead", "ahead_s", _speed),
+    ("Bytes in memory", "cached_s", _speed),
+    ("One chunk looked up", "lookup_s", fmt.seconds),
+    ("One read of the library besides", "read_s", fmt.seconds),
+    ("One run copied out of a chunk", "run_s", fmt.seconds),
+    ("File and array opened", "open_s", fmt.seconds),
+    ("The kernel reads ahead", "read_ahead_bytes", lambda value: fmt.megabytes(value, binary=True)),
+    ("HDF5's chunk cache", "chunk_cache_bytes", lambda value: fmt.megabytes(value, binary=True)),
+)
+
+
+def probed(probes: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    """Return the prices of the prediction, those of the first probe, and between what they lay in all."""
+    facts = []
+    for words, key, said in PROBED:
+        values = [probe["storage"][key] for probe in probes if probe["storage"][key] is not None]
+        if not values:
+            continue
+        ends = [said(pick(values)) for pick in (min, max)]
+        spread = f" ({ends[0]} to {ends[1]} in {len(values)} probes)" if ends[0] != ends[1] else ""
+        facts.append(Fact(words, said(values[0]) + spread))
+    return [*facts, *_disturbed(probes)]
+
+
+def _disturbed(probes: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    """Return what disturbed the probes."""
+
+    def told(values: Sequence[float | None]) -> str:
+        known = [value for value in values if value is not None]
+        return ", ".join(fmt.seconds(value) for value in known) if known else "not known here"
+
+    stalls = [
+        f"{name} {told([probe['pressure_s'].get(name) for probe in probes])}"
+        for name in probes[0]["pressure_s"]
+    ]
+    return [
+        Fact("Stolen by the host meanwhile", told([probe["steal_s"] for probe in probes])),
+        Fact("Stalled meanwhile for want of", "; ".join(stalls)),
+    ]
+
+
+def timeline(data: Data, prediction: Mapping[str, Any], ended: float) -> list[Fact]:
+    """Return how long each step took, where all of it ended at `ended` (seconds since 1970)."""
+    rows, spent = data.fresh, prediction["seconds"]
+    facts = [
+        Fact("Probe", fmt.duration(spent["probe"])),
+        Fact("Read the values", fmt.duration(spent["read"])),
+        Fact("Predict", fmt.duration(spent["predict"])),
+    ]
+    if len(rows):
+        cells = rows.drop_duplicates(["site", "layout", "case", "round"])
+        span = float(rows["ended_wall_s"].max() - rows["began_wall_s"].min())
+        writing = min(span, float(cells["generate_s"].sum()))
+        facts += [Fact("Write", fmt.duration(writing)), Fact("Verify", fmt.duration(span - writing))]
+    facts.append(Fact("From the command to this page", fmt.duration(ended - prediction["began_wall_s"])))
+    asked = "Asked for" if prediction["asked"].get("seconds") else "Meant to take, where nobody said"
+    return [*facts, Fact(asked, fmt.duration(prediction["limit_s"]))]
