@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,10 @@ from studies import changed, load
 
 from hyperslab import add_rounds
 from hyperslab.add_rounds import Adding, Look
+from hyperslab.advising import at_sites
+from hyperslab.advising.course import TIME_ENDED
+from hyperslab.advising.prices import Storage
+from hyperslab.advising.probe import Probe
 from hyperslab.claims.open_comparisons import Comparison
 from hyperslab.planning import inner_run
 from hyperslab.planning.planned_study import PlannedStudy
@@ -181,6 +187,59 @@ def test_a_cell_that_fails_ends_it(run: Callable[..., Run]) -> None:
         made.add()
     # What was to be measured stays listed for the next run.
     assert [stage.end for stage in listed(made.output)] == [5]
+
+
+def advised_until(made: Run, seconds: float, took: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have the study be one of an advice that ends so many seconds from now, whose records took `took` each.
+
+    Returns the names of the sites that are probed, as they are.
+    """
+    for number, record in enumerate(sorted(Path("results").rglob("*.json"))):
+        os.utime(record, (1000.0 + took * number, 1000.0 + took * number))
+    site = {"described": {"name": "disk", "executor": "local"}}
+    told = {"deadline_wall_s": time.time() + seconds, "sites": {"disk": site}}
+    Path("results/mine/prediction.json").write_text(json.dumps(told), encoding="utf-8")
+    probed: list[str] = []
+
+    def probe(site: Mapping[str, Any], zarr: bool) -> Probe:
+        probed.append(site["name"])
+        return Probe(Storage(1e-4, 1e-9, 5e-10, 1e-10, 5e-6, 1e-3, 2**17), None, {}, 5.0, 10**9)
+
+    monkeypatch.setattr(at_sites, "probed", probe)
+    return probed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stages"),
+    [
+        (1000.0, [[3, 5], [5, 8], [8, 12]]),
+        # Two cells a round of ten seconds each, and a look: one round more, though two were to come.
+        (30.0, [[3, 4]]),
+        (20.0, []),
+        (-5.0, []),
+    ],
+)
+def test_an_advice_adds_rounds_until_its_time_ends_and_probes_between_them(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, seconds: float, stages: list[list[int]]
+) -> None:
+    made = run(disk=99)
+    probed = advised_until(made, seconds, 10.0, monkeypatch)
+    found = made.add()
+    assert [stage["rounds"] for stage in found["stages"]] == stages
+    (entry,) = found["comparisons"]
+    assert entry["why"] == ("still open after the most rounds" if len(stages) == 3 else TIME_ENDED)
+    assert probed == ["disk"] * (max(1, len(stages)) if seconds > 0 else 0)
+    assert len(found.get("probes", {}).get("disk", [])) == len(probed)
+
+
+def test_rounds_of_an_advice_that_are_there_need_no_time(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(disk=5)
+    made.put(records("disk", range(3, 5)))
+    assert advised_until(made, -1000.0, 10.0, monkeypatch) == []
+    found = made.add(measure=False)
+    assert [stage["rounds"] for stage in found["stages"]] == [[3, 5]] and made.asked == []
 
 
 ROUNDS: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,10 @@ def test_a_rewritten_file_gets_both_copies_which_say_what_they_are_for(tmp_path:
         file["other"] = np.arange(5)
     second = {"chunks": [20, 30, 1], "filters": GZIP, "cases": ["image"], "others": ["spectrum"]}
     layout = {"chunks": [4, 5, 50], "filters": [], "compact": False, "settings": {}, "second": second}
-    rewrite(tmp_path / "mine.h5", tmp_path / "new.h5", "/run/counts", layout, 2**24, Progress())
+    # As the command does it, which holds a lock on the new file meanwhile.
+    with (tmp_path / "new.h5").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        rewrite(tmp_path / "mine.h5", tmp_path / "new.h5", "/run/counts", layout, 2**24, Progress())
     with h5py.File(tmp_path / "new.h5") as file:
         first, copy = file["run/counts"], file["run/counts-second"]
         assert first.chunks == (4, 5, 50) and copy.chunks == (20, 30, 1) and copy.compression == "gzip"

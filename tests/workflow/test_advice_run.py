@@ -19,9 +19,9 @@ READS = "image: [all, all, 1]; 3 x spectrum: [1, 1, all]"
 @pytest.mark.slow
 def test_a_file_and_its_reads_become_a_page_with_a_verified_pick(tmp_path: Path) -> None:
     clone = make_clone(tmp_path / "clone")
-    values = np.random.default_rng(0).poisson(1.0, (20, 30, 200)).astype("uint16")
+    values = np.random.default_rng(0).poisson(1.0, (40, 50, 500)).astype("uint16")
     with h5py.File(tmp_path / "mine.h5", "w") as file:
-        file.create_dataset("RD/counts", data=values, chunks=(1, 1, 200), compression="gzip")
+        file.create_dataset("RD/counts", data=values, chunks=(1, 1, 500), compression="gzip")
     done = subprocess.run(
         [sys.executable, "-m", "hyperslab.advise", f"{tmp_path}/mine.h5::/RD/counts", "--reads", READS]
         + ["--copies", "yes"],

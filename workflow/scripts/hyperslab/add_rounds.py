@@ -132,6 +132,7 @@ class Adding:
             self._say(_planned(stage, len(open_), len(found.comparisons)))
             self._measure(stage)
             if stage.end < after:
+                self._lacking |= dict.fromkeys(stage.cells, TIME_ENDED)
                 break
         last = look(self._study, self._most, self._claim)
         self._write(last)

@@ -58,20 +58,21 @@ def best_pair(
             kept[one.candidate] = one
     fitting = [one for one in ordered if one.file_bytes <= most_bytes] or ordered
     single = min(fitting, key=lambda one: geometric_mean(one.times, weights, floor_s))
-    best: tuple[float, Predicted, Predicted] | None = None
+    best: tuple[tuple[float, float], Predicted, Predicted] | None = None
     for pair in itertools.combinations(kept.values(), 2):
-        if sum(one.file_bytes for one in pair) > most_bytes:
+        served = sum(pair[1].times[name] < pair[0].times[name] for name in asked)
+        # Each has to be for some of the reads.
+        if not 0 < served < len(asked) or sum(one.file_bytes for one in pair) > most_bytes:
             continue
         times = {name: min(one.times[name] for one in pair) for name in asked}
-        better = gain(single.times, times, weights, floor_s)
+        # Where all is below what anybody notices, the times themselves decide.
+        better = (gain(single.times, times, weights, floor_s), gain(single.times, times, weights, 0.0))
         if best is None or better > best[0]:
             best = (better, *pair)
-    if best is None or best[0] < least:
+    if best is None or best[0][0] < least:
         return None
     _, first, second = best
     own = tuple(name for name in weights if second.times[name] < first.times[name])
-    if not 0 < len(own) < len(weights):
-        return None
     times = {name: min(first.times[name], second.times[name]) for name in weights}
     # The names of a subclass are those of a study; in a copy it is a layout like any other.
     layouts = [Candidate(one.candidate.chunks, one.candidate.filters) for one in (first, second)]

@@ -28,7 +28,8 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
     `others` of the first. `budget` bounds the memory for values, in bytes. Raises RewriteError.
     """
     name = dataset + SUFFIX
-    with h5py.File(file, "r+") as opened:
+    # The caller holds a lock of its own on the file.
+    with h5py.File(file, "r+", locking=False) as opened:
         first = opened[dataset]
         if name in opened:
             raise RewriteError(f"has {name} already, where the second copy would stand")

@@ -1,0 +1,109 @@
+"""Cells that read one test file: written once, named after all of them, gone with the last one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from samples import file_specification, prepared
+from studies import BASE
+
+from hyperslab import generate
+from hyperslab.measuring.artifact import in_turn, leave, shared
+from hyperslab.planning.cell_jobs import CellJobs
+from hyperslab.planning.inventory import Inventory
+from hyperslab.sites.configuration import load_sites
+
+PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "filters": [{"gzip": 4}], "cases": ["slices"]}}
+
+
+def inventory(directory: Path, **changes: Any) -> Inventory:
+    """A project with the study `mine`, which has three reads, one of which two copies serve otherwise."""
+    (directory / "config/studies").mkdir(parents=True)
+    sites = directory / "config/sites.yaml"
+    sites.write_text("{file_systems: {disk: {root: /files}}, sites: {disk: {file_system: disk}}}", "utf-8")
+    study = {**yaml.safe_load(BASE), "sites": ["disk"], "grids": [], "shared_files": True, **changes}
+    study["cases"]["spectra"] = {"read": {"x": 1, "y": 1}}
+    study["cases"]["short"] = {"read": {"z": 1}, "shape": {"z": 300}}
+    study["cases"]["write"]["layouts"] = ["auto"]
+    study["layouts"] = {"auto": {"chunks": "auto"}, "pair": PAIR}
+    study["score"] = None
+    (directory / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    return Inventory(directory, load_sites(sites), sites, {}, "")
+
+
+def place(found: Inventory, layout: str, case: str) -> str:
+    return found.place(found.study("mine"), "disk", (layout, case, "r2")).removeprefix("/files/mine/")
+
+
+def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
+    found = inventory(tmp_path)
+    assert place(found, "auto", "slices") == place(found, "auto", "spectra") == "auto/slices,spectra.r2"
+    # A part of the array, and what makes its own file, are others.
+    assert place(found, "auto", "short") == "auto/short.r2"
+    assert place(found, "auto", "write") == "auto/write.r2"
+    # Each of two copies is the array to the reads that it serves.
+    assert place(found, "pair", "slices") == "pair/slices.r2"
+    assert place(found, "pair", "spectra") == "pair/spectra.r2"
+
+
+@pytest.mark.parametrize("changes", [{"shared_files": False}, {}])
+def test_each_cell_has_its_own_file_unless_the_study_says_otherwise(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    found = inventory(tmp_path, **changes)
+    if not changes:
+        # Nor where single cells are asked for: nobody would remove it.
+        found.shares = False
+    assert place(found, "auto", "slices") == "auto/slices.r2"
+
+
+def test_cells_that_share_a_file_follow_each_other(tmp_path: Path) -> None:
+    found = inventory(tmp_path)
+    jobs = CellJobs(found, tmp_path)
+
+    def priority(layout: str, case: str) -> float:
+        return jobs.priority(SimpleNamespace(study="mine", layout=layout, case=case, round="r1"), "disk")
+
+    assert priority("auto", "slices") == priority("auto", "spectra") != priority("auto", "short")
+    assert priority("pair", "slices") != priority("pair", "spectra")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    with prepared(tmp_path) as found:
+        yield found
+
+
+def test_a_shared_file_is_written_once_and_removed_with_the_last_cell(root: Path, tmp_path: Path) -> None:
+    spec = file_specification((8, 8, 50), (4, 4, 50))
+    directory = root / "mine" / "auto" / f"{shared(['slices', 'spectra'])}.r0"
+    assert not generate.written(directory, spec)
+    generate.generate(spec, directory, None)
+    assert generate.written(directory, spec)
+    # One of another study, or of another version of it, is not taken for it.
+    assert not generate.written(directory, file_specification((8, 8, 50), (4, 4, 25)))
+    records = [tmp_path / f"{case}.r0.json" for case in ("slices", "spectra")]
+    assert in_turn(directory, records[0]) == [records[1]]
+    records[0].write_text("{}")
+    leave(directory, records[0])
+    note = json.loads((directory / "note.json").read_text())
+    # The next one has the file, and not the time that it took, which is in the first one's record.
+    assert generate.written(directory, spec) and not {"began", "ended", "generate_s"} & set(note)
+    records[1].write_text("{}")
+    leave(directory, records[1])
+    assert not directory.exists() and not (root / "mine").exists()
+
+
+def test_a_file_of_one_cell_is_always_written_anew_and_removed(root: Path, tmp_path: Path) -> None:
+    spec = file_specification((8, 8, 50), (4, 4, 50))
+    directory = root / "mine" / "auto" / "slices.r0"
+    generate.generate(spec, directory, None)
+    assert not generate.written(directory, spec) and in_turn(directory, tmp_path / "slices.r0.json") == []
+    leave(directory, tmp_path / "slices.r0.json")
+    assert not directory.exists()
