@@ -23,6 +23,7 @@ from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.rewrite import rewrite
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.asking import asked
+from hyperslab.rewriting.choice import picked
 from hyperslab.rewriting.progress import Progress
 from hyperslab.studies.specification import cell_specification
 
@@ -71,13 +72,17 @@ def with_pair(**changes: Any) -> dict[str, Any]:
     return content
 
 
-def test_a_study_has_layouts_of_two_copies_which_are_never_recommended(tmp_path: Path) -> None:
+def test_a_study_has_layouts_of_two_copies_which_are_recommended_only_if_it_says_so(tmp_path: Path) -> None:
     study = load(tmp_path, with_pair())
     assert study.cases["slices"]["kind"] == "read"
     there: Any = cell_specification(study, "pair", "slices", "r0")["layout"]
     assert there["chunks"] == [8, 8, 1] and there["filters"] == [{"name": "gzip", "level": 4}]
     assert there["beside"] == {"chunks": [4, 4, 64], "filters": []} and "second" not in there
     assert "twice" in study.recommendation_settings()["excluded"]["pair"]
+    # Where the study lets them in, they are a layout like any other, and what a file is rewritten to.
+    asking = with_pair()
+    asking["recommendation"]["copies"] = True
+    assert "excluded" not in load(tmp_path, asking).recommendation_settings()
     layout = layout_of(study.layouts["pair"])
     single = layout_of({key: value for key, value in study.layouts["pair"].items() if key != "second"})
     assert layout.largest_bytes(study.dataset) > 1.9 * single.largest_bytes(study.dataset)
@@ -129,6 +134,13 @@ def test_what_is_asked_of_a_rewrite_names_both_copies(tmp_path: Path) -> None:
     assert found["second"] == {
         "chunks": [8, 8, 1], "filters": [{"name": "gzip", "level": 4}], "cases": ["slices"]
     }  # fmt: skip
+
+
+def test_two_copies_that_are_recommended_are_what_a_file_is_rewritten_to() -> None:
+    row = {"layout": "pair", "fits": True}
+    sites = [{"site": "disk", "pick": "pair", "ranking": [row, {"layout": "auto", "fits": True}]}]
+    layouts = {"pair": {**asked(Hdf5Model.model_validate(PAIR), {})}, "auto": {"chunks": "auto"}}
+    assert picked({"sites": sites}, None, "recommendation.json", layouts) == ("pair", None)
 
 
 def predicted(chunks: tuple[int, ...], image: float, spectrum: float, size: float) -> Predicted:

@@ -1,0 +1,44 @@
+"""What make passes on: what its own command line says, and not what the environment happens to hold."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# WSL sets NAME; a shell may have any of the others.
+ENVIRONMENT = dict.fromkeys(("NAME", "STATE", "FILE", "SITE", "SITES", "READS", "STUDY", "LAYOUT"), "stray")
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+def would_run(*words: str) -> str:
+    """What make would run, with its environment of Python taken as made."""
+    command = ["make", "--dry-run", "--old-file=.venv/made-in", *words]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_advise_takes_its_variables_from_the_command_line_alone() -> None:
+    said = would_run(
+        "advise", "FILE=mine.h5::/counts", "READS=image: [all, 1]", "SITES=here.yaml", "SITE=a b"
+    )
+    assert "stray" not in said
+    for words in (
+        '"mine.h5::/counts"', '--reads "image: [all, 1]"', '--name ""', "--site a b", '--sites "here.yaml"',
+        'sites="here.yaml"',
+    ):  # fmt: skip
+        assert words in said, words
+
+
+def test_rewrite_names_the_recommended_layout_unless_another_is_named() -> None:
+    assert "layout/recommended" in (said := would_run("rewrite", "STUDY=advice-mine")) and "stray" not in said
+    said = would_run("rewrite", "STUDY=advice-mine", "LAYOUT=4x4x64", "SITE=disk")
+    assert "results/advice-mine/layout/4x4x64" in said and 'site="disk"' in said
+    assert "name the study" in would_run("rewrite")
