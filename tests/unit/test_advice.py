@@ -23,7 +23,7 @@ from hyperslab.advising import at_sites, budget, choice, model, subject
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import Candidate, expected_touched
 from hyperslab.advising.choice import Asked, choose
-from hyperslab.advising.coding import coded, samples
+from hyperslab.advising.coding import Chain, chain_of, coded, samples
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
 from hyperslab.advising.probe import Probe
@@ -166,6 +166,20 @@ def test_filters_are_tried_on_chunks_of_the_data_itself() -> None:
     plain, *packed = [coded(blocks, chain) for chain in filter_chains("builtin", 2)]
     assert (plain.ratio, plain.decode_s) == (1.0, 0.0)
     assert all(0.05 < one.ratio < 0.7 and one.decode_s > 0 for one in packed)
+
+
+def test_a_chain_of_filters_is_tried_on_chunks_of_several_sizes() -> None:
+    from hyperslab.advising.candidates import filter_chains
+
+    tried = chain_of(InMemory(counts()), filter_chains("builtin", 2)[1])
+    assert list(tried.sizes) == sorted(tried.sizes) and len(tried.sizes) >= 3
+    # Between two that were tried, and of many at once as of each.
+    middle = tried.of(round(math.sqrt(tried.sizes[0] * tried.sizes[1])))
+    ratios = sorted(one.ratio for one in tried.codes[:2])
+    assert ratios[0] <= middle.ratio <= ratios[1]
+    many = tried.at(np.array(tried.sizes, float))
+    assert np.allclose(many.ratio, [one.ratio for one in tried.codes])
+    assert np.allclose(many.decode_s, [one.decode_s for one in tried.codes])
 
 
 def chosen(text: str, storage: Storage = DISK, most: float = 1.15, **more: Any) -> Any:
@@ -469,9 +483,8 @@ def test_wrong_speeds_survive_the_verification(
     monkeypatch.setattr(choice, "SIMULATED", 12)
     same = Coded(0.4, 1.5e-9)
     monkeypatch.setattr(choice, "coded", lambda blocks, filters: same if filters else Coded(1.0, 0.0))
-    monkeypatch.setattr(
-        choice, "of_two_sizes", lambda _, filters, *sizes: same if filters else Coded(1.0, 0.0)
-    )
+    chains = {False: Chain([1], [Coded(1.0, 0.0)]), True: Chain([1], [same])}
+    monkeypatch.setattr(choice, "chain_of", lambda _, filters: chains[bool(filters)])
     right = chosen(text, truth)
     believed = chosen(text, wrong(truth))
     reads = reading.parse(text, AXES, SHAPE)

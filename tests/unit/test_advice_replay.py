@@ -25,7 +25,7 @@ def pack(wrong: bool = False, noise: float = 0.0, rounds: int = 6) -> Measured:
     measured = np.repeat(logs[None, :, None], rounds, axis=2)
     measured = measured + np.random.default_rng(0).normal(0, noise, measured.shape)
     predicted = np.repeat((logs[::-1] if wrong else logs)[None, :, None], rounds, axis=2)
-    return Measured("pack", layouts, 0, ["slices"], measured, predicted, predicted.mean(axis=2))
+    return Measured("pack", layouts, 0, ["slices"], measured, measured, predicted, predicted.mean(axis=2))
 
 
 def test_settings_and_other_filters_are_no_candidates_of_a_replay() -> None:
@@ -70,9 +70,9 @@ def test_how_wrong_predictions_are_is_found_beside_the_noise() -> None:
     one = pack(noise=0.1, rounds=12)
     many = np.stack([one.measured[0]] * 40)
     off = rng.normal(0, 0.2, (40, 8, 1))
-    wrong = replace(one, measured=many + rng.normal(0, 0.1, many.shape) + off, predicted=many)
+    wrong = replace(one, brief=many + rng.normal(0, 0.1, many.shape) + off, predicted=many)
     assert wrong.wrong == pytest.approx(0.2, rel=0.15)
-    assert replace(wrong, measured=many + rng.normal(0, 0.1, many.shape)).wrong < 0.05
+    assert replace(wrong, brief=many + rng.normal(0, 0.1, many.shape)).wrong < 0.05
     assert tau_of([]) > 0 and tau_of([wrong]) == wrong.wrong
 
 

@@ -14,9 +14,10 @@ is, which advice always tries.
 For every weighting of the cases (equal, each alone, each ten times as often as the others; and none, where
 the largest regret counts) and every choice of rounds, the layouts that advice would verify (the five that are
 predicted to be best and differ, contiguous, and automatic chunks for today's) are compared by these rounds
-alone, and of those that cannot be told from the best the one is taken that is best by steadied times. It is
-judged by the other rounds. Three rounds compare, as in advice, where a pack has six or more, else half of
-them, of three one. Regret is the time of that layout over the best one's, less 1, in two ways:
+alone, by as many repeats of each as advice makes, and of those that cannot be told from the best the one is
+taken that is best by steadied times. It is judged by the other rounds. Three rounds compare, as in advice,
+where a pack has six or more, else half of them, of three one. Regret is the time of that layout over the best
+one's, less 1, in two ways:
 
 published    the best one is the best of all layouts in the rounds that judge. It is the luckiest of many, so
              that every regret is too large by as much as luck makes
@@ -203,13 +204,14 @@ def judge(pack: Measured, tau: float) -> Judged:
         _, stays = not_worse_than_best(pd.DataFrame(logs))
         for chosen in map(list, choices(count)):
             judging = np.delete(logs, chosen, axis=1)
-            some = measured[:, few][:, :, chosen]
+            some = pack.brief[:, few][:, :, chosen]
             steady = steadied(some, predicted[:, few][:, :, chosen], tau)
             least = np.exp(some.mean(axis=2)).min(axis=1)
             by_measured = objective(some.mean(axis=2), shares, least)
             by_steadied = objective(steady, shares, np.exp(steady).min(axis=1))
             # Of those that cannot be told from the best; by fewer than three rounds none can.
-            _, open_ = not_worse_than_best(pd.DataFrame(logs[few][:, chosen]))
+            each = [objective(some[:, :, at], shares, least) for at in range(len(chosen))]
+            _, open_ = not_worse_than_best(pd.DataFrame(np.stack(each, axis=1)))
             picks = {
                 "first": int(scores.argmin()),
                 "plain": few[int(by_measured.argmin())],

@@ -61,8 +61,9 @@ class Layout:
 class Measured:
     """What a pack says at one site: layouts, cases with their extents, and logs of seconds.
 
-    `measured` and `predicted` are cases x layouts x rounds: what a round's requests took, and what was
-    predicted for some of its boxes; `usual` is cases x layouts, predicted for boxes in general.
+    `measured`, `brief` and `predicted` are cases x layouts x rounds: what a round's requests took, what as
+    many of them took as advice makes, and what was predicted for the boxes of these; `usual` is cases x
+    layouts, predicted for boxes in general.
     """
 
     name: str
@@ -70,13 +71,14 @@ class Measured:
     left_out: int
     cases: Sequence[str]
     measured: Floats
+    brief: Floats
     predicted: Floats
     usual: Floats
 
     @property
     def wrong(self) -> float:
         """By how much predictions are wrong here, as deviation of logs."""
-        return deviation(self.measured, self.predicted)
+        return deviation(self.brief, self.predicted)
 
 
 def slower(storage: Storage, factor: float) -> Storage:
@@ -162,8 +164,8 @@ class Replay:
         self._seen: dict[tuple[Any, ...], str] = {}
         self._other: set[str] = set()
         self._arrays: dict[str, tuple[Array, tuple[int, ...]]] = {}
-        # (case, layout, round) -> log seconds measured and predicted
-        self._cells: dict[tuple[str, str, int], tuple[float, float]] = {}
+        # (case, layout, round) -> log seconds measured, of all repeats and of a few, and predicted of these
+        self._cells: dict[tuple[str, str, int], tuple[float, float, float]] = {}
 
     def take(self, name: str, record: Record) -> None:
         """Take in the record of a cell of the layout `name`."""
@@ -183,15 +185,18 @@ class Replay:
         layout, case = self._layouts[name], spec["case"]["name"]
         self._arrays[case] = array, tuple(spec["case"]["extent"])
         rows = [row for row in record["repeats"] if row["state"] == "cold"]
-        waited = [float(row["open_s"] + row["time_s"]) for row in rows]
+        waited = [_waited(row) for row in rows]
         storage = storage_of(record, self._storage)
+        few = known_boxes(record, candidate)[:BOXES]
         foretold = [
             float(seconds(of_box(candidate, array, box, storage, layout.code), storage, layout.code))
-            for box, _ in known_boxes(record, candidate)[:BOXES]
+            for box, _ in few
         ]
         if foretold:
+            brief = [_waited(row) for _, row in few]
             self._cells[case, name, number] = (
                 math.log(float(np.median(waited))),
+                math.log(float(np.median(brief))),
                 math.log(sum(foretold) / len(foretold)),
             )
 
@@ -231,7 +236,13 @@ class Replay:
             ]
         )  # fmt: skip
         left_out = len(self._other) + len(self._layouts) - len(kept)
-        return Measured(self._name, layouts, left_out, cases, table[..., 0], table[..., 1], usual)
+        return Measured(
+            self._name, layouts, left_out, cases, table[..., 0], table[..., 1], table[..., 2], usual
+        )
+
+
+def _waited(row: Mapping[str, Any]) -> float:
+    return float(row["open_s"] + row["time_s"])
 
 
 def _key(candidate: Candidate) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,23 +20,22 @@ from hyperslab.advising.candidates import (
     filter_chains,
     orders,
 )
-from hyperslab.advising.coding import coded, of_two_sizes, samples
+from hyperslab.advising.coding import Chain, chain_of, coded, samples
 from hyperslab.advising.model import Array, Predicted, expected, objective, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
 from hyperslab.advising.reads import Read, shares
 from hyperslab.data.values import Values
 from hyperslab.formats import Unavailable
 
-# Of each chain of filters so many shapes have their requests simulated, and of all so many are sampled anew.
-SIMULATED, SAMPLED = 60, 12
+# Of each chain of filters so many shapes have their requests simulated. Of all, chunks of so many of the best
+# are sampled, and of those that then are among these, at most of so many.
+SIMULATED, SAMPLED, MOST_SAMPLED = 60, 12, 30
 # Of each chain of filters so many shapes are tried with the axes in other orders.
 TURNED = 3
 # Chunk shapes of which no axis differs by more than this factor are of one kind, of which one is measured.
 ALIKE = 1.25
 # Of those that are measured at most so many have the same filters.
 MOST_OF_A_CHAIN = 3
-# About how large the chunks are on which filters are tried first, and the short ones among them.
-TRIED_BYTES, SHORT_BYTES = 2**17, 2**13
 # Times below this cannot be told apart by anybody who waits (studies.schema.Recommendation).
 FLOOR_S = 0.010
 
@@ -70,6 +69,17 @@ class Choice:
     predicted: Sequence[Predicted]
     measured: Sequence[Predicted]
     codes: Mapping[Candidate, Coded]
+    chains: Mapping[tuple[str, Filters], Chain]
+    itemsize: int
+
+    def code_of(self, candidate: Candidate) -> Coded:
+        """Return what a candidate's filters make of the data: of its own chunks, if these were tried."""
+        if candidate in self.codes:
+            return self.codes[candidate]
+        chain = self.chains.get((candidate.format, candidate.filters))
+        if chain is None or candidate.chunks is None:
+            return Coded(1.0, 0.0)
+        return chain.of(math.prod(candidate.chunks) * self.itemsize)
 
 
 def choose(
@@ -97,44 +107,49 @@ def choose(
     turned = [Candidate(None, order=one) for one in _orders(asked)]
     predicted: dict[Candidate, Predicted] = {}
     codes: dict[Candidate, Coded] = {}
+
+    def foresee(candidate: Candidate, code: Coded) -> None:
+        codes[candidate] = code
+        predicted[candidate] = predict(candidate, asked.array, asked.reads, storage, code)
+
     for number, candidate in enumerate([*always, *turned, *_in_turn(kept)]):
         if candidate in predicted or (number >= len(always) and time.monotonic() > end):
             continue
-        codes[candidate] = chains.get((candidate.format, candidate.filters)) or _code(values, candidate)
-        predicted[candidate] = predict(candidate, asked.array, asked.reads, storage, codes[candidate])
+        chain = chains.get((candidate.format, candidate.filters))
+        chunk = math.prod(candidate.chunks or ()) * asked.array.itemsize
+        foresee(candidate, chain.of(chunk) if chain and candidate.chunks else _code(values, candidate))
     say(f"{len(predicted)} of them by the requests that they would make")
-    for found in _ordered(asked, predicted.values())[:SAMPLED]:
-        one = found.candidate
-        if one.filters:
-            codes[one] = _code(values, one)
-            predicted[one] = predict(one, asked.array, asked.reads, storage, codes[one])
+    sampled: set[Candidate] = set()
+    # What filters make of the very chunks of the best; then others may be the best.
+    while (one := _unsampled(_ordered(asked, predicted.values()), sampled)) and len(sampled) < MOST_SAMPLED:
+        sampled.add(one)
+        foresee(one, _code(values, one))
     ordered = _ordered(asked, predicted.values())
     new = different(ordered, always, count, asked.formats)
     chosen = [*(predicted[one] for one in always), *new]
-    return Choice(total, ordered, chosen, codes)
+    return Choice(total, ordered, chosen, codes, chains, asked.array.itemsize)
+
+
+def _unsampled(ordered: Sequence[Predicted], sampled: Collection[Candidate]) -> Candidate | None:
+    """Return the best filtered candidate whose own chunks have not been sampled, of the best few."""
+    best = (one.candidate for one in ordered[:SAMPLED] if one.candidate.filters)
+    return next((one for one in best if one not in sampled), None)
 
 
 def _orders(asked: Asked) -> list[tuple[int, ...]]:
     return orders(len(asked.array.shape)) if asked.turned and HDF5 in asked.formats else []
 
 
-def _codes(asked: Asked, values: Values, say: Callable[[str], None]) -> dict[tuple[str, Filters], Coded]:
+def _codes(asked: Asked, values: Values, say: Callable[[str], None]) -> dict[tuple[str, Filters], Chain]:
     """Return what each format's chains of filters make of samples; what this machine has not is said."""
-    found: dict[tuple[str, Filters], Coded] = {}
-    large, small = (_even(values.shape, values.dtype.itemsize, size) for size in (TRIED_BYTES, SHORT_BYTES))
+    found: dict[tuple[str, Filters], Chain] = {}
     for format in asked.formats:
         for chain in filter_chains(asked.readers, asked.array.itemsize, format):
             try:
-                found[format, chain] = of_two_sizes(values, chain, large, small)
+                found[format, chain] = chain_of(values, chain)
             except Unavailable as error:
                 say(f"left out: {error}")
     return found
-
-
-def _even(shape: Sequence[int], itemsize: int, size_bytes: int) -> list[int]:
-    """Return a chunk of about so many bytes, cut evenly along all axes."""
-    share = (size_bytes / (math.prod(shape) * itemsize)) ** (1 / len(shape))
-    return [max(1, min(size, round(size * share))) for size in shape]
 
 
 def _code(values: Values, candidate: Candidate) -> Coded:
@@ -145,7 +160,7 @@ def _code(values: Values, candidate: Candidate) -> Coded:
 
 
 def _sieve(
-    asked: Asked, shapes: npt.NDArray[np.int64], format: str, chain: Filters, code: Coded, storage: Storage
+    asked: Asked, shapes: npt.NDArray[np.int64], format: str, chain: Filters, tried: Chain, storage: Storage
 ) -> Iterator[Candidate]:
     """Yield the best shapes with one chain of filters by expected counts, best first, within the size.
 
@@ -155,6 +170,8 @@ def _sieve(
         shapes = shapes[shapes.prod(axis=1) * asked.array.itemsize <= MOST_UNFILTERED]
     if not len(shapes):
         return
+    code = tried.at(shapes.prod(axis=1) * float(asked.array.itemsize))
+    ratios = np.asarray(code.ratio)
     prices, times = storage.through(format), {}
     for read in asked.reads:
         counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
@@ -168,7 +185,7 @@ def _sieve(
     for at in np.argsort(scores, kind="stable"):
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
-        size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * code.ratio)
+        size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])
         if size <= asked.most_bytes:
             kept.append(candidate)
         if len(kept) == SIMULATED:

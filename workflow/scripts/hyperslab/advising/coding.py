@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import h5py
@@ -20,8 +20,10 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters
 
 SAMPLES = 6
-# Of short chunks more are tried, since each takes little time.
-SHORT_SAMPLES = 24
+# About how large the chunks are on which filters are tried first, bytes; how often each is decoded.
+TRIED_BYTES, TRIES = (2**12, 2**14, 2**17, 2**21), 3
+# Nothing is faster than this, a byte.
+LEAST_S = 1e-12
 
 
 def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
@@ -33,9 +35,52 @@ def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
     if not filters:
         return Coded(1.0, 0.0)
     stored, decoding, encoding = _tried(blocks, filters)
-    # Without filters the same takes the library's own time, which is a price of its own.
-    _, reading, writing = _tried(blocks, ())
-    return Coded(stored / raw, max(0.0, decoding - reading) / raw, max(0.0, encoding - writing) / raw)
+    return Coded(stored / raw, decoding / raw, encoding / raw)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a chain of filters makes of chunks of several sizes, ascending, in bytes."""
+
+    sizes: Sequence[int]
+    codes: Sequence[Coded]
+
+    def at(self, raw_bytes: Any) -> Coded:
+        """Return what it makes of chunks of so many bytes: between those that were tried; a number, or an
+        array of them.
+
+        Short chunks take longer a byte, since each takes some time however short it is, and so do those of
+        some megabytes, for which the library gets new memory.
+        """
+        places, tried = np.log(raw_bytes), np.log(self.sizes)
+        ratio = np.interp(places, tried, [one.ratio for one in self.codes])
+        speeds = (
+            np.exp(np.interp(places, tried, np.log([max(getattr(one, key), LEAST_S) for one in self.codes])))
+            for key in ("decode_s", "encode_s")
+        )
+        return Coded(ratio, *speeds)
+
+    def of(self, raw_bytes: int) -> Coded:
+        """Return the same of one size."""
+        found = self.at(float(raw_bytes))
+        return Coded(float(found.ratio), float(found.decode_s), float(found.encode_s))
+
+
+def chain_of(values: Values, filters: Filters) -> Chain:
+    """Return what `filters` make of an array's chunks of several sizes, cut evenly along all axes.
+
+    Raises Unavailable (formats.hdf5) for a filter that this machine has not.
+    """
+    itemsize = values.dtype.itemsize
+    shapes = dict.fromkeys(tuple(even(values.shape, itemsize, size)) for size in TRIED_BYTES)
+    found = {math.prod(shape) * itemsize: coded(samples(values, shape), filters) for shape in shapes}
+    return Chain(sorted(found), [found[size] for size in sorted(found)])
+
+
+def even(shape: Sequence[int], itemsize: int, size_bytes: int) -> list[int]:
+    """Return a chunk of about so many bytes, cut evenly along all axes."""
+    share = (size_bytes / (math.prod(shape) * itemsize)) ** (1 / len(shape))
+    return [max(1, min(size, round(size * share))) for size in shape]
 
 
 def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, float, float]:
@@ -56,26 +101,17 @@ def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, f
         stored += dataset.get_storage_size()
         del dataset
         h5f.flush(file)
-        again, target = h5d.open(file, b"a"), np.empty_like(block, order="C")
-        decoding += timed(lambda again=again, target=target: again.read(h5s.ALL, h5s.ALL, target))  # type: ignore[misc]
-        del again
+        target = np.empty_like(block, order="C")
+        # Another process may have the processor now and then; that is no time of a filter.
+        decoding += min(_decoded(file, target) for _ in range(TRIES))
         file.close()
     return stored, decoding, encoding
 
 
-def of_two_sizes(values: Values, filters: Filters, large: Sequence[int], small: Sequence[int]) -> Coded:
-    """Return what `filters` make of chunks of `large` extents, and what a chunk takes however short it is.
-
-    That is what short chunks take beyond their bytes.
-    """
-    found = coded(samples(values, large), filters)
-    blocks = samples(values, small, SHORT_SAMPLES)
-    short, long = blocks[0].nbytes, math.prod(large) * values.dtype.itemsize
-    if not filters or short >= long:
-        return found
-    taken = short * coded(blocks, filters).decode_s
-    byte = max(0.0, (found.decode_s * long - taken) / (long - short))
-    return replace(found, decode_s=byte, chunk_s=max(0.0, taken - byte * short))
+def _decoded(file: h5f.FileID, target: npt.NDArray[Any]) -> float:
+    """Return the seconds to read the one chunk of a file, of which nothing is decoded yet."""
+    dataset = h5d.open(file, b"a")
+    return timed(lambda: dataset.read(h5s.ALL, h5s.ALL, target))
 
 
 def _store(dataset: h5d.DatasetID, block: npt.NDArray[Any]) -> None:

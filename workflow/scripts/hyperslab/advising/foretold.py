@@ -10,7 +10,7 @@ from hyperslab.advising.candidates import Candidate
 from hyperslab.advising.copies import TwoCopies
 from hyperslab.advising.model import Array, Predicted, of_box, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
-from hyperslab.advising.prospect import AtSite, Part, Prospect, code_of
+from hyperslab.advising.prospect import AtSite, Part, Prospect
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import Subject
 from hyperslab.data.selections import Box, asked_boxes
@@ -35,7 +35,7 @@ def at_site(
     known = {one.candidate: one for one in site.choice.predicted}
 
     def said(candidate: Candidate) -> dict[str, Any]:
-        code = code_of(site.choice, candidate)
+        code = site.choice.code_of(candidate)
         long = known.get(candidate) or predict(candidate, arrays[1], whole, storage, code)
         short = predict(candidate, arrays[0], part.reads, storage, code) if cut else long
         return {"layout": candidate.name, **_numbers(short), **({"whole": _numbers(long)} if cut else {})}
@@ -48,7 +48,7 @@ def at_site(
         else:
             told = said(one)
         serves = {name: one.of(name) if isinstance(one, TwoCopies) else one for name in reads}
-        codes = {name: code_of(site.choice, copy) for name, copy in serves.items()}
+        codes = {name: site.choice.code_of(copy) for name, copy in serves.items()}
         told["boxes"] = boxes(study, one.name, serves, codes, arrays[0], storage, state)
         measured.append(told)
     return {

@@ -153,10 +153,10 @@ def foresee(
         storage = probed[site].warm() if question.warm else probed[site]
         each = []
         for one in layouts:
-            code = code_of(choice, one)
+            code = choice.code_of(one)
             each.append(budget.Planned(predict(one, part, chosen.reads, storage, code), code))
         both = [
-            budget.Planned(_short(predicted, raw / subject.raw_bytes), code_of(choice, pair.second), 2)
+            budget.Planned(_short(predicted, raw / subject.raw_bytes), choice.code_of(pair.second), 2)
             for pair, predicted in filter(None, found.values())
         ]
         efforts.append(
@@ -173,14 +173,6 @@ def foresee(
         for site, choice in choices.items()
     }
     return Prospect(kept, list(pairs.values()), effort, seconds, sites)
-
-
-def code_of(choice: Choice, candidate: Candidate) -> Coded:
-    """Return what a candidate's filters make of the data: of its own chunks, else of others filtered so."""
-    if candidate in choice.codes:
-        return choice.codes[candidate]
-    alike = (code for one, code in choice.codes.items() if one.filters == candidate.filters)
-    return next(alike, Coded(1.0, 0.0))
 
 
 def _pair(question: Asked, choice: Choice, wanted: bool) -> tuple[TwoCopies, Predicted] | None:
