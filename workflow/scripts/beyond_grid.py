@@ -2,10 +2,11 @@
 
 beyond_grid.py STUDY        such as spectrum-image-advised, which extends the study that has the grid
 
-All read cases cold, each asked as often as the others. The first line: the layout outside the grid with the
-least geometric mean against the best one inside. The second: two copies against the best single layout whose
-file is no larger than the raw array. Which layouts these are, the first half of the rounds says; the ratio is
-that of the other half, formed within each round, with a 95 % interval: what chose a layout would flatter it.
+All read cases cold, each asked as often as the others. First the layout outside the grid with the least
+geometric mean against the best one inside. Then two copies against the best single layout whose file is no
+larger than the raw array, of all and of the grid. Which layouts these are, the first half of the rounds says;
+the ratio is that of the other half, formed within each round, with a 95 % interval: what chose a layout would
+flatter it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def compared(logs: pd.DataFrame, better: str, than: str) -> str:
 
 
 def judged(study: LoadedStudy, inside: set[str], summary: pd.DataFrame) -> list[str]:
-    """Return the two lines for one site."""
+    """Return the lines for one site."""
     cases = [name for name, case in study.cases.items() if kind_of(case).reads_selections]
     logs = means(summary, cases)
     rounds = list(logs.columns)
@@ -63,13 +64,15 @@ def judged(study: LoadedStudy, inside: set[str], summary: pd.DataFrame) -> list[
     single = [name for name in order if name not in two]
     grid = next(name for name in single if name in inside)
     outside = next((name for name in single if name not in inside), None)
-    within = next(name for name in single if sizes[name] <= study.dataset.nbytes)
+    within = [name for name in single if sizes[name] <= study.dataset.nbytes]
     lines = [f"outside the grid, to be {OUTSIDE}: {compared(logs, outside, grid)}"] if outside else []
-    if two:
-        share = significant(sizes[two[0]] / study.dataset.nbytes, 2)
-        lines.append(
-            f"two copies, to be {COPIES}: {compared(logs, two[0], within)}; {share} of the raw array"
-        )
+    for name in two:
+        share = significant(sizes[name] / study.dataset.nbytes, 2)
+        rivals = dict.fromkeys([within[0], next(one for one in within if one in inside)])
+        lines += [
+            f"two copies, to be {COPIES}: {compared(logs, name, rival)}; {share} of the raw array"
+            for rival in rivals
+        ]
     return lines
 
 

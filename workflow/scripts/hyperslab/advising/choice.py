@@ -30,8 +30,8 @@ from hyperslab.formats import Unavailable
 # Of each chain of filters so many shapes have their requests simulated. Of all, chunks of so many of the best
 # are sampled, and of those that then are among these, at most of so many.
 SIMULATED, SAMPLED, MOST_SAMPLED = 60, 12, 30
-# Of each chain of filters so many shapes are tried with the axes in other orders.
-TURNED = 3
+# Of each chain of filters so many shapes are tried with the axes in other orders, and for each read alone.
+TURNED, OF_A_READ = 3, 4
 # Chunk shapes of which no axis differs by more than this factor are of one kind, of which one is measured.
 ALIKE = 1.25
 # Of those that are measured at most so many have the same filters.
@@ -164,7 +164,8 @@ def _sieve(
 ) -> Iterator[Candidate]:
     """Yield the best shapes with one chain of filters by expected counts, best first, within the size.
 
-    Behind them the very best with their axes in other orders, where these are asked for.
+    Behind them the best for each read alone, and the very best with their axes in other orders, where these
+    are asked for.
     """
     if not chain and format == HDF5:
         shapes = shapes[shapes.prod(axis=1) * asked.array.itemsize <= MOST_UNFILTERED]
@@ -191,6 +192,10 @@ def _sieve(
         if len(kept) == SIMULATED:
             break
     yield from kept
+    # Two copies are each for some of the reads.
+    for column in times.values():
+        for at in np.argsort(column, kind="stable")[:OF_A_READ]:
+            yield Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
     if format == HDF5:
         for candidate in kept[:TURNED]:
             yield from (replace(candidate, order=one) for one in _orders(asked))
