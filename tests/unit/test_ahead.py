@@ -29,6 +29,7 @@ from hyperslab.measuring.artifact import Artifact
 from hyperslab.planning.planned_study import PlannedStudy
 
 pytestmark = pytest.mark.usefixtures("own_locks")
+AHEAD = {**SUMMARIES, "ahead": True}
 
 
 @st.composite
@@ -159,10 +160,10 @@ def test_a_plain_read_takes_all_bytes_of_all_files(memory_root: Path) -> None:  
 
 
 def test_a_plain_read_stands_beside_cold_summaries_of_everything(memory_root: Path) -> None:  # noqa: F811
-    rows = cases.load("summaries")(cell(memory_root, "month", "days-2p")).repeats
+    rows = cases.load("summaries")(cell(memory_root, "month", "days-2p", ahead=True)).repeats
     assert {row["state"] for row in rows if row.get("plain_read_s", 0) > 0} == {"library-cold"}
     (memory_root / "some").mkdir()
-    some = cell(memory_root / "some", "all", "days-1p", summaries={"day": 25}, states=["cold"])
+    some = cell(memory_root / "some", "all", "days-1p", summaries={"day": 25}, states=["cold"], ahead=True)
     assert all("plain_read_s" not in row for row in cases.load("summaries")(some).repeats)
 
 
@@ -171,7 +172,7 @@ def test_who_comes_first_changes_with_repeat_and_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
-    context = cell(memory_root, "all", "days-1p", states=["cold"], repeats={"cold": 2})
+    context = cell(memory_root, "all", "days-1p", states=["cold"], repeats={"cold": 2}, ahead=True)
     merged = moments.merged
 
     def read(_: Artifact) -> float:
@@ -195,10 +196,13 @@ def test_who_comes_first_changes_with_repeat_and_round(
 
 
 def test_summaries_say_in_their_specification_how_they_read(tmp_path: Path) -> None:
-    content = study(cases={"days": SUMMARIES, "fetched": {**SUMMARIES, "states": ["cold"], "fetch": True}})
+    content = study(
+        cases={"days": AHEAD, "fetched": {**AHEAD, "states": ["cold"], "fetch": True}, "plain": SUMMARIES}
+    )
     file = tmp_path / "mine.yaml"
     file.write_text(json.dumps(content, default=str), encoding="utf-8")
     planned = PlannedStudy(file)
     assert '"ahead":true' in planned.cell_text("all", "days-1p", "r0")
     assert '"beside":"plain read"' in planned.cell_text("all", "days-1p", "r0")
     assert "beside" not in planned.cell_text("all", "fetched-1p", "r0")
+    assert "ahead" not in planned.cell_text("all", "plain-1p", "r0")

@@ -23,8 +23,8 @@ from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.rewrite import rewrite
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.asking import asked
-from hyperslab.rewriting.choice import picked
 from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.recommended import picked
 from hyperslab.studies.specification import cell_specification
 
 GZIP = [{"name": "shuffle"}, {"name": "gzip", "level": 4}]

@@ -19,7 +19,7 @@ class Wire:
         return on_wire(self._before, self._artifact.wire())
 
     def _received(self, name: str) -> Row:
-        """Return the bytes that this process has had from a server, as a column; none where it reads files."""
+        """Return the bytes that this process has had from a server, as a column; none of files."""
         return {} if self._had is None else {name: (self._artifact.received() or 0) - self._had}
 
     def opening(self) -> Row:

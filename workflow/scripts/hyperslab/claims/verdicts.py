@@ -5,7 +5,7 @@ A claim *holds* by an intersection-union test (Berger, Technometrics 24, 1982): 
 tests (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987). It *fails* if one comparison
 lies outside, which with many is more easily so by chance: there Holm's procedure over the claim's comparisons
 applies. That one time is less than another lies outside where it surely is not so by what matters
-(results/comparisons.py). What only *could* be so holds if one of several holds, and fails if all of them fail.
+(results/comparisons.py). What only *could* be so holds if one of several holds, and fails if all of them do.
 """
 
 from __future__ import annotations

@@ -140,6 +140,12 @@ class Case(Strict):
         description="summaries: all files are copied first, and the copy is what is read; each: every worker "
         "copies the files that hold its part",
     )
+    ahead: bool | None = Field(
+        default=None,
+        description="summaries: while one piece is computed with, the kernel already reads the next two, "
+        "where a dataset lies in one piece; a cold pass over everything has a plain read of the same files "
+        "beside it",
+    )
     node_memory_bytes: Annotated[Count, Field(ge=LEAST_NODE_MEMORY, le=2**50)] | None = Field(
         default=None,
         description="bytes of memory of each worker, page cache included, as if it had its own node; a "

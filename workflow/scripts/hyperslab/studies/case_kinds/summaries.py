@@ -27,9 +27,9 @@ class Summaries(Reduce):
 
     name = "summaries"
     given = "planes that are summarised"
-    options = (PROCESSES, RANKS, DASK, "split", "fetch", NODE_MEMORY)
+    options = (PROCESSES, RANKS, DASK, "split", "fetch", "ahead", NODE_MEMORY)
     keys = (*Reduce.keys, "statistics", "fetch", "ahead", "beside", NODE_MEMORY)
-    protocol = 2
+    protocol = 1
     older_protocols: ClassVar[Mapping[int, str]] = {}
 
     def mistake(self, case: Case) -> str | None:
@@ -57,10 +57,12 @@ class Summaries(Reduce):
         if split not in shape:
             raise CaseMistake("split", f"should be one of {' or '.join(shape)}")
         found = shared(case, case.summaries, planes[0], split, shape)
-        found |= {"statistics": self.name, **({"fetch": case.fetch} if case.fetch else {}), "ahead": True}
-        # Of all planes, so of all bytes of the files.
-        if found["by"] != RANKS and found["extent"] == list(shape.values()) and not case.fetch:
-            found |= {"beside": PLAIN}
+        found |= {"statistics": self.name, **({"fetch": case.fetch} if case.fetch else {})}
+        if case.ahead:
+            found |= {"ahead": True}
+            # Of all planes, so of all bytes of the files.
+            if found["by"] != RANKS and found["extent"] == list(shape.values()) and not case.fetch:
+                found |= {"beside": PLAIN}
         return found | ({NODE_MEMORY: case.node_memory_bytes} if case.node_memory_bytes else {})
 
     def asks_objects(self, resolved: Resolved) -> bool:

@@ -60,6 +60,7 @@ QUANTITIES: dict[str, Quantity] = {
     # Summaries of files that are copied first: the copying alone, and with what follows it.
     "fetch": Quantity(("fetch_s",), "median", "copying of all files"),
     "fetch_to_last": Quantity(("fetch_s", "open_s", "time_s"), "median", "copying, opening and summaries"),
+    "plain_read": Quantity(("plain_read_s",), "median", "a plain read of the same files", state="cold"),
     "answer": Quantity(("answer_median_s",), "median", "time to an answer"),
     "answer_p95": Quantity(("answer_p95_s",), "median", "time within which 95 % are answered"),
     "call_mean": _write("mean of a call", "call_mean_s"),
