@@ -50,6 +50,7 @@ def test_ranks_import_nothing_that_their_environment_lacks() -> None:
         "hyperslab.cases.dask_cluster",
         "hyperslab.cases.rows",
         "hyperslab.measuring.object_store",
+        "hyperslab.measuring.received",
         *(formats.MODULES[name].rpartition(".")[0] for name in alone),
     }
     run = {name for name in reached(programs) if not name.startswith(tuple(others))}

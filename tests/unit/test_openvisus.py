@@ -92,7 +92,7 @@ def run(ranks, context):
             context, specification=spec, path=str(file.with_suffix("")), values=values
         )
         Cell(ranks, one).written()
-    return {}
+    return {"rows": [], "nodes": ranks.nodes()}
 kept.run = run
 """
 

@@ -17,7 +17,8 @@ LAYOUT_KEYS = (
 CASE_KEYS = (
     "title, read, write, read_rows, write_rows, rewrite_rows, follow_rows, objects, reduce, parallel, "
     "subvolumes, resolution, summaries, open_all, clients, requests, processes, ranks, dask, split, "
-    "fetch, node_memory_bytes, pattern, memory_dtype, level, picture, states, repeats, layouts, shape, sites"
+    "fetch, ahead, node_memory_bytes, pattern, memory_dtype, level, picture, states, repeats, layouts, "
+    "shape, sites"
 )
 CHUNKS = (
     "a list with an extent or 'all' for each axis, 'auto', 'unidata' or {unidata: BYTES}, the most of a chunk"
@@ -31,7 +32,7 @@ NAMES = "should begin with a letter or digit and consist of letters, digits and 
 MISSPELT = {
     "rund": "rund: unknown key; allowed are title, source, dataset, settings, layouts, grids, cases, sites, "
     "sites_file, rounds, repeats, seed, score, recommendation, tradeoff, claims, keep_claims, published, "
-    "prices, reader",
+    "prices, shared_files, reader",
     "dataset.shap": "dataset.shap: unknown key; allowed are axes, shape, dtype, fill, donor, rows, "
     "missing, collection",
     "settings.chunk_cache": "settings.chunk_cache: unknown key; allowed are chunk_cache_bytes, "
@@ -46,7 +47,7 @@ MISSPELT = {
     "score.criteria.0.belw": "score.criteria.0.belw: unknown key; allowed are case, state, statistic, below, "
     "title",
     "recommendation.size_buond": "recommendation.size_buond: unknown key; allowed are mix, imperceptible_ms, "
-    "states, size_bound, lossy, mixed, confirm_rounds, quoted",
+    "states, size_bound, lossy, copies, mixed, confirm_rounds, quoted",
 }
 
 

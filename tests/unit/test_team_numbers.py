@@ -246,7 +246,7 @@ def test_the_table_of_reductions_has_every_count_and_claims_nothing_beyond_the_c
     }
     assert warm["2 processes"][0] == "variance" and warm["2 processes"][7] == "80 %"
     assert warm["2 processes"][6].startswith("1.6") or warm["2 processes"][6].startswith("1.59")
-    assert warm["4 processes"][8] == "75"
+    assert warm["4 processes"][9] == "75"
     notes = {row[3].text: row[6].note for row in table.rows if row[2].text == "warm"}
     assert notes["4 processes"] == report.BEYOND and notes["2 processes"].startswith("95 % ")
 

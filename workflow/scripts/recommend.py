@@ -17,7 +17,7 @@ def read_foretold(file: Path) -> dict[str, Any]:
 def main(job: Any) -> None:
     """Write recommendation.json."""
     context = json.loads(Path(job.input.context).read_text(encoding="utf-8"))
-    foretold = read_foretold(Path(told)) if (told := job.input.get("prediction")) else None
+    foretold = read_foretold(Path(told)) if (told := getattr(job.input, "prediction", None)) else None
     found = answer(read_summary(job.input.summary), context, job.params.asked, foretold)
     Path(job.output[0]).write_text(json.dumps(found, indent=1), encoding="utf-8")
 

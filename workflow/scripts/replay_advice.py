@@ -45,14 +45,12 @@ from hyperslab.advising.model import Predicted
 from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.packs import SUFFIX, PackError
 from hyperslab.results.steadied import TAU, steadied
-from replayed_packs import PRIOR, Measured, replayed, slower
+from replayed_packs import PRIOR, Measured, compared_by, replayed, slower
 
 Floats = npt.NDArray[np.float64]
 
 PROJECT = Path(__file__).resolve().parents[2]
 VERIFIED = 5
-# Rounds by which advice compares layouts.
-COMPARED_BY = 3
 # Choices of rounds, and ways to halve them, that are tried, at most, evenly many of all.
 MOST_CHOICES = 20
 OFTEN = 10.0
@@ -172,7 +170,7 @@ def regrets(judging: Floats, pick: int) -> tuple[float, float]:
 
 def choices(count: int) -> list[tuple[int, ...]]:
     """Return which of a pack's rounds compare layouts; the others judge."""
-    every = list(itertools.combinations(range(count), min(COMPARED_BY, count // 2)))
+    every = list(itertools.combinations(range(count), compared_by(count)))
     return every[:: math.ceil(len(every) / MOST_CHOICES)]
 
 

@@ -30,6 +30,7 @@ from hyperslab.layouts.chunks import chunks_touched
 from hyperslab.records import Record
 from hyperslab.results.packs import SUFFIX, records
 from hyperslab.results.steadied import deviation
+from hyperslab.studies.case_kinds import kind_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,8 +44,9 @@ DECODE_S, DECODE_CHUNK_S = 2e-9, 5e-6
 KNOWN = {"gzip", "shuffle"}
 # Settings of the library that the prediction knows.
 FORESEEN = {"chunk_cache_bytes", "chunk_cache_slots", "chunk_cache_w0", "sieve_bytes", "libver"}
-# Boxes of a round that are predicted, as many as a cell of advice reads.
-BOXES = 7
+# Advice compares layouts by three rounds of seven reads. A pack of few rounds keeps most of them for judging:
+# then fewer rounds have as many reads.
+COMPARED_BY, READS = 3, 21
 FEWEST = 6
 
 
@@ -146,7 +148,7 @@ def asked_cold(record: Record) -> bool:
     case = spec["case"]
     plain = not case.get("pattern") and not case.get("level") and not case.get("memory_dtype")
     main = spec["round"].startswith("r") and any(row["state"] == "cold" for row in record["repeats"])
-    return bool(case["kind"] == "read" and plain and main and "rows" not in spec["dataset"])
+    return bool(kind_of(case).reads_selections and plain and main and "rows" not in spec["dataset"])
 
 
 def storage_of(record: Record, storage: Storage) -> Storage:
@@ -164,8 +166,8 @@ class Replay:
         self._seen: dict[tuple[Any, ...], str] = {}
         self._other: set[str] = set()
         self._arrays: dict[str, tuple[Array, tuple[int, ...]]] = {}
-        # (case, layout, round) -> log seconds measured, of all repeats and of a few, and predicted of these
-        self._cells: dict[tuple[str, str, int], tuple[float, float, float]] = {}
+        # (case, layout, round) -> seconds measured of all reads, and measured and predicted of a few
+        self._cells: dict[tuple[str, str, int], tuple[list[float], list[float], list[float]]] = {}
 
     def take(self, name: str, record: Record) -> None:
         """Take in the record of a cell of the layout `name`."""
@@ -187,18 +189,13 @@ class Replay:
         rows = [row for row in record["repeats"] if row["state"] == "cold"]
         waited = [_waited(row) for row in rows]
         storage = storage_of(record, self._storage)
-        few = known_boxes(record, candidate)[:BOXES]
+        few = known_boxes(record, candidate)[:READS]
         foretold = [
             float(seconds(of_box(candidate, array, box, storage, layout.code), storage, layout.code))
             for box, _ in few
         ]
         if foretold:
-            brief = [_waited(row) for _, row in few]
-            self._cells[case, name, number] = (
-                math.log(float(np.median(waited))),
-                math.log(float(np.median(brief))),
-                math.log(sum(foretold) / len(foretold)),
-            )
+            self._cells[case, name, number] = waited, [_waited(row) for _, row in few], foretold
 
     def _code(self, record: Record, candidate: Candidate, array: Array) -> Coded:
         """Return what the filters of a layout make of the data, by its file and by samples, if any."""
@@ -224,8 +221,12 @@ class Replay:
         rounds = [number for number in numbers if all(has(name, number) for name in kept)]
         if len(kept) < FEWEST or len(rounds) < 2:
             return None
-        table = np.array(
-            [[[self._cells[case, name, r] for r in rounds] for name in kept] for case in cases], float
+        each = math.ceil(READS / compared_by(len(rounds)))
+        table = np.log(
+            [
+                [[_told(*self._cells[case, name, r], each) for r in rounds] for name in kept]
+                for case in cases
+            ]
         )
         layouts = [self._layouts[name] for name in kept]
         usual = np.log(
@@ -239,6 +240,16 @@ class Replay:
         return Measured(
             self._name, layouts, left_out, cases, table[..., 0], table[..., 1], table[..., 2], usual
         )
+
+
+def compared_by(rounds: int) -> int:
+    """Return how many of a pack's rounds compare layouts; the others judge."""
+    return min(COMPARED_BY, rounds // 2)
+
+
+def _told(waited: list[float], brief: list[float], foretold: list[float], each: int) -> list[float]:
+    """Return the median of all reads, that of the first `each`, and the mean predicted for these."""
+    return [float(np.median(waited)), float(np.median(brief[:each])), float(np.mean(foretold[:each]))]
 
 
 def _waited(row: Mapping[str, Any]) -> float:

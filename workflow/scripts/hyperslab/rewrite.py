@@ -117,6 +117,8 @@ def rewrite(
     make = RowsCopy if rows else Copy
     copy = make(original, partial, dataset, layout, budget, progress, folder or partial.parent, materialise)
     digests = copy.make()
+    # What it still holds of the original would keep that open.
+    del copy
     _copy_user_block(original, partial)
     descriptor = os.open(partial, os.O_RDWR)
     os.fsync(descriptor)

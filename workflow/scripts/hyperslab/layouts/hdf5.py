@@ -87,6 +87,9 @@ class Hdf5Layout(Layout):
             chunks = arithmetic.chunk_count(array.shape, self.chunks)
             nodes = hdf5_index.btree_nodes(chunks)
             size = chunks * largest_chunk_bytes(self.filters, self.chunks, array.itemsize)
+            if self.filters:
+                # Chunks that are written in parts are stored again, larger, and not all old places are filled.
+                size += size // 8
             size += nodes * hdf5_index.btree_node_bytes(len(array.shape))
             pieces += chunks + nodes
         settings = self.described["settings"]

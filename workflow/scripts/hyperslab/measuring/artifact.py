@@ -211,6 +211,8 @@ def in_turn(directory: Path, record: Path) -> list[Path]:
     is; none where it is that cell's own.
     """
     cases, _, round_ = directory.name.rpartition(".")
+    if SHARED not in cases:
+        return []
     places = (record.with_name(f"{case}.{round_}{record.suffix}") for case in cases.split(SHARED))
     return [place for place in places if place != record]
 
