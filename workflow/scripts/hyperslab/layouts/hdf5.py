@@ -88,7 +88,7 @@ class Hdf5Layout(Layout):
             nodes = hdf5_index.btree_nodes(chunks)
             size = chunks * largest_chunk_bytes(self.filters, self.chunks, array.itemsize)
             if self.filters:
-                # Chunks that are written in parts are stored again, larger, and not all old places are filled.
+                # Chunks that are written in parts are stored again, larger, and not all old places filled.
                 size += size // 8
             size += nodes * hdf5_index.btree_node_bytes(len(array.shape))
             pieces += chunks + nodes
