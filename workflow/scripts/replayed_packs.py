@@ -223,10 +223,7 @@ class Replay:
             return None
         each = math.ceil(READS / compared_by(len(rounds)))
         table = np.log(
-            [
-                [[_told(*self._cells[case, name, r], each) for r in rounds] for name in kept]
-                for case in cases
-            ]
+            [[[_told(*self._cells[case, name, r], each) for r in rounds] for name in kept] for case in cases]
         )
         layouts = [self._layouts[name] for name in kept]
         usual = np.log(
