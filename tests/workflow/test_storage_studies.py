@@ -113,7 +113,7 @@ def test_counts_serve_where_there_is_no_donor(workplace: Clone, monkeypatch: pyt
     monkeypatch.delenv(DONOR, raising=False)
     plan = workplace.planned("results/openmsi-aggression-counts/report.html")
     assert plan["donor"] == 0
-    assert plan["measure_disk"] == 11 * 4 * 3
+    assert plan["measure_disk"] == 8 * 4 * 3
     compression = PlannedStudy(workplace.directory / "config/studies/openmsi-compression-counts.yaml")
     assert (compression.dataset.fill, compression.dataset.donor) == ("counts", None)
 
