@@ -11,10 +11,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Directories in the order in which their tests are begun: what takes longest goes first.
 ORDER = ("slurm", "workflow", "unit")
+# Modules that take minutes, each on one worker, before the others of their directory.
+LONG = ("test_store_study.py", "test_store_faults.py", "test_object_stores.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: ORDER.index(item.path.parent.name))
+    items.sort(key=lambda item: (ORDER.index(item.path.parent.name), item.path.name not in LONG))
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
