@@ -159,9 +159,26 @@ def test_a_chunk_that_cannot_be_decoded_ends_all(original: Path, tmp_path: Path)
     assert not own_children()
 
 
-def own_children() -> list[int]:
+def children() -> set[int]:
     """The processes that this one started and that are still there, dead ones included."""
-    return [int(child) for child in Path("/proc/self/task", str(os.getpid()), "children").read_text().split()]
+    listed = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
+    return {int(child) for child in listed}
+
+
+# Processes that tests of other modules, in this process too, have left to their fixtures.
+_others: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """Note which processes are there before a test."""
+    _others.clear()
+    _others.update(children())
+
+
+def own_children() -> set[int]:
+    """The processes that a test has started and that are still there."""
+    return children() - _others
 
 
 def test_results_come_in_order_however_long_they_take() -> None:
