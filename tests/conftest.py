@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Directories in the order in which their tests are begun: what takes longest goes first.
 ORDER = ("slurm", "workflow", "unit")
 # Modules that take minutes, each on one worker, before the others of their directory.
-LONG = ("test_store_study.py", "test_store_faults.py", "test_object_stores.py")
+LONG = ("test_store_study.py", "test_ragged_crashes.py", "test_store_faults.py", "test_object_stores.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ from hyperslab.ragged.recovery import lookup3
 
 TESTS = Path(killed_writers.__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{Path(ragged.__file__).parents[2]}:{TESTS}"}
-# So often is a writer killed in the middle of each deed; a hundred times take under a minute.
+# So often is a writer killed in the middle of an append, and a fifth as often in the middle of each other deed.
 KILLS = int(os.environ.get("HYPERSLAB_KILLS", "10"))
 Killer = Callable[..., Any]
 
@@ -44,7 +44,7 @@ def killer() -> Iterator[Killer]:
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_what_was_flushed_outlives_its_writer(tmp_path: Path, killer: Killer, deed: str) -> None:
-    for attempt in range(KILLS):
+    for attempt in range(KILLS if deed == "append" else max(2, KILLS // 5)):
         path, size = tmp_path / f"{attempt}.h5", 50 + 37 * attempt
         filters = {"compression": "gzip"} if attempt % 2 else {}
         seconds = float(np.random.default_rng([attempt, *deed.encode()]).uniform(0, 0.1))
