@@ -10,6 +10,8 @@ import os
 import struct
 from pathlib import Path
 
+import h5py
+
 from .convention import RaggedError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -24,8 +26,9 @@ ROOM = 2**20
 def recover(path: str | Path) -> bool:
     """Make a file whose writer was killed one that opens; returns whether anything had to be done.
 
-    Nothing else may have it open. Raises RaggedError for a file whose superblock cannot carry the mark, or
-    does not add up; the file is then as it was.
+    Nothing else may have it open. Raises RaggedError for a file whose superblock cannot carry the mark or
+    does not add up, and for one in which the kill tore a block of an index that is longer than a page, which
+    HDF5 would try to read for ever; its mark then stays.
     """
     with Path(path).open("r+b") as file:
         found = file.read(SUPERBLOCK.size + CHECKSUM.size)
@@ -50,7 +53,30 @@ def recover(path: str | Path) -> bool:
         file.write(block + CHECKSUM.pack(lookup3(block)))
         file.flush()
         os.fsync(file.fileno())
+        if torn := _torn(path):
+            file.seek(0)
+            file.write(found)
+            raise RaggedError(
+                f"{path}: the kill tore the index of {torn}; copy the file and run h5clear -s on the copy to "
+                "read the rows before that place"
+            )
     return True
+
+
+def _torn(path: str | Path) -> str:
+    """Return the name of a dataset whose chunk index HDF5 cannot read, or an empty one."""
+    torn: list[str] = []
+
+    def look(name: str, found: object) -> None:
+        if isinstance(found, h5py.Dataset) and found.chunks:
+            try:
+                found.id.get_num_chunks()
+            except RuntimeError:
+                torn.append(name)
+
+    with h5py.File(path, "r") as file:
+        file.visititems(look)
+    return torn[0] if torn else ""
 
 
 def lookup3(data: bytes) -> int:
