@@ -10,6 +10,8 @@ SHORT_SECONDS = 0.05
 
 # Of `fetch`: each worker copies what it needs for itself.
 EACH = "each"
+# What is timed beside cold summaries: all files, read by a process that does nothing else.
+PLAIN = "plain read"
 
 
 class DatasetSpecification(TypedDict):

@@ -56,6 +56,7 @@ def recover(path: str | Path) -> bool:
         if torn := _torn(path):
             file.seek(0)
             file.write(found)
+            file.truncate(size)
             raise RaggedError(
                 f"{path}: the kill tore the index of {torn}; copy the file and run h5clear -s on the copy to "
                 "read the rows before that place"

@@ -26,12 +26,10 @@ from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
-from hyperslab.specifications import EACH
+from hyperslab.specifications import EACH, PLAIN
 
 # What each rank runs, where the workers are ranks.
 RANKS = "reduce.ranks"
-# What is timed beside a reduction of whole files, in turn before and after it.
-PLAIN = "plain read"
 # Planes whose truth is made at once.
 TRUTH_BYTES = 16 * 2**20
 VARIANCE_TOLERANCE = 1e-9

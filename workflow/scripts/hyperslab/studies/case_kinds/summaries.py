@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.layouts.environments import of_cell
-from hyperslab.specifications import EACH
+from hyperslab.specifications import EACH, PLAIN
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.reduce import Reduce, shared
 from hyperslab.studies.case_kinds.selection import check_box, is_stride
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
     from hyperslab.studies.dataset_schema import Dataset
     from hyperslab.studies.schema import Case
-
-
-# What is timed beside them: all files, read by a process that does nothing else.
-PLAIN = "plain read"
 
 
 class Summaries(Reduce):
