@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,14 @@ from xdist.scheduler import LoadScopeScheduling
 ORDER = ("slurm", "workflow", "unit")
 # Modules that take minutes, each on one worker, before the others of their directory.
 LONG = ("test_store_study.py", "test_ragged_crashes.py", "test_store_faults.py", "test_object_stores.py")
+
+
+def pytest_configure() -> None:
+    """Give each worker its own place for temporary files: cells lock a node there, and wait for others."""
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        place = os.path.join(tempfile.gettempdir(), f"hyperslab-{worker}")
+        os.makedirs(place, exist_ok=True)
+        os.environ["TMPDIR"] = tempfile.tempdir = place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

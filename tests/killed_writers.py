@@ -96,15 +96,23 @@ DEEDS: dict[str, tuple[Callable[[ragged.RaggedDataset, int], Said], dict[str, An
 }
 
 
-def write(deed: str, path: Path, size: int, filters: dict[str, Any], pipe: int) -> None:
+def write(
+    deed: str,
+    path: Path,
+    size: int,
+    filters: dict[str, Any],
+    say: Callable[[list[int]], object],
+    *,
+    chunk_bytes: int = 4096,
+) -> None:
     """Write for ever, and say after every flush what it was."""
     # Small chunks, so that writes of whole ones are killed, too.
-    held.LEAST_BYTES = 4096
+    held.LEAST_BYTES = chunk_bytes
     do, options = DEEDS[deed]
-    options = {"chunk_bytes": 4096, "row_chunk": 64, "filters": filters, **options}
+    options = {"chunk_bytes": chunk_bytes, "row_chunk": 64, "filters": filters, **options}
     with ragged.writer(path, "rows", "int64", **options) as rows:
         for said in do(rows, size):
-            os.write(pipe, json.dumps(said).encode() + b"\n")
+            say(said)
 
 
 def killed(deed: str, path: Path, size: int, filters: dict[str, Any], seconds: float) -> list[Any]:
@@ -113,7 +121,9 @@ def killed(deed: str, path: Path, size: int, filters: dict[str, Any], seconds: f
     if not (child := os.fork()):
         os.close(reading)
         try:
-            write(deed, path, size, filters, writing)
+            write(
+                deed, path, size, filters, lambda said: os.write(writing, json.dumps(said).encode() + b"\n")
+            )
         finally:
             os._exit(1)
     os.close(writing)

@@ -310,6 +310,7 @@ def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stoppe
 
     # SIGTERM lets the cell finish that is being measured, and begins no other.
     with measuring(stopped, root) as (process, caught):
+        finished = snapshot(results)
         process.send_signal(signal.SIGTERM)
         # The cell may only go on, and end, when the run has understood.
         understood = "Will exit after finishing currently running jobs"
@@ -317,7 +318,7 @@ def test_stopped_runs_leave_nothing_half_made_and_a_second_run_is_refused(stoppe
     assert process.returncode != 0
     assert caught.record(cells).exists()
     terminated = snapshot(results)
-    assert len(terminated) == len(interrupted) + 1
+    assert len(terminated) == len(finished) + 1
     assert not left_behind(root) + half_records(results)
     # Nobody waits for tables after having stopped a run.
     assert not (stopped.directory / SUMMARY).exists()

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import IO
 
 import h5py
 
+from .checksum import lookup3
+from .chunk_index import mended
 from .convention import RaggedError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -26,9 +29,9 @@ ROOM = 2**20
 def recover(path: str | Path) -> bool:
     """Make a file whose writer was killed one that opens; returns whether anything had to be done.
 
-    Nothing else may have it open. Raises RaggedError for a file whose superblock cannot carry the mark or
-    does not add up, and for one in which the kill tore a block of an index that is longer than a page, which
-    HDF5 would try to read for ever; its mark then stays.
+    Nothing else may have it open. Blocks of chunk indexes that the kill tore are made whole again. Raises
+    RaggedError for a file whose superblock cannot carry the mark or does not add up, and for one that HDF5
+    cannot read all the same; that is left as it was.
     """
     with Path(path).open("r+b") as file:
         found = file.read(SUPERBLOCK.size + CHECKSUM.size)
@@ -49,67 +52,52 @@ def recover(path: str | Path) -> bool:
         end = max(fields[7], size) + ROOM
         block = SUPERBLOCK.pack(*fields[:4], 0, *before, end, root)
         file.truncate(end)
-        file.seek(0)
-        file.write(block + CHECKSUM.pack(lookup3(block)))
-        file.flush()
-        os.fsync(file.fileno())
-        if torn := _torn(path):
-            file.seek(0)
-            file.write(found)
+        changed = [(0, found)]
+        _put(file, [(0, block + CHECKSUM.pack(lookup3(block)))])
+        if torn := _torn(path, every_chunk=False):
+            changed += mended(path)
+            torn = _torn(path, every_chunk=True)
+        if torn:
+            _put(file, changed)
             file.truncate(size)
             raise RaggedError(
-                f"{path}: the kill tore the index of {torn}; copy the file and run h5clear -s on the copy to "
-                "read the rows before that place"
+                f"{path}: the kill tore {torn}, which cannot be made whole; copy the file and run h5clear -s "
+                "on the copy to read what comes before that place"
             )
+        os.fsync(file.fileno())
     return True
 
 
-def _torn(path: str | Path) -> str:
-    """Return the name of a dataset whose chunk index HDF5 cannot read, or an empty one."""
+def _put(file: IO[bytes], blocks: list[tuple[int, bytes]]) -> None:
+    """Write bytes at their places."""
+    for place, content in blocks:
+        file.seek(place)
+        file.write(content)
+    file.flush()
+
+
+def _torn(path: str | Path, *, every_chunk: bool) -> str:
+    """Return what HDF5 cannot read of a file, such as the index of a dataset; an empty text for nothing.
+
+    With `every_chunk` the values of filtered chunks are read, too, since an element of their index that was
+    half written may lead to a chunk of another length.
+    """
     torn: list[str] = []
 
     def look(name: str, found: object) -> None:
         if isinstance(found, h5py.Dataset) and found.chunks:
             try:
                 found.id.get_num_chunks()
-            except RuntimeError:
-                torn.append(name)
+                for chunk in (
+                    found.iter_chunks() if every_chunk and found.id.get_create_plist().get_nfilters() else ()
+                ):
+                    found[chunk]
+            except (OSError, RuntimeError):
+                torn.append(f"the index of {name}")
 
-    with h5py.File(path, "r") as file:
-        file.visititems(look)
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(look)
+    except (OSError, RuntimeError):
+        torn.append("what describes its datasets")
     return torn[0] if torn else ""
-
-
-def lookup3(data: bytes) -> int:
-    """Return Bob Jenkins' hash `hashlittle` (lookup3.c, 2006) with which HDF5 checks its metadata."""
-    a = b = c = (0xDEADBEEF + len(data)) & MASK
-    position = 0
-    while len(data) - position > 12:
-        x, y, z = struct.unpack_from("<3I", data, position)
-        a, b, c = _mixed((a + x) & MASK, (b + y) & MASK, (c + z) & MASK)
-        position += 12
-    x, y, z = struct.unpack("<3I", data[position:].ljust(12, b"\0"))
-    return _final((a + x) & MASK, (b + y) & MASK, (c + z) & MASK) if data else c
-
-
-MASK = 0xFFFFFFFF
-
-
-def _turned(value: int, by: int) -> int:
-    return ((value << by) | (value >> (32 - by))) & MASK
-
-
-def _mixed(a: int, b: int, c: int) -> tuple[int, int, int]:
-    for by in (4, 6, 8, 16, 19, 4):
-        a = ((a - c) & MASK) ^ _turned(c, by)
-        c = (c + b) & MASK
-        a, b, c = b, c, a
-    return a, b, c
-
-
-def _final(a: int, b: int, c: int) -> int:
-    for by in (14, 11, 25, 16, 4, 14, 24):
-        c = ((c ^ b) - _turned(b, by)) & MASK
-        a, b, c = b, c, a
-    # Seven turns of three leave the last result in b.
-    return b
