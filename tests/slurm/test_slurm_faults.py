@@ -60,48 +60,54 @@ class Run(Suffered):
 
     def befall(self, site: str) -> CellProcess | None:
         """Cause the fault of a site, to the job that measures its batch."""
-        job = self.jobs[site] = batch_job(self.cluster, site, self.name)
-        return FAULTS[site](self, job, self.roots[site])
+        return FAULTS[site](self, site, self.roots[site])
+
+    def job(self, site: str) -> str:
+        """The job that measures a site's batch; a process that was caught before keeps it from ending."""
+        self.jobs[site] = batch_job(self.cluster, site, self.name)
+        return self.jobs[site]
 
     def marker(self, site: str) -> Path:
         return self.results / "faults/batches" / site / "r0of1.json"
 
 
-def killed_writing(run: Run, job: str, root: Path) -> CellProcess:
+def killed_writing(run: Run, site: str, root: Path) -> CellProcess:
     """kill -9 of everything that the job has started, while it writes a test file."""
     process = catch("generate", root)
-    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    run.cluster.run("scancel", "--signal=KILL", "--full", run.job(site))
     return process
 
 
-def killed_measuring(run: Run, job: str, root: Path) -> CellProcess:
+def killed_measuring(run: Run, site: str, root: Path) -> CellProcess:
     """The same, while it measures."""
     process = catch("measure", root)
-    run.cluster.run("scancel", "--signal=KILL", "--full", job)
+    run.cluster.run("scancel", "--signal=KILL", "--full", run.job(site))
     return process
 
 
-def cancelled(run: Run, job: str, root: Path) -> CellProcess:
+def cancelled(run: Run, site: str, root: Path) -> CellProcess:
     """scancel from outside."""
     process = catch("measure", root)
-    run.cluster.run("scancel", job)
+    run.cluster.run("scancel", run.job(site))
     return process
 
 
-def over_time(run: Run, job: str, root: Path) -> CellProcess:
+def over_time(run: Run, site: str, root: Path) -> CellProcess:
     """A cell that hangs until its job's time is over."""
     process = catch("measure", root)
-    run.cluster.run("scontrol", "update", f"jobid={job}", "timelimit=0")
+    run.cluster.run("scontrol", "update", f"jobid={run.job(site)}", "timelimit=0")
     return process
 
 
-def over_memory(run: Run, job: str, root: Path) -> None:
+def over_memory(run: Run, site: str, root: Path) -> None:
     """Nothing to do here: the hog takes more than the job may have."""
+    run.job(site)
 
 
-def node_down(run: Run, job: str, root: Path) -> CellProcess:
+def node_down(run: Run, site: str, root: Path) -> CellProcess:
     """The node is set down; Slurm requeues the job, which starts again when the node is back."""
     process = catch("measure", root)
+    job = run.job(site)
     node = f"nodename=n{1 + list(SITES).index('node-down')}"
     run.cluster.run("scontrol", "update", node, "state=down", "reason=test")
     wait_for(lambda: job_state(run.cluster, job) == "PENDING", "the job to be requeued")

@@ -1,9 +1,9 @@
 """How good advice is, live: what it names, in a whole grid of layouts measured afterwards with other seeds.
 
-judge_advice.py PLAN.yaml                 everything that is not there yet, then the table judge_advice.py
-PLAN.yaml --dry-run       what would run: studies, layouts, cells and bytes, and about how long
-judge_advice.py PLAN.yaml --only table    the table of what is there judge_advice.py PLAN.yaml --sites FILE
-with the sites of another file than config/sites.yaml
+judge_advice.py PLAN.yaml                 everything that is not there yet, then the table
+judge_advice.py PLAN.yaml --dry-run       what would run: studies, layouts, cells, bytes, about how long
+judge_advice.py PLAN.yaml --only table    the table of what is there
+judge_advice.py PLAN.yaml --sites FILE    with the sites of another file than config/sites.yaml
 
 PLAN names arrays with their reads and mixes, and the sites; config/advice-judge.yaml is one:
 

@@ -99,7 +99,7 @@ def _arrays(content: mmap.mmap) -> Iterator[Array]:
 
 
 def _blocks(content: mmap.mmap, array: Array) -> Iterator[Block]:
-    """Walk through the blocks of an array that are there: index block, super blocks, data blocks, pages."""
+    """Yield the blocks of an array that are there: index block, super blocks, data blocks, pages."""
     if array.index_block == NOWHERE:
         return
     # The index block leads to the data blocks of the first super blocks itself.
@@ -118,7 +118,7 @@ def _blocks(content: mmap.mmap, array: Array) -> Iterator[Block]:
 
 
 def _super_block(content: mmap.mmap, array: Array, address: int, number: int) -> Iterator[Block]:
-    """Walk through a super block and its data blocks."""
+    """Yield a super block and its data blocks."""
     if address == NOWHERE:
         return
     blocks, elements = _data_blocks(number), _elements(array, number)
@@ -136,7 +136,7 @@ def _super_block(content: mmap.mmap, array: Array, address: int, number: int) ->
 def _data_block(
     content: mmap.mmap, array: Array, address: int, elements: int, written: str
 ) -> Iterator[Block]:
-    """Walk through a data block: itself, or what comes before its pages and those that were written."""
+    """Yield a data block: itself, or what comes before its pages and those that were written."""
     if address == NOWHERE:
         return
     start = address + PREFIX + _offset_bytes(array)
