@@ -194,11 +194,12 @@ def table(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     good = 0
-    for case in cases(plan):
+    there = [one for one in cases(plan) if _summary(one.array).exists()]
+    for case in there:
         described = plan["arrays"][case.array]
         name, layout, took = pick_of(case)
         grid_study = f"judge-{case.array}"
-        summary = read_summary(Path("results") / grid_study / "summary.csv")
+        summary = read_summary(_summary(case.array))
         study = yaml.safe_load(Path(f"config/studies/{grid_study}.yaml").read_text(encoding="utf-8"))
         mine = next(key for key, value in study["layouts"].items() if value == layout)
         raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
@@ -220,7 +221,14 @@ def table(plan: Mapping[str, Any]) -> Iterator[str]:
         words += ["yes" if row.tied else "no", best.layout, ", ".join(others), ", ".join(elsewhere)]
         words += ["yes" if well else "no"]
         yield f"| {' | '.join(words)} |"
-    yield f"\n{good} of {len(cases(plan))} within 10 % of the best, or not to be told from it."
+    yield f"\n{good} of {len(there)} within 10 % of the best, or not to be told from it."
+    if missing := [array for array in plan["arrays"] if not _summary(array).exists()]:
+        yield f"Not measured yet: {listing(missing)}."
+
+
+def _summary(array: str) -> Path:
+    """Return where the table of an array's grid is, or will be."""
+    return Path(f"results/judge-{array}/summary.csv")
 
 
 def foretold(plan: Mapping[str, Any]) -> Iterator[str]:
