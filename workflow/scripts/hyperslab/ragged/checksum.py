@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+# Where it stands: behind what it is of.
+CHECKSUM = struct.Struct("<I")
 MASK = 0xFFFFFFFF
 
 

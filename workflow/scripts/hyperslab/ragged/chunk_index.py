@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .checksum import lookup3
+from .checksum import CHECKSUM, lookup3
 
 # Signature, version, client, six properties of the array, six counts and the address of the index block; its
 # checksum follows.
@@ -23,7 +23,6 @@ HEADER = struct.Struct("<4s8B6QQ")
 # Signature, version, client and address of the header; what a data block and a super block have in common.
 PREFIX = 4 + 1 + 1 + 8
 ADDRESS = struct.Struct("<Q")
-CHECKSUM = struct.Struct("<I")
 NOWHERE = 2**64 - 1
 # What the kernel copies at once, at least.
 PAGE = 4096
@@ -55,7 +54,6 @@ class Block(NamedTuple):
 class Array(NamedTuple):
     """An extensible array, as its header has it."""
 
-    start: int
     element_bytes: int
     bits: int
     in_index: int
@@ -94,7 +92,7 @@ def _arrays(content: mmap.mmap) -> Iterator[Array]:
             _, _, _, size, bits, in_index, least, pointers, page_bits, *_, block = HEADER.unpack_from(
                 content, place
             )
-            yield Array(place, size, bits, in_index, least, pointers, page_bits, block)
+            yield Array(size, bits, in_index, least, pointers, page_bits, block)
         place = content.find(b"EAHD", place + 1)
 
 

@@ -13,7 +13,7 @@ from typing import IO
 
 import h5py
 
-from .checksum import lookup3
+from .checksum import CHECKSUM, lookup3
 from .chunk_index import mended
 from .convention import RaggedError
 
@@ -21,7 +21,6 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Signature, version, sizes of offsets and lengths, flags, base address, extension, end of file, root group;
 # then the checksum (HDF5 File Format Specification, "Version 2 and 3 Superblock").
 SUPERBLOCK = struct.Struct("<8s4B4Q")
-CHECKSUM = struct.Struct("<I")
 # Beyond what was allocated when the writer was killed, as h5clear does.
 ROOM = 2**20
 
@@ -88,10 +87,9 @@ def _torn(path: str | Path, *, every_chunk: bool) -> str:
         if isinstance(found, h5py.Dataset) and found.chunks:
             try:
                 found.id.get_num_chunks()
-                for chunk in (
-                    found.iter_chunks() if every_chunk and found.id.get_create_plist().get_nfilters() else ()
-                ):
-                    found[chunk]
+                if every_chunk and found.id.get_create_plist().get_nfilters():
+                    for chunk in found.iter_chunks():
+                        found[chunk]
             except (OSError, RuntimeError):
                 torn.append(f"the index of {name}")
 
