@@ -89,7 +89,8 @@ def seen_meanwhile() -> Iterator[set[bytes]]:
     ended = threading.Event()
 
     def look() -> None:
-        while not ended.wait(0.02):
+        # Each look reads every process of the machine.
+        while not ended.wait(0.1):
             seen.update(commands())
 
     thread = threading.Thread(target=look)
