@@ -198,6 +198,8 @@ def test_messages_are_those_of_all_samples(
             to, number = writes[block]
             if to != rank:
                 messages[rank, to, number] = messages.get((rank, to, number), 0) + 1
+    exchanged = {number for _, _, number in messages}
+    assert idx.exchanged_in(files, boxes, rounds) == [number in exchanged for number in range(len(rounds))]
     for rank in range(len(boxes)):
         sent = [many for (one, _, _), many in messages.items() if one == rank]
         got = [many for (_, to, _), many in messages.items() if to == rank]

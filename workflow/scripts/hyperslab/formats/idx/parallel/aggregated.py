@@ -2,7 +2,7 @@
 
 Everybody knows all sub-volumes beforehand, and with them, by arithmetic alone, who sends what to whom. While
 one piece of a file is written and on its way to the device, the samples of the next are put in order and
-exchanged.
+exchanged; in a round in which nobody has anything to send, no rank waits for another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Covered
-from hyperslab.formats.idx.parallel.division import Piece, aggregators_of, held_of, rounds_of
+from hyperslab.formats.idx.parallel.division import Piece, Round, aggregators_of, exchanged_in, held_of, rounds_of
 from hyperslab.formats.idx.parallel.ways import Block, Job, Way
 from hyperslab.measuring.pagecache import begin_writeback
 
@@ -30,15 +30,20 @@ class Aggregated(Way):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         chosen = aggregators_of(job.files, self.comm.Get_size(), job.aggregators, job.files_each)
-        self._rounds = rounds_of(job.files, job.boxes, chosen)
+        rounds = rounds_of(job.files, job.boxes, chosen)
+        self._rounds = list(zip(rounds, exchanged_in(job.files, job.boxes, rounds), strict=True))
         self._writing: tuple[int, int] | None = None
 
     def write(self) -> None:
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as pool:
-            for targets in self._rounds:
+            for targets, exchanged in self._rounds:
                 for field, values in enumerate(self.job.values):
-                    whole = self._round(targets, field, values)
+                    whole = (
+                        self._round(targets, values)
+                        if exchanged
+                        else self._of_this_rank(targets.get(self.rank), values)
+                    )
                     if whole is not None:
                         waiting.append(pool.submit(self._store, targets[self.rank], field, whole))
                     while len(waiting) > WAITING_PIECES:
@@ -87,7 +92,18 @@ class Aggregated(Way):
             return parts[0]
         return np.concatenate(parts) if parts else np.empty(0, values.dtype)
 
-    def _round(self, targets: dict[int, Piece], field: int, values: Block) -> Block | None:
+    def _of_this_rank(self, piece: Piece | None, values: Block) -> Block | None:
+        """Return the blocks, in order, of a piece of which this rank has all samples."""
+        if piece is None:
+            return None
+        found = self._pieces(piece, self.box)
+        whole: Block = self.timed(
+            "order",
+            lambda: self._assembled(piece, {self.rank: found}, {self.rank: self._packed(found, values)}),
+        )
+        return whole
+
+    def _round(self, targets: Round, values: Block) -> Block | None:
         """Return the blocks of this rank's own piece, in order, after samples of one piece an aggregator have
         been exchanged.
         """

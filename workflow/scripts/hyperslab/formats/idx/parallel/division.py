@@ -92,6 +92,21 @@ def rounds_of(files: IdxFiles, boxes: Sequence[Box], aggregators: Sequence[int])
     ]
 
 
+def exchanged_in(files: IdxFiles, boxes: Sequence[Box], rounds: Sequence[Round]) -> list[bool]:
+    """Return of each round whether any rank has samples of a piece that another one writes."""
+    held = [
+        np.isin(files.present, files.blocks.touched(box.origin, box.extent), assume_unique=True)
+        for box in boxes
+    ]
+    holders = np.sum(held, axis=0)
+
+    def by_others(rank: int, piece: Piece) -> bool:
+        places = np.searchsorted(files.present, piece.blocks(files))
+        return bool((holders[places] > held[rank][places]).any())
+
+    return [any(by_others(rank, piece) for rank, piece in pieces.items()) for pieces in rounds]
+
+
 def held_of(blocks: Blocks, level: int, numbers: Integers, box: Box) -> Integers:
     """Return how many samples of each of these blocks of a level lie in a box."""
     lattice, counts = blocks.whole_level(level), np.asarray(blocks.counts(level))
