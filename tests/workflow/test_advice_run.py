@@ -65,7 +65,7 @@ def test_a_study_that_asks_for_advice_becomes_the_page_and_a_dry_run_says_what_c
 ) -> None:
     clone = make_clone(tmp_path / "clone")
     fill = {"axes": ["t", "y", "x"], "shape": [40, 32, 32], "dtype": "uint16", "fill": "counts"}
-    asked = {"dataset": fill, "reads": {"frame": {"t": 1}}, "sites": ["disk"], "state": "warm", "seconds": 60}
+    asked = {"dataset": fill, "reads": {"frame": {"t": 1}}, "sites": ["disk"], "state": "warm", "seconds": 30}
     clone.write_study("advice-plan", {"advise": asked})
     target = "results/advice-plan/advice.html"
     dry = clone.run("--dry-run", target)
