@@ -16,7 +16,14 @@ import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Covered
-from hyperslab.formats.idx.parallel.division import Piece, Round, aggregators_of, exchanged_in, held_of, rounds_of
+from hyperslab.formats.idx.parallel.division import (
+    Piece,
+    Round,
+    aggregators_of,
+    exchanged_in,
+    held_of,
+    rounds_of,
+)
 from hyperslab.formats.idx.parallel.ways import Block, Job, Way
 from hyperslab.measuring.pagecache import begin_writeback
 
