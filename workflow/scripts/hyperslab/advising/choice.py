@@ -23,7 +23,7 @@ from hyperslab.advising.candidates import (
 from hyperslab.advising.coding import Chain, chain_of, coded, samples
 from hyperslab.advising.model import Array, Predicted, expected, objective, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
-from hyperslab.advising.reads import Read, shares
+from hyperslab.advising.reads import Read
 from hyperslab.data.values import Values
 from hyperslab.formats import Unavailable
 
@@ -164,8 +164,9 @@ def _sieve(
 ) -> Iterator[Candidate]:
     """Yield the best shapes with one chain of filters by expected counts, best first, within the size.
 
-    Behind them the best for each read alone, and the very best with their axes in other orders, where these
-    are asked for.
+    What makes them the best is what is judged in the end, with its floor: else a read that takes no time in
+    any layout would keep out those that serve the others. Behind them come the best for each read alone, and
+    the very best with their axes in other orders, where these are asked for.
     """
     if not chain and format == HDF5:
         shapes = shapes[shapes.prod(axis=1) * asked.array.itemsize <= MOST_UNFILTERED]
@@ -177,13 +178,10 @@ def _sieve(
     for read in asked.reads:
         counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
         times[read.name] = seconds(counts, prices, code)
-    weights = shares(asked.reads)
-    if any(read.weight is not None for read in asked.reads):
-        scores = np.sum([weight * times[name] for name, weight in weights.items()], axis=0)
-    else:
-        scores = np.max([column / column.min() for column in times.values()], axis=0)
+    least = {name: float(column.min()) for name, column in times.items()}
+    scores, exact = objective(times, least, asked.reads, FLOOR_S)
     kept: list[Candidate] = []
-    for at in np.argsort(scores, kind="stable"):
+    for at in np.lexsort((exact, scores)):
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,19 +167,20 @@ def _many_runs(many: int, array: Array, extent: Sequence[int], storage: Storage)
 
 
 def objective(
-    times: Mapping[str, float], best: Mapping[str, float], reads: Sequence[Read], floor_s: float
-) -> tuple[float, float]:
-    """Return what a candidate is judged by, and the same without the floor, which decides between equals.
+    times: Mapping[str, Any], best: Mapping[str, float], reads: Sequence[Read], floor_s: float
+) -> tuple[Any, Any]:
+    """Return what a candidate is judged by, and the same without the floor, which decides between equals; of
+    many candidates where `times` has arrays.
 
     With weights the expected seconds; without, the largest of times over `best`, as recommendations have it.
     """
     weights = shares(reads)
-    if any(read.weight is not None for read in reads):
-        return (
-            sum(weight * max(floor_s, times[name]) for name, weight in weights.items()),
-            sum(weight * times[name] for name, weight in weights.items()),
-        )
-    return (
-        max(max(floor_s, times[name]) / max(floor_s, best[name]) for name in weights),
-        max(times[name] / best[name] for name in weights),
-    )
+    weighted = any(read.weight is not None for read in reads)
+
+    def of(floor: float) -> Any:
+        floored = {name: np.maximum(floor, times[name]) for name in weights}
+        if weighted:
+            return sum(weight * floored[name] for name, weight in weights.items())
+        return np.maximum.reduce([floored[name] / max(floor, best[name]) for name in weights])
+
+    return of(floor_s), of(0.0)
