@@ -76,6 +76,10 @@ def test_it_says_when_not_to_bother() -> None:
         "Do not bother: today's layout is within a tenth of the best, 4x4x2."
     )
     assert site_of(today="4x4x2").sentence.startswith("Leave it as it is")
+    short = {**dict.fromkeys(MAIN, (0.009, 0.009)), "4x4x2": (0.004, 0.005)}
+    assert site_of(short).sentence.startswith(
+        "Do not bother: in today's layout no read takes 10.0 ms, and what takes less counts as equal; 4x4x2"
+    )
 
 
 def test_what_was_predicted_is_called_so() -> None:

@@ -153,6 +153,12 @@ def _sentence(
                 f"Store it as {_words(data, pick)} if space matters: today's layout is within a tenth of it "
                 f"in time, but the file would be {fmt.significant(share, 2)} times today's. {told}"
             )
+        slower = any(old["times"][read] > WORTH * mine["times"][read] for read in mine["times"])
+        if slower and max(old["times"].values()) <= UNNOTICED_S:
+            return (
+                f"Do not bother: in today's layout no read takes {fmt.seconds(UNNOTICED_S)}, and what takes "
+                f"less counts as equal; {pick} is faster. {told}"
+            )
         return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
     tied = ["today's layout" if row["layout"] == today else row["layout"] for row in choice["ranking"]
             if row["tied"] and row["layout"] != pick]  # fmt: skip
