@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -15,10 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from clones import LONGEST_SECONDS, Clone
-
-from hyperslab.measuring import locks
-from hyperslab.sites import roots
-from hyperslab.sites.roots import MARKER
 
 # Everything is read at once, so that no wrong bit can pass; a filter makes writing last.
 STUDY: dict[str, Any] = {
@@ -48,6 +45,10 @@ class CellProcess:
 
     pid: int
     artifact: Path
+
+    def has_file_open(self) -> bool:
+        """Whether it is at its work just now."""
+        return any(file.is_relative_to(self.artifact) for file in open_files(self.pid))
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it still lives."""
@@ -83,74 +84,39 @@ def cell_processes(program: str, root: Path) -> list[CellProcess]:
     return found
 
 
-def named(program: str) -> list[int]:
-    """The processes that bear a program's name."""
+def at_work(program: str, root: Path) -> list[CellProcess]:
+    """The processes that bear a program's name and have a file of a test artifact below `root` open."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (entry / "comm").read_text().strip() == program:
-                found.append(int(entry.name))
+            if (entry / "comm").read_text().strip() != program:
+                continue
+            for file in open_files(int(entry.name)):
+                # ROOT/STUDY/LAYOUT/CASE.ROUND/FILE
+                if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 3:
+                    found.append(CellProcess(int(entry.name), root.joinpath(*parts[:3])))
+                    break
     return found
 
 
-def work_of(pid: int, root: Path) -> CellProcess | None:
-    """A process with the test artifact below `root` of which it has a file open."""
-    for file in open_files(pid):
-        # ROOT/STUDY/LAYOUT/CASE.ROUND/FILE
-        if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 3:
-            return CellProcess(pid, root.joinpath(*parts[:3]))
-    return None
-
-
-def stopped(pid: int, root: Path) -> CellProcess | None:
-    """A process that is stopped (SIGSTOP) at its work below `root`; None where it goes on, or has ended."""
-    if work_of(pid, root):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-        # It may have finished just before.
-        if work := work_of(pid, root):
-            return work
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-    return None
-
-
 def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellProcess:
-    """Stop (SIGSTOP) the first process that has such a test file open; it stays so until signalled.
-
-    What a cell measures lasts shorter than a look at all processes may take. The lock of the root, which is
-    held here until it waits for it, says which process to look at.
-    """
-    wait_for((root / MARKER).exists, f"a root in {root}", seconds)
-    if program != "measure" or roots.read(str(root)).concurrency > 1:
-        return caught_among(lambda: named(program), root, program, seconds)
-    lock = root / locks.ROOT_LOCK
-    waiting: dict[str, list[int]] = {}
-
-    def one_waits() -> bool:
-        for name in ("generate", "measure"):
-            waiting[name] = [pid for pid in named(name) if lock in open_files(pid)]
-        return any(waiting.values())
-
-    while not waiting.get("measure"):
-        with locks.exclusive(lock):
-            wait_for(one_waits, f"a process that waits for {lock}", seconds)
-        # Who writes the test file comes first, and has it now.
-        time.sleep(0.02)
-    there = waiting["measure"]
-    return caught_among(lambda: [pid for pid in there if Path(f"/proc/{pid}").exists()], root, program, 60)
-
-
-def caught_among(processes: Callable[[], list[int]], root: Path, program: str, seconds: float) -> CellProcess:
-    """As `catch`, of these processes."""
+    """Stop (SIGSTOP) the first process that has such a test file open; it stays so until signalled."""
     caught: list[CellProcess] = []
 
-    def one_is() -> bool:
-        first = next(filter(None, (stopped(pid, root) for pid in processes())), None)
-        caught.extend([first] if first else [])
-        return bool(caught)
+    def stopped() -> bool:
+        # To look through all processes, hundreds of times a second, would take a processor from them.
+        if next(glob.iglob(f"{glob.escape(str(root))}/*/*/*.[rc]*"), None) is None:
+            return False
+        for process in at_work(program, root):
+            process.send(signal.SIGSTOP)
+            # It may have finished just before.
+            if process.has_file_open():
+                caught.append(process)
+                return True
+            process.send(signal.SIGCONT)
+        return False
 
-    wait_for(one_is, f"a hyperslab.{program} at work in {root}", seconds, pause=0.0005)
+    wait_for(stopped, f"a hyperslab.{program} at work in {root}", seconds, pause=0.002)
     return caught[0]
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import h5py
+import hdf5plugin  # noqa: F401 (its filters, by which the copies are stored)
 import numpy as np
 import pytest
 from clones import make_clone
