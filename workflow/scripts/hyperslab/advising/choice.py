@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -178,10 +179,8 @@ def _sieve(
     for read in asked.reads:
         counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
         times[read.name] = seconds(counts, prices, code)
-    least = {name: float(column.min()) for name, column in times.items()}
-    scores, exact = objective(times, least, asked.reads, FLOOR_S)
     kept: list[Candidate] = []
-    for at in np.lexsort((exact, scores)):
+    for at in np.lexsort(_judged(asked, times)):
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])
@@ -213,13 +212,18 @@ def _in_turn(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
     """Return what is predicted, best first; files beyond the size come last."""
     found = list(predicted)
-    best = {read.name: min(one.times[read.name] for one in found) for read in asked.reads}
+    times = {read.name: np.array([one.times[read.name] for one in found]) for read in asked.reads}
+    beyond = [one.file_bytes > asked.most_bytes for one in found]
+    return [found[at] for at in np.lexsort((*_judged(asked, times), beyond))]
 
-    def place(one: Predicted) -> tuple[bool, float, float]:
-        score, exact = objective(one.times, best, asked.reads, FLOOR_S)
-        return (one.file_bytes > asked.most_bytes, score, exact)
 
-    return sorted(found, key=place)
+def _judged(asked: Asked, times: Mapping[str, npt.NDArray[np.float64]]) -> tuple[Any, Any]:
+    """Return what candidates are sorted by, what decides between equals first, as numpy.lexsort has it;
+    `times` are those of each read, one a candidate.
+    """
+    best = {name: float(column.min()) for name, column in times.items()}
+    score, exact = objective(times, best, asked.reads, FLOOR_S)
+    return exact, score
 
 
 def different(
