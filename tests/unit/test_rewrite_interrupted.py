@@ -184,7 +184,10 @@ def test_a_signal_is_heeded_while_the_library_does_not_return(new: Path) -> None
     with subprocess.Popen([sys.executable, "-c", code, str(new)], env=ENVIRONMENT) as run:
         await_true(lambda: partial_of(new).exists() and partial_of(new).read_text() == "half")
         run.send_signal(signal.SIGTERM)
-        assert run.wait(timeout=PATIENCE_SECONDS) == 128 + signal.SIGTERM
+        try:
+            assert run.wait(timeout=PATIENCE_SECONDS) == 128 + signal.SIGTERM
+        finally:
+            run.kill()
     assert not list(new.parent.iterdir())
     await_true(lambda: not processes_of(new))
 

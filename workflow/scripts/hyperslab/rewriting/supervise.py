@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ SUFFIX = ".partial"
 # Where a directory waits that gives way to a new one.
 ASIDE = ".replaced"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Between two looks at the child.
+LOOK_S = 0.005
 
 
 def partial_of(path: Path) -> Path:
@@ -62,9 +65,8 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
         _be_child(parent, work, partial)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
-        _, ended = os.waitpid(child, 0)
+        status = _status_of(child)
         child = 0
-        status = os.waitstatus_to_exitcode(ended)
         if status < 0:
             sys.stderr.write(f"hyperslab.rewrite: {path}: was ended by {signal.Signals(-status).name}\n")
         if status == 0:
@@ -77,6 +79,16 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
         os.close(held)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _status_of(child: int) -> int:
+    """Wait for a child process; returns its exit status, or that of the signal that ended it, negative."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        # A wait without end would not notice a signal that comes just before it begins.
+        time.sleep(LOOK_S)
 
 
 def _remove(path: Path) -> None:
