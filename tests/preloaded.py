@@ -54,6 +54,7 @@ class Parent:
         self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[str]:
         """What subprocess.run says of `snakemake …` with its output captured."""
+        status = None
         request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
         with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
             socket.send_fds(self._control, [request], [said.fileno(), complained.fileno()])
@@ -62,8 +63,11 @@ class Parent:
             try:
                 status = int(self._control.recv(64))
             except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(list(arguments), timeout) from None
+            finally:
+                # Also where a test's own limit, or Ctrl-C, ends the waiting: no run outlives its test.
+                if status is None:
+                    os.killpg(pid, signal.SIGKILL)
             for stream in (said, complained):
                 stream.seek(0)
             return subprocess.CompletedProcess(list(arguments), status, said.read(), complained.read())
@@ -96,7 +100,7 @@ def run(
     variables = frozenset(item for item in os.environ.items() if item[0].startswith("PYTHON"))
     try:
         return _parent(variables).run(arguments, cwd, env, timeout)
-    except subprocess.TimeoutExpired:
+    except BaseException:
         # It is still to say how the run ended, which nobody may take for the next one's end.
         _parent.cache_clear()
         raise
@@ -123,6 +127,8 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
             return
         for stream in streams:
             os.close(stream)
+        # Its shells are killed with it.
+        os.setpgid(pid, pid)
         with contextlib.suppress(BrokenPipeError):
             control.send(str(pid).encode())
             control.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())

@@ -19,6 +19,7 @@ from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.scoring import absolute_score, matched_score
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import tidy
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 from hyperslab.studies.summary import layout_meta
 
 LAYOUTS = {"contiguous": None, "auto": [2, 2, 5], "4x4x2": [4, 4, 2]}
@@ -93,7 +94,9 @@ CONTEXT = {
 }  # fmt: skip
 
 
-def inputs(main: pd.DataFrame, confirmation: pd.DataFrame | None, **changes: Any) -> dict[str, Any]:
+def inputs(
+    main: pd.DataFrame, confirmation: pd.DataFrame | None, floor_ms: float = IMPERCEPTIBLE_MS, **changes: Any
+) -> dict[str, Any]:
     """The arguments of `build_page`, as the rules make them from `main`."""
     summary = summarise(main[~main["stale"]])
     score = {
@@ -104,7 +107,10 @@ def inputs(main: pd.DataFrame, confirmation: pd.DataFrame | None, **changes: Any
             entry.to_dict() for entry in matched_score(summary, CRITERIA, 1, list(LAYOUTS), ["4x4x2"])
         ],
     }
-    chosen = recommend(summary, None, size_bound(2000, 1000), contiguous="contiguous", automatic="auto")
+    bound = size_bound(2000, 1000)
+    chosen = recommend(
+        summary, None, bound, contiguous="contiguous", automatic="auto", imperceptible_ms=floor_ms
+    )
     answer = {"contiguous": "contiguous", "automatic": "auto", "sites": [entry.to_dict() for entry in chosen]}
     expected = [
         ("disk", layout, case, f"r{number}")

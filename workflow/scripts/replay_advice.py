@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hyperslab.advising.choice import different
+from hyperslab.advising.choice import FLOOR_S, different
 from hyperslab.advising.model import Predicted
 from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.packs import SUFFIX, PackError
@@ -54,8 +54,6 @@ VERIFIED = 5
 # Choices of rounds, and ways to halve them, that are tried, at most, evenly many of all.
 MOST_CHOICES = 20
 OFTEN = 10.0
-# What nobody notices, seconds.
-FLOOR_S = 0.010
 # A regret within these is small, or bearable; the shares of all that should be, and the rank correlation.
 SMALL, BEARABLE = 0.05, 0.10
 GOALS = {"rho": 0.85, "small": 0.90, "bearable": 0.95}

@@ -27,6 +27,7 @@ from hyperslab.advising.prices import Coded, Storage, seconds
 from hyperslab.advising.reads import Read
 from hyperslab.data.values import Values
 from hyperslab.formats import Unavailable
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 # Of each chain of filters so many shapes have their requests simulated. Of all, chunks of so many of the best
 # are sampled, and of those that then are among these, at most of so many.
@@ -37,8 +38,7 @@ TURNED, OF_A_READ = 3, 4
 ALIKE = 1.25
 # Of those that are measured at most so many have the same filters.
 MOST_OF_A_CHAIN = 3
-# Times below this cannot be told apart by anybody who waits (studies.schema.Recommendation).
-FLOOR_S = 0.010
+FLOOR_S = IMPERCEPTIBLE_MS / 1e3
 
 
 @dataclass(frozen=True)

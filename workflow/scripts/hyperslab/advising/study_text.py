@@ -14,13 +14,14 @@ from hyperslab.advising.reads import Read, shares
 from hyperslab.advising.subject import Subject
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 # What a study that the command wrote begins with: only such a one is written over.
 WRITTEN = "# Written by `make advise`, which writes it anew; copy it under another name to keep a change."
 # Fresh rounds of the finalists, where the full report is asked for.
 CONFIRMING = 3
-# What nobody notices, milliseconds; of a part of a long array less, since its times stand for longer ones.
-UNNOTICED_MS, UNNOTICED_LEAST_MS = 10, 0.5
+# Of a part of a long array less is noticed, as its times stand for longer ones; never less than this, ms.
+UNNOTICED_LEAST_MS = 0.5
 
 
 def asking(asked: Advise) -> str:
@@ -79,7 +80,7 @@ def _recommendation(
     yield "states", [asked.state]
     yield "size_bound", asked.size_bound
     share = math.prod(extents) / math.prod(subject.shape)
-    yield "imperceptible_ms", round(max(UNNOTICED_LEAST_MS, UNNOTICED_MS * share), 3)
+    yield "imperceptible_ms", round(max(UNNOTICED_LEAST_MS, IMPERCEPTIBLE_MS * share), 3)
     yield "confirm_rounds", CONFIRMING
     if asked.copies:
         yield "copies", True

@@ -14,6 +14,7 @@ from hyperslab.report.answer import layout_text
 from hyperslab.report.data import Data
 from hyperslab.report.model import Fact, Figure, Table
 from hyperslab.report.quoted import times
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 # Within this factor of the advised layout today's is not worth the trouble of a rewrite.
 WORTH = 1.10
@@ -23,8 +24,6 @@ SMALLER = 0.8
 CACHED_SHARE = 0.5
 # So many layouts that cannot be told from the advised one are named.
 MOST_TIED = 3
-# A warm read that takes no longer than this is not noticed, seconds.
-UNNOTICED_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,11 @@ def _sentence(
                 f"in time, but the file would be {fmt.significant(share, 2)} times today's. {told}"
             )
         slower = any(old["times"][read] > WORTH * mine["times"][read] for read in mine["times"])
-        if slower and max(old["times"].values()) <= UNNOTICED_S:
+        # Of a part of the array, that part of what nobody notices of the whole.
+        floor = choice["imperceptible_ms"] / 1e3
+        if slower and max(old["times"].values()) <= floor:
             return (
-                f"Do not bother: in today's layout no read takes {fmt.seconds(UNNOTICED_S)}, and what takes "
+                f"Do not bother: in today's layout no read takes {fmt.seconds(floor)}, and what takes "
                 f"less counts as equal; {pick} is faster. {told}"
             )
         return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
@@ -188,7 +189,7 @@ def _cached(
     slowest = max(today["times"].values())
     if today["layout"] in estimated.index:
         slowest = max(slowest, float(estimated.loc[today["layout"]].max()))
-    if size > CACHED_SHARE * memory or slowest > UNNOTICED_S:
+    if size > CACHED_SHARE * memory or slowest > IMPERCEPTIBLE_MS / 1e3:
         return ""
     return f"it fits in the page cache ({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
 

@@ -37,9 +37,9 @@ from hyperslab.results.requests import (
 )
 from hyperslab.results.scoring import plain
 from hyperslab.results.steadied import TAU, steadied
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 from hyperslab.text import listing
 
-IMPERCEPTIBLE_MS = 10.0
 # A file is smaller in a way that matters.
 SMALLER = 0.98
 # layout -> case -> predicted seconds of the boxes of each round

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hyperslab.studies.schema import Criterion
     from hyperslab.studies.study import LoadedStudy
 
+# Who waits does not notice how much shorter than this a time is, milliseconds.
+IMPERCEPTIBLE_MS = 10.0
 # What a table of scores calls columns of its own.
 SCORE_COLUMNS = ("site", "layout", "score", "missing")
 # Path inside the study, and what is wrong there.

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds.kind import Kind
 from hyperslab.studies.claims.schema import Claim
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 from hyperslab.studies.dataset_schema import Dataset, DType
 from hyperslab.studies.prices_schema import Prices
 from hyperslab.studies.rounds_schema import AdaptiveRounds, Rounds, RoundsOrAdaptive
@@ -245,7 +246,8 @@ class Recommendation(Strict):
         "a mix the largest regret does, a layout's time over the best one's for that case",
     )
     imperceptible_ms: Annotated[Factor, Field(ge=0)] = Field(
-        default=10.0, description="a time below this counts as this, because nobody notices, milliseconds"
+        default=IMPERCEPTIBLE_MS,
+        description="a time below this counts as this, because nobody notices, milliseconds",
     )
     states: list[State] = Field(default=["cold"], min_length=1, description="the states whose times count")
     size_bound: Annotated[Factor, Field(gt=0)] = Field(

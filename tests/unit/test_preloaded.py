@@ -1,0 +1,50 @@
+"""A run whose waiting was broken off ends, and the next one is told its own end and no other's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import preloaded
+import psutil
+import pytest
+
+SLOW = "rule slow:\n    shell: 'echo $$ >pid.part; mv pid.part pid; sleep 600'\n"
+
+
+class BrokenOff(Exception):
+    """What a limit on a test raises wherever the test is."""
+
+
+def test_a_run_that_was_broken_off_ends_and_says_nothing_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(SLOW, encoding="utf-8")
+
+    def break_off(*_: object) -> NoReturn:
+        raise BrokenOff
+
+    def ask() -> None:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, break_off)
+    asking = threading.Thread(target=ask, daemon=True)
+    try:
+        asking.start()
+        with pytest.raises(BrokenOff):
+            preloaded.run(("--cores", "1"), tmp_path, os.environ, 300.0)
+    finally:
+        asking.join(300.0)
+        signal.signal(signal.SIGUSR1, before)
+    shell = int((tmp_path / "pid").read_text())
+    while psutil.pid_exists(shell) and psutil.Process(shell).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.05)
+    (tmp_path / "Snakefile").write_text("print('this one')\n", encoding="utf-8")
+    for word, code in (("--no-such-option", 2), ("--dry-run", 0)):
+        done = preloaded.run((word,), tmp_path, os.environ, 300.0)
+        assert done.returncode == code
+    assert "this one" in done.stdout + done.stderr
