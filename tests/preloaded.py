@@ -27,11 +27,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 # All that a dry run imports and that is none of the project's.
-MODULES = ("snakemake.cli", "snakemake.report.html_reporter", "nbformat", "pydantic", "smart_open", "yaml")
+MODULES = (
+    "snakemake.cli", "snakemake.report.html_reporter", "snakemake.storage", "nbformat", "pydantic.main",
+    "pydantic.types", "smart_open", "yaml",
+)  # fmt: skip
 # All that scripts import and that is none of the project's.
 OF_SCRIPTS = (
     "jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "matplotlib.figure",
-    "pandas", "pyarrow.parquet", "pydantic", "scipy.special", "scipy.stats", "snakemake.script", "yaml",
+    "pandas", "pyarrow.parquet", "pydantic.main", "pydantic.types", "scipy.special", "scipy.stats",
+    "snakemake.script", "yaml",
 )  # fmt: skip
 LONGEST_REQUEST = 2**20
 
@@ -112,6 +116,8 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
     del sys.path[0]
     for module in MODULES:
         importlib.import_module(module)
+    # Which plugins there are it looks for once.
+    sys.modules["snakemake.cli"].get_argument_parser()
     gc.freeze()
     while True:
         request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain as joined
 
 import pytest
-from test_environments import imported, mentioned, module_files, packages, reached, tree_of
+from test_environments import SCRIPTS, imported, mentioned, module_files, packages, reached, tree_of
 
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
@@ -57,6 +58,11 @@ NEVER = {
 }
 # room -> what none of its modules imports itself; of a donor planning asks the format, which opens it
 NEVER_ITSELF = {"planning": FORMAT_LIBRARIES}
+SCRIPTS_OF_RULES = sorted(
+    name
+    for rules in (SCRIPTS.parents[1] / "rules").glob("*.smk")
+    for name in re.findall(r'"\.\./workflow/scripts/(\w+)\.py"', rules.read_text(encoding="utf-8"))
+)
 
 
 def room_of(module: str) -> str:
@@ -136,3 +142,9 @@ def test_a_room_never_reaches_what_is_not_for_it(room: str) -> None:
 @pytest.mark.parametrize("room", NEVER_ITSELF)
 def test_a_room_leaves_to_others_what_is_not_for_it(room: str) -> None:
     assert importing(modules_of(room), NEVER_ITSELF[room]) == {}
+
+
+@pytest.mark.parametrize("script", SCRIPTS_OF_RULES)
+def test_what_is_made_of_results_reads_no_study(script: str) -> None:
+    # Its models take longer to import than most tables to make, and every run makes many.
+    assert "hyperslab.studies.schema" not in reached({script})

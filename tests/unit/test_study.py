@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from studies import BASE, changed, load, mistake
 
 from hyperslab.layouts.chunks import automatic_chunk
-from hyperslab.studies.study import REPEATS, LoadedStudy
+from hyperslab.studies.case_kinds.kind import REPEATS
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"

@@ -119,6 +119,8 @@ def packed(clone: Clone) -> Path:
     return clone.directory / "packs" / "store.tar.xz"
 
 
+# Each of its cells starts a store, a gateway and maybe servers: beside other tests that takes long.
+@pytest.mark.timeout(1500)
 def test_the_study_small(
     tmp_path: Path, require: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyperslab import text as fmt
-from hyperslab.studies.claims.schema import BOUNDS, SIMILAR_MARGIN, Bound
+from hyperslab.studies.claims.bound_schema import BOUNDS, SIMILAR_MARGIN, Bound
 
 MARGIN = SIMILAR_MARGIN
 # Why a bound is what it is, where the study gives no other reason.

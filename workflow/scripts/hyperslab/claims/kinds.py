@@ -18,7 +18,7 @@ from hyperslab.claims.evidence import ROUNDING, Evidence, all_of, any_of, at_lea
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
 from hyperslab.claims.marks import Marks
 from hyperslab.results.comparisons import ALPHA, Floats, refuting
-from hyperslab.studies.claims.schema import Bound
+from hyperslab.studies.claims.bound_schema import Bound
 
 LARGEST_LOG = math.log(1.7e308)
 Comparison = Mapping[str, Any]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hyperslab.claims.evidence import Evidence, open_ones
 from hyperslab.claims.kinds import Cells, Task, logs_of, marks_of
 from hyperslab.results.comparisons import Floats
-from hyperslab.studies.claims.schema import Bound
+from hyperslab.studies.claims.bound_schema import Bound
 
 # (side, layout, case)
 Cell = tuple[str, str, str]

@@ -10,7 +10,7 @@ from hyperslab.results.columns import MEASUREMENTS, SUMMARY
 from hyperslab.results.comparisons import MIN_ROUNDS, MODERATED_ROUNDS
 from hyperslab.specifications import SHORT_SECONDS
 from hyperslab.studies.case_kinds import KINDS
-from hyperslab.studies.study import REPEATS
+from hyperslab.studies.case_kinds.kind import REPEATS
 
 COLD, MOST_COLD = REPEATS["cold"], KINDS["read"].most_repeats["cold"]
 SHORT_MS = SHORT_SECONDS * 1000

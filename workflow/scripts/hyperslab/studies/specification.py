@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hyperslab.data.donor_paths import identity
 from hyperslab.layouts import layout_of
 from hyperslab.specifications import DatasetSpecification, Specification
 from hyperslab.studies.case_kinds import kind_of
-from hyperslab.studies.study import LoadedStudy
+
+if TYPE_CHECKING:
+    from hyperslab.studies.study import LoadedStudy
 
 
 def dataset(study: LoadedStudy) -> DatasetSpecification:

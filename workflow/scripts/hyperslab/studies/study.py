@@ -11,15 +11,12 @@ from hyperslab.data.models import TITLES, serves
 from hyperslab.layouts import layout_of
 from hyperslab.studies import criteria
 from hyperslab.studies.case_kinds import KINDS, kind_of
-from hyperslab.studies.case_kinds.kind import CaseMistake
+from hyperslab.studies.case_kinds.kind import REPEATS, CaseMistake
 from hyperslab.studies.extending import extended
 from hyperslab.studies.layout_expansion import expand
 from hyperslab.studies.schema import Case, Study
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
 from hyperslab.validation.nearest import choices
-
-REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
-
 
 # Cells that a run can plan in bearable time.
 MOST_CELLS = 200_000

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Extent of every axis, by its name.
 Shape = Mapping[str, int]
+# How often a case is repeated in each state, where its study says nothing.
+REPEATS: dict[str, int] = {"cold": 15, "warm": 25, "session": 50, "write": 10}
 # A case as a study has it when every default is filled in; "kind" is the name of its kind.
 Resolved = Mapping[str, Any]
 
