@@ -61,7 +61,8 @@ test: lint tests
 
 # All tests; PYTEST_ADDOPTS says which, if not all.
 tests: .venv/made-for-tests
-	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --no-loadscope-reorder
+	.venv/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --max-worker-restart 4 \
+		--no-loadscope-reorder
 
 lint: .venv/made-for-tests
 	.venv/bin/ruff check envs tests workflow

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from groups import Groups
 
 # Directories in the order in which their tests are begun: what takes longest goes first.
 ORDER = ("slurm", "workflow", "unit")
@@ -26,14 +26,6 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (ORDER.index(item.path.parent.name), item.path.name not in LONG))
-
-
-class Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """What several workers (`pytest -n`) share out: modules, and all that needs the machine's one cluster."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.split("::")[0]
-        return "slurm" if "/slurm/" in module else module
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:

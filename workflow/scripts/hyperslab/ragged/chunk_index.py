@@ -9,11 +9,11 @@ an element that lies across a page's end.
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from .checksum import CHECKSUM, lookup3
 
@@ -26,6 +26,37 @@ ADDRESS = struct.Struct("<Q")
 NOWHERE = 2**64 - 1
 # What the kernel copies at once, at least.
 PAGE = 4096
+# So much of a file is looked through at once, bytes.
+WINDOW = 2**20
+
+
+class Content:
+    """The bytes of a file, at their places.
+
+    They are read and not mapped: where a disk fails, or somebody makes the file shorter, that is an OSError
+    or too few bytes, and no signal that ends the process.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor = file.fileno()
+        self.size = os.fstat(self._descriptor).st_size
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return what lies there, less where the file ends."""
+        return os.pread(self._descriptor, end - start, start) if start < self.size else b""
+
+    def write(self, place: int, content: bytes) -> None:
+        """Put bytes at a place within the file."""
+        os.pwrite(self._descriptor, content, place)
+
+    def places(self, signature: bytes) -> Iterator[int]:
+        """Yield where a signature begins, wherever it lies."""
+        for begin in range(0, self.size, WINDOW):
+            window = self.read(begin, begin + WINDOW + len(signature) - 1)
+            place = window.find(signature)
+            while place >= 0:
+                yield begin + place
+                place = window.find(signature, place + 1)
 
 
 class Run(NamedTuple):
@@ -69,36 +100,35 @@ def mended(path: str | Path) -> list[tuple[int, bytes]]:
     An element across the end of a page that leads beyond the file was half written. It leads nowhere from
     then on: it was new, and nothing that was flushed lay there.
     """
-    with Path(path).open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+    with Path(path).open("r+b", buffering=0) as file:
+        content = Content(file)
         torn = [
             block
             for array in _arrays(content)
             for block in _blocks(content, array)
-            if not _whole(content, block)
+            if block.end + CHECKSUM.size <= content.size and not _whole(content, block)
         ]
-        before = [(block.start, content[block.start : block.end + CHECKSUM.size]) for block in torn]
+        before = [(block.start, content.read(block.start, block.end + CHECKSUM.size)) for block in torn]
         for block in torn:
             _mend(content, block)
-        content.flush()
     return before
 
 
-def _arrays(content: mmap.mmap) -> Iterator[Array]:
+def _arrays(content: Content) -> Iterator[Array]:
     """Find the headers of extensible arrays by their signature and checksum, wherever they lie."""
-    place = content.find(b"EAHD")
-    while place >= 0:
-        end = place + HEADER.size
-        if end + CHECKSUM.size <= len(content) and _sum(content, end) == lookup3(content[place:end]):
-            _, _, _, size, bits, in_index, least, pointers, page_bits, *_, block = HEADER.unpack_from(
-                content, place
-            )
+    for place in content.places(b"EAHD"):
+        found = content.read(place, place + HEADER.size + CHECKSUM.size)
+        if len(found) < HEADER.size + CHECKSUM.size:
+            continue
+        (checksum,) = CHECKSUM.unpack_from(found, HEADER.size)
+        if checksum == lookup3(found[: HEADER.size]):
+            _, _, _, size, bits, in_index, least, pointers, page_bits, *_, block = HEADER.unpack_from(found)
             yield Array(size, bits, in_index, least, pointers, page_bits, block)
-        place = content.find(b"EAHD", place + 1)
 
 
-def _blocks(content: mmap.mmap, array: Array) -> Iterator[Block]:
+def _blocks(content: Content, array: Array) -> Iterator[Block]:
     """Yield the blocks of an array that are there: index block, super blocks, data blocks, pages."""
-    if array.index_block == NOWHERE:
+    if not _begins(content, array.index_block, b"EAIB"):
         return
     # The index block leads to the data blocks of the first super blocks itself.
     first = 2 * (array.pointers.bit_length() - 1)
@@ -106,6 +136,8 @@ def _blocks(content: mmap.mmap, array: Array) -> Iterator[Block]:
     supers = 1 + array.bits - (array.least.bit_length() - 1) - first
     first_chunks = Run(array.index_block + PREFIX, array.in_index, array.element_bytes)
     places = Run(first_chunks.end, direct + supers, ADDRESS.size)
+    if places.end > content.size:
+        return
     yield Block(array.index_block, (first_chunks, places))
     sizes = [_elements(array, number) for number in range(first) for _ in range(_data_blocks(number))]
     addresses = _addresses(content, places)
@@ -115,9 +147,9 @@ def _blocks(content: mmap.mmap, array: Array) -> Iterator[Block]:
         yield from _super_block(content, array, address, number)
 
 
-def _super_block(content: mmap.mmap, array: Array, address: int, number: int) -> Iterator[Block]:
+def _super_block(content: Content, array: Array, address: int, number: int) -> Iterator[Block]:
     """Yield a super block and its data blocks."""
-    if address == NOWHERE:
+    if not _begins(content, address, b"EASB"):
         return
     blocks, elements = _data_blocks(number), _elements(array, number)
     pages = elements >> array.page_bits
@@ -125,17 +157,17 @@ def _super_block(content: mmap.mmap, array: Array, address: int, number: int) ->
     # A bit for each page that was ever written, where blocks have pages; those of all blocks in a row.
     bitmap = blocks * -(-pages // 8) if pages > 1 else 0
     places = Run(start + bitmap, blocks, ADDRESS.size)
+    if places.end > content.size:
+        return
     yield Block(address, (places,))
-    bits = "".join(f"{byte:08b}" for byte in content[start : start + bitmap])
+    bits = "".join(f"{byte:08b}" for byte in content.read(start, start + bitmap))
     for block, place in enumerate(_addresses(content, places)):
         yield from _data_block(content, array, place, elements, bits[block * pages : (block + 1) * pages])
 
 
-def _data_block(
-    content: mmap.mmap, array: Array, address: int, elements: int, written: str
-) -> Iterator[Block]:
+def _data_block(content: Content, array: Array, address: int, elements: int, written: str) -> Iterator[Block]:
     """Yield a data block: itself, or what comes before its pages and those that were written."""
-    if address == NOWHERE:
+    if not _begins(content, address, b"EADB"):
         return
     start = address + PREFIX + _offset_bytes(array)
     size = array.element_bytes
@@ -165,26 +197,27 @@ def _offset_bytes(array: Array) -> int:
     return -(-array.bits // 8)
 
 
-def _addresses(content: mmap.mmap, places: Run) -> list[int]:
-    return [address for (address,) in ADDRESS.iter_unpack(content[places.start : places.end])]
+def _begins(content: Content, address: int, signature: bytes) -> bool:
+    """Return whether a block is there: an address that was half written leads beyond the file."""
+    return address < content.size and content.read(address, address + len(signature)) == signature
 
 
-def _sum(content: mmap.mmap, place: int) -> int:
-    (found,) = CHECKSUM.unpack_from(content, place)
-    return int(found)
+def _addresses(content: Content, places: Run) -> list[int]:
+    return [address for (address,) in ADDRESS.iter_unpack(content.read(places.start, places.end))]
 
 
-def _whole(content: mmap.mmap, block: Block) -> bool:
-    return lookup3(content[block.start : block.end]) == _sum(content, block.end)
+def _whole(content: Content, block: Block) -> bool:
+    found = content.read(block.start, block.end + CHECKSUM.size)
+    return CHECKSUM.pack(lookup3(found[: -CHECKSUM.size])) == found[-CHECKSUM.size :]
 
 
-def _mend(content: mmap.mmap, block: Block) -> None:
+def _mend(content: Content, block: Block) -> None:
     """Give a torn block its checksum, without elements that were half written."""
     for run in block.runs:
         for edge in range(-(-run.start // PAGE) * PAGE, run.end, PAGE):
             size = run.element_bytes
             place = edge - (edge - run.start) % size
-            (address,) = ADDRESS.unpack_from(content, place)
-            if len(content) <= address < NOWHERE:
-                content[place : place + size] = ADDRESS.pack(NOWHERE) + bytes(size - ADDRESS.size)
-    CHECKSUM.pack_into(content, block.end, lookup3(content[block.start : block.end]))
+            (address,) = ADDRESS.unpack(content.read(place, place + ADDRESS.size))
+            if content.size <= address < NOWHERE:
+                content.write(place, ADDRESS.pack(NOWHERE) + bytes(size - ADDRESS.size))
+    content.write(block.end, CHECKSUM.pack(lookup3(content.read(block.start, block.end))))
