@@ -73,6 +73,30 @@ def contiguous_runs(origin: Shape, extent: Shape, shape: Shape) -> Iterator[tupl
         )
 
 
+def first_run(least: int, origin: Shape, extent: Shape, shape: Shape) -> int | None:
+    """Return where the first run of a box begins that does not begin before `least`, in elements of row-major
+    storage; None where there is none.
+    """
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = run_axis(extent, shape)
+    begins = origin[inner] * strides[inner]
+    rest, found = max(0, least - begins), []
+    for axis in range(inner):
+        found.append(max(rest // strides[axis], origin[axis]))
+        rest = max(0, rest - found[-1] * strides[axis])
+        if found[-1] >= origin[axis] + extent[axis]:
+            break
+    # Behind the last along an axis, or within a run: the next one, as an odometer has it.
+    if rest or any(at >= o + e for at, o, e in zip(found, origin, extent, strict=False)):
+        while found and found[-1] >= origin[len(found) - 1] + extent[len(found) - 1] - 1:
+            found.pop()
+        if not found:
+            return None
+        found[-1] += 1
+    found += origin[len(found) : inner]
+    return begins + sum(at * stride for at, stride in zip(found, strides, strict=False))
+
+
 def automatic_chunk(
     shape: Shape, itemsize: int, scale: int = 16 * 1024, least: int = 8 * 1024, most: int = 1024 * 1024
 ) -> tuple[int, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+
+from hyperslab.layouts.chunks import first_run, run_axis
 
 Shape = Sequence[int]
 
@@ -98,4 +101,25 @@ def sieve_requested_bytes(
             continue
         held_from, held_to = first, min(first + sieve, total_bytes)
         requested += held_to - held_from
+    return requested
+
+
+def sieve_requested_bytes_of_box(
+    origin: Shape, extent: Shape, shape: Shape, itemsize: int, sieve: int
+) -> int:
+    """Return what `sieve_requested_bytes` does for the runs of a box, without looking at each of them.
+
+    Runs that lie in the buffer are passed over, since there may be millions.
+    """
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = run_axis(extent, shape)
+    length = extent[inner] * strides[inner]
+    if length * itemsize > sieve:
+        return math.prod(extent) * itemsize
+    requested, total_bytes = 0, math.prod(shape) * itemsize
+    start = first_run(0, origin, extent, shape)
+    while start is not None:
+        held_to = min(start * itemsize + sieve, total_bytes)
+        requested += held_to - start * itemsize
+        start = first_run(held_to // itemsize - length + 1, origin, extent, shape)
     return requested

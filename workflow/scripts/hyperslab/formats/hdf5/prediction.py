@@ -32,12 +32,9 @@ def _positions(parts: Iterable[Sequence[npt.NDArray[np.int64]]], shape: Sequence
     return np.unique(np.concatenate(found))
 
 
-def _runs(box: Box, shape: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (start, length) in elements of the runs of a box or pattern in row-major storage, ascending."""
-    if not isinstance(box, Pattern):
-        yield from arithmetic.contiguous_runs(box.origin, box.extent, shape)
-        return
-    positions = _positions((part.indices() for part in box.parts()), shape)
+def _runs(pattern: Pattern, shape: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (start, length) in elements of the runs of a pattern in row-major storage, ascending."""
+    positions = _positions((part.indices() for part in pattern.parts()), shape)
     bounds = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]
     for first, last in zip(bounds, bounds[1:], strict=False):
         yield int(positions[first]), last - first
@@ -74,9 +71,13 @@ def predict(
     known &= layout.get("storage") is None
     requested = math.nan
     if not layout["chunks"]:
-        if known and not (isinstance(box, Pattern) and asked > LARGEST_PATTERN):
+        sieve = chosen["sieve_bytes"]
+        if known and not isinstance(disk, Pattern):
+            requested = hdf5_index.sieve_requested_bytes_of_box(
+                disk.origin, disk.extent, shape, itemsize, sieve
+            )
+        elif known and isinstance(disk, Pattern) and asked <= LARGEST_PATTERN:
             total = math.prod(shape) * itemsize
-            sieve = chosen["sieve_bytes"]
             requested = hdf5_index.sieve_requested_bytes(_runs(disk, shape), itemsize, total, sieve)
         return {"chunks_touched": 0, "chunk_bytes": asked * itemsize, "requested": requested}
     chunk = [layout["chunks"][axis] for axis in order]
