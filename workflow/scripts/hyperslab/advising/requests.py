@@ -23,10 +23,10 @@ from hyperslab.layouts.chunks import (
     chunk_count,
     chunks_per_axis,
     chunks_touched,
-    contiguous_runs,
     run_axis,
     touched_per_axis,
 )
+from hyperslab.layouts.hdf5_index import sieve_requests
 from hyperslab.layouts.hdf5_places import CONTIGUOUS_BYTES, Places
 
 SIEVE_BYTES = 2**16
@@ -59,7 +59,8 @@ def selection(
     """
     shape, origin, extent = (candidate.on_disk(given) for given in (shape, origin, extent))
     if candidate.chunks is None:
-        found = list(_sieved(shape, itemsize, origin, extent))
+        asked = sieve_requests(origin, extent, shape, itemsize, SIEVE_BYTES)
+        found = [(CONTIGUOUS_BYTES + start, length) for start, length in asked]
         length = itemsize * math.prod(extent[run_axis(extent, shape) :])
         return Selection(found, len(found), 0, 0 if length > SIEVE_BYTES else runs(extent, shape))
     chunks = candidate.on_disk(candidate.chunks)
@@ -155,19 +156,3 @@ def _pieces(
     for coordinates in itertools.product(*outer):
         before = sum(c * s for c, s in zip(coordinates, strides, strict=False))
         yield before + start[inner] * strides[inner], math.prod(width[inner:])
-
-
-def _sieved(
-    shape: Sequence[int], itemsize: int, origin: Sequence[int], extent: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the requests of a contiguous array: a short run fills the sieve buffer, a long one passes it."""
-    total, held_from, held_to = math.prod(shape) * itemsize, 0, 0
-    for start, length in contiguous_runs(origin, extent, shape):
-        first, last = start * itemsize, (start + length) * itemsize
-        if held_from <= first and last <= held_to:
-            continue
-        if last - first > SIEVE_BYTES:
-            yield CONTIGUOUS_BYTES + first, last - first
-            continue
-        held_from, held_to = first, min(first + SIEVE_BYTES, total)
-        yield CONTIGUOUS_BYTES + held_from, held_to - held_from

@@ -79,16 +79,17 @@ def first_run(least: int, origin: Shape, extent: Shape, shape: Shape) -> int | N
     """
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     inner = run_axis(extent, shape)
+    last = [start + width - 1 for start, width in zip(origin, extent, strict=True)]
     begins = origin[inner] * strides[inner]
     rest, found = max(0, least - begins), []
     for axis in range(inner):
         found.append(max(rest // strides[axis], origin[axis]))
         rest = max(0, rest - found[-1] * strides[axis])
-        if found[-1] >= origin[axis] + extent[axis]:
+        if found[-1] > last[axis]:
             break
     # Behind the last along an axis, or within a run: the next one, as an odometer has it.
-    if rest or any(at >= o + e for at, o, e in zip(found, origin, extent, strict=False)):
-        while found and found[-1] >= origin[len(found) - 1] + extent[len(found) - 1] - 1:
+    if rest or (found and found[-1] > last[len(found) - 1]):
+        while found and found[-1] >= last[len(found) - 1]:
             found.pop()
         if not found:
             return None

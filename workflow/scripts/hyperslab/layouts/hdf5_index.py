@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from hyperslab.layouts.chunks import first_run, run_axis
+from hyperslab.layouts.chunks import contiguous_runs, first_run, run_axis
 
 Shape = Sequence[int]
 
@@ -104,22 +104,22 @@ def sieve_requested_bytes(
     return requested
 
 
-def sieve_requested_bytes_of_box(
+def sieve_requests(
     origin: Shape, extent: Shape, shape: Shape, itemsize: int, sieve: int
-) -> int:
-    """Return what `sieve_requested_bytes` does for the runs of a box, without looking at each of them.
+) -> Iterator[tuple[int, int]]:
+    """Yield (start, length) in bytes of what `sieve_requested_bytes` sums up, for the runs of a box.
 
-    Runs that lie in the buffer are passed over, since there may be millions.
+    Runs that lie in the buffer are passed over and not looked at, since there may be millions.
     """
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    inner = run_axis(extent, shape)
-    length = extent[inner] * strides[inner]
-    if length * itemsize > sieve:
-        return math.prod(extent) * itemsize
-    requested, total_bytes = 0, math.prod(shape) * itemsize
-    start = first_run(0, origin, extent, shape)
-    while start is not None:
-        held_to = min(start * itemsize + sieve, total_bytes)
-        requested += held_to - start * itemsize
-        start = first_run(held_to // itemsize - length + 1, origin, extent, shape)
-    return requested
+    length = math.prod(extent[run_axis(extent, shape) :]) * itemsize
+    if length > sieve:
+        for start, _ in contiguous_runs(origin, extent, shape):
+            yield start * itemsize, length
+        return
+    total_bytes, run = math.prod(shape) * itemsize, first_run(0, origin, extent, shape)
+    while run is not None:
+        held_from = run * itemsize
+        held_to = min(held_from + sieve, total_bytes)
+        yield held_from, held_to - held_from
+        # The first run that ends behind the buffer.
+        run = first_run((held_to - length) // itemsize + 1, origin, extent, shape)

@@ -199,7 +199,7 @@ def _offset_bytes(array: Array) -> int:
 
 def _begins(content: Content, address: int, signature: bytes) -> bool:
     """Return whether a block is there: an address that was half written leads beyond the file."""
-    return address < content.size and content.read(address, address + len(signature)) == signature
+    return content.read(address, address + len(signature)) == signature
 
 
 def _addresses(content: Content, places: Run) -> list[int]:

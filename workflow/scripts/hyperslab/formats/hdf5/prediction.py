@@ -40,6 +40,17 @@ def _runs(pattern: Pattern, shape: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield int(positions[first]), last - first
 
 
+def _sieved(box: Box, shape: Sequence[int], itemsize: int, sieve: int) -> float:
+    """Return the bytes that HDF5 asks for to read a box or pattern of contiguous data, NaN if unknown."""
+    if not isinstance(box, Pattern):
+        requests = hdf5_index.sieve_requests(box.origin, box.extent, shape, itemsize, sieve)
+        return sum(length for _, length in requests)
+    if math.prod(box.shape) > LARGEST_PATTERN:
+        return math.nan
+    total = math.prod(shape) * itemsize
+    return hdf5_index.sieve_requested_bytes(_runs(box, shape), itemsize, total, sieve)
+
+
 def _chunks(box: Box, shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
     """Return the row-major numbers of the chunks that a box or pattern touches, ascending."""
     if not isinstance(box, Pattern):
@@ -71,14 +82,8 @@ def predict(
     known &= layout.get("storage") is None
     requested = math.nan
     if not layout["chunks"]:
-        sieve = chosen["sieve_bytes"]
-        if known and not isinstance(disk, Pattern):
-            requested = hdf5_index.sieve_requested_bytes_of_box(
-                disk.origin, disk.extent, shape, itemsize, sieve
-            )
-        elif known and isinstance(disk, Pattern) and asked <= LARGEST_PATTERN:
-            total = math.prod(shape) * itemsize
-            requested = hdf5_index.sieve_requested_bytes(_runs(disk, shape), itemsize, total, sieve)
+        if known:
+            requested = _sieved(disk, shape, itemsize, chosen["sieve_bytes"])
         return {"chunks_touched": 0, "chunk_bytes": asked * itemsize, "requested": requested}
     chunk = [layout["chunks"][axis] for axis in order]
     linear = _chunks(disk, shape, chunk)
