@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Task:
         cells: Cells = self.instance.get("b", ())
         return cells
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
         """The bound within which it holds."""
         return Bound(**self.comparison["bound"])
@@ -58,6 +59,12 @@ class Task:
     def ends(self) -> tuple[float, float]:
         """The ends of the bound."""
         return self.bound.ends
+
+    @cached_property
+    def marks(self) -> Marks:
+        """The layouts and criteria that a comparison of marks is about."""
+        own, matched = self.instance, self.comparison["kind"] == "matched_marks"
+        return Marks(self.lookup, self.comparison["score"], own["layouts"], own["pool"], matched)
 
     @property
     def refuting(self) -> tuple[float, float]:
@@ -311,15 +318,9 @@ def optimum(task: Task, found: Evidence) -> Statement:
     return Statement(best, float(kept.min()), float(kept.max()), inside, outside)
 
 
-def marks_of(task: Task) -> Marks:
-    """Return the layouts and criteria that a comparison of marks is about."""
-    own, matched = task.instance, task.comparison["kind"] == "matched_marks"
-    return Marks(task.lookup, task.comparison["score"], own["layouts"], own["pool"], matched)
-
-
 def marks(task: Task, found: Evidence) -> Statement:
     """Return how many layouts have full marks."""
-    return number_of(task, *marks_of(task).stated(found))
+    return number_of(task, *task.marks.stated(found))
 
 
 # kind -> what is formed within each round, and what the evidence on it says.
@@ -331,6 +332,6 @@ KINDS: dict[str, tuple[Callable[[Task], list[Sum]], Callable[[Task, Evidence], S
     "count": (each, count),
     "crossover": (each, crossover),
     "optimum": (among, optimum),
-    "full_marks": (lambda task: marks_of(task).sums(), marks),
-    "matched_marks": (lambda task: marks_of(task).sums(), marks),
+    "full_marks": (lambda task: task.marks.sums(), marks),
+    "matched_marks": (lambda task: task.marks.sums(), marks),
 }

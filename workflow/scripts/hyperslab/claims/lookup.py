@@ -48,23 +48,23 @@ class Lookup:
     """
 
     def __init__(self, measurements: pd.DataFrame, sites: Mapping[Side, str]) -> None:
-        self._rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
+        rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
+        self._rows = {site: dict(iter(own.groupby("case", sort=False))) for site, own in rows.items()}
         self._sites = sites
         # Timing protocols older than today's under which some of what was looked at was measured.
         self.older_protocols: set[int] = set()
-        numbers = [rows["round"] for rows in self._rows.values()]
+        numbers = [own["round"] for own in rows.values()]
         self._rounds = sorted(set(pd.concat(numbers))) if numbers else []
         self._table = cache(self._make_table)
-        self._logs = cache(self._make_logs)
 
     def site(self, side: Side = "a") -> str:
         """Return the site that a side lies on."""
         return self._sites[side]
 
-    def _make_table(self, site: str, case: str, state: str, quantity: str) -> pd.DataFrame:
-        rows = self._rows[site]
-        rows = rows[rows["case"] == case]
-        if rows.empty:
+    def _make_table(self, site: str, case: str, state: str, quantity: str) -> dict[str, Floats]:
+        """Return the logs of each layout in all rounds."""
+        rows = self._rows[site].get(case)
+        if rows is None:
             raise Untestable(f"no valid results of case {case} at {site}")
         known = QUANTITIES[quantity]
         # What a file holds does not depend on how it was read.
@@ -78,15 +78,15 @@ class Lookup:
         values = pd.DataFrame() if missing else per_round(rows, known)
         if values.empty:
             raise Untestable(f"{known.title} of case {case} was not recorded at {site}")
-        return values.reindex(columns=self._rounds)
-
-    def _make_logs(self, site: str, case: str, layout: str, state: str, quantity: str) -> Floats:
-        table = self._table(site, case, state, quantity)
-        if layout not in table.index:
-            raise Untestable(f"no valid results of layout {layout} in case {case} at {site}")
+        values = values.reindex(columns=self._rounds)
         with np.errstate(divide="ignore"):
-            logs: Floats = np.log(table.loc[layout].to_numpy(dtype=float))
-        return logs
+            return dict(zip(values.index, np.log(values.to_numpy(dtype=float)), strict=True))
+
+    def _logs(self, site: str, case: str, layout: str, state: str, quantity: str) -> Floats:
+        table = self._table(site, case, state, quantity)
+        if layout not in table:
+            raise Untestable(f"no valid results of layout {layout} in case {case} at {site}")
+        return table[layout]
 
     def in_rounds(self, asked: Sum) -> Floats:
         """Return the sum of logs in each round, of shape (R,); NaN where a round lacks a part of it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ QUANTITY = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "mi
 
 @dataclass(frozen=True)
 class Marks:
-    """Layouts against the criteria of a score; `listed` are those that are counted, of all in the `pool`."""
+    """Layouts against the criteria of a score; `listed` are those that are counted, of all in the `pool`.
+
+    What does not depend on how many rounds there are is found once: many numbers of rounds are tried.
+    """
 
     lookup: Lookup
     score: Mapping[str, Any]
@@ -34,8 +38,9 @@ class Marks:
     pool: Sequence[str]
     matched: bool
 
+    @cached_property
     def times(self) -> list[Criterion]:
-        """Return the criteria that bound a time; matched ones are of cold reads. Raises Untestable."""
+        """The criteria that bound a time; matched ones are of cold reads. Raises Untestable."""
         found = [c for c in read_criteria(self.score["criteria"]) if c.timed]
         if not found:
             raise Untestable("no criterion bounds a time")
@@ -60,8 +65,14 @@ class Marks:
             )
         ]
 
+    @cached_property
+    def _small(self) -> list[str]:
+        """Those that are counted and pass the bounds on the file."""
+        return self.small(self.listed)
+
+    @cached_property
     def _rivals(self) -> tuple[list[str], list[str]]:
-        """Return those that are counted, and all, of which each passes the bounds on the file."""
+        """Those that are counted, and all, of which each passes the bounds on the file. Raises Untestable."""
         pool = self.small(self.pool)
         target = int(self.score["target"])
         if len(pool) < target:
@@ -70,10 +81,10 @@ class Marks:
 
     def sums(self) -> list[Sum]:
         """Return what is formed within each round: times; matched, each over each rival's."""
-        times = self.times()
+        times = self.times
         if not self.matched:
-            return [_time(c, layout) for c in times for layout in self.small(self.listed)]
-        listed, pool = self._rivals()
+            return [_time(c, layout) for c in times for layout in self._small]
+        listed, pool = self._rivals
         return [
             [*_time(mine, name), *_time(theirs, other, -1.0)]
             for mine in times
@@ -88,7 +99,7 @@ class Marks:
         and not having them; last whether there are rounds enough.
         """
         if self.matched:
-            value, (_, met, missed) = self._among_first(*self._rivals()), self._ranked(found)
+            value, (_, met, missed) = self._among_first, self._ranked(found)
         else:
             value, (met, missed) = self._by_value(found), self._absolute(found)
         # One that is too large misses for certain.
@@ -104,12 +115,12 @@ class Marks:
         """Return (layout, case) of what may still decide whether some layout has full marks: its own times,
         and those of rivals of which it is not sure whether they come before it.
         """
-        cases = {criterion.case for criterion in self.times() if criterion.case}
+        cases = {criterion.case for criterion in self.times if criterion.case}
         if not self.matched:
             met, missed = self._absolute(found)
-            names = self._open(self.small(self.listed), met, missed, alpha)
+            names = self._open(self._small, met, missed, alpha)
             return {(name, case) for name in names for case in cases}
-        listed, pool = self._rivals()
+        listed, pool = self._rivals
         order, met, missed = self._ranked(found)
         open_ = self._open(listed, met, missed, alpha)
         near = set(open_)
@@ -141,7 +152,7 @@ class Marks:
 
     def _with_bounds(self, found: Evidence) -> list[tuple[Evidence, float]]:
         """Return the evidence of the small layouts on each time beside its bound; none without layouts."""
-        times, size = self.times(), len(self.small(self.listed))
+        times, size = self.times, len(self._small)
         parts = [found.part(i * size, (i + 1) * size) for i in range(len(times))] if size else []
         return list(zip(parts, (math.log(c.below) for c in times), strict=False))
 
@@ -149,7 +160,7 @@ class Marks:
         """Return the p values of each layout's coming before and behind each rival, and of its being among
         the first and not being so.
         """
-        times, (listed, pool) = self.times(), self._rivals()
+        times, (listed, pool) = self.times, self._rivals
         target, rivals, count = int(self.score["target"]), len(pool) - 1, len(times)
         size, shape = len(listed) * rivals, (count, count, len(listed), rivals)
         before: Floats = np.empty(shape)
@@ -169,9 +180,10 @@ class Marks:
         missed = [at_least(own, target) for own in last]
         return (first, last), np.array(met), np.array(missed)
 
-    def _among_first(self, listed: Sequence[str], pool: Sequence[str]) -> int:
-        """Return how many are among the first by value, as the score's table has it."""
-        times = self.times()
+    @cached_property
+    def _among_first(self) -> int:
+        """How many are among the first by value, as the score's table has it."""
+        times, (listed, pool) = self.times, self._rivals
         relative = pd.DataFrame(
             {
                 i: {

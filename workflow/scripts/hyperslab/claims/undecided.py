@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hyperslab.claims.evidence import Evidence, open_ones
-from hyperslab.claims.kinds import Cells, Task, logs_of, marks_of
+from hyperslab.claims.kinds import Cells, Task, logs_of
 from hyperslab.results.comparisons import Floats
 from hyperslab.studies.claims.bound_schema import Bound
 
@@ -78,7 +78,7 @@ def _halves(ends: Ends, refuting: Ends) -> list[tuple[Ends, Ends]]:
 
 def of_marks(task: Task, found: Evidence, alpha: float) -> set[Cell]:
     """Return the cells of layouts that may have full marks or not, and of those that they are ranked with."""
-    return {("a", layout, case) for layout, case in marks_of(task).undecided(found, alpha)}
+    return {("a", layout, case) for layout, case in task.marks.undecided(found, alpha)}
 
 
 KINDS: Mapping[str, Callable[[Task, Evidence, float], set[Cell]]] = {
