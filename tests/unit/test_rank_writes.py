@@ -205,8 +205,8 @@ def test_a_rank_holds_its_sub_volume_twice_at_most_and_little_more(
     disk: Path, mpi: None, program: Callable[[str], None], way: str, layout: dict[str, Any]
 ) -> None:
     program(COUNTED)
-    # 256 MiB a rank; few samples of many bytes, since the formula takes its time for each.
-    spec = by_ranks(cell((256, 512, 512), "uint64", **layout), way, 2)
+    # 128 MiB a rank: a third copy would be too many. Few samples of many bytes, for the formula takes its time.
+    spec = by_ranks(cell((128, 512, 512), "uint64", **layout), way, 2)
     assert len(outcome_of({**spec, "repeats": {"write": 1}}, disk).repeats) == 1
 
 
@@ -216,7 +216,7 @@ def test_a_rank_of_parallel_hdf5_holds_as_much(
     disk: Path, mpi: None, program: Callable[[str], None], chunks: Any
 ) -> None:
     program(COUNTED)
-    layout = file_specification((256, 512, 512), chunks, dtype="uint64")
+    layout = file_specification((128, 512, 512), chunks, dtype="uint64")
     spec = by_ranks(layout, "collective", 2)
     assert len(outcome_of({**spec, "repeats": {"write": 1}}, disk).repeats) == 1
 
