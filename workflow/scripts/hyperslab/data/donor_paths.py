@@ -53,7 +53,8 @@ def identity(donor: Mapping[str, Any]) -> str | None:
         file, dataset = located(donor)
     except NotThere:
         return None
-    return f"{file.name}{SEPARATOR}{dataset}" if dataset else file.name
+    # A dataset's path begins at the root, whether or not somebody wrote so.
+    return f"{file.name}{SEPARATOR}/{dataset.lstrip('/')}" if dataset else file.name
 
 
 def is_hdf5(file: Path) -> bool:
