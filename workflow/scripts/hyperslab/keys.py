@@ -56,8 +56,8 @@ HEAD = """# Keys
 Every key that a configuration may have, made from the models that check it:
 `PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.keys > docs/keys.md`. A study may also have
 `extends`, the name of another study: `dataset`, `settings` and `repeats` are merged with its own, every other
-key replaces its; of its claims those that `keep_claims` names are judged, too. A name begins with a letter or
-digit and has up to 100 letters, digits and `_ . + -`.
+key replaces that of the other; of its claims those that `keep_claims` names are judged, too. A name begins
+with a letter or digit and has up to 100 letters, digits and `_ . + -`.
 """
 NAME = "name"
 # Names that Python gives to what a reader of YAML calls otherwise.

@@ -15,7 +15,7 @@ from hyperslab.claims.lookup import Lookup
 from hyperslab.results.scoring import plain
 
 Facts = Mapping[str, Mapping[str, Any]]
-STALE = "every result is stale: measured under another study or protocol than today's"
+STALE = "every result is stale: measured under another study, donor or protocol than today's"
 
 
 def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

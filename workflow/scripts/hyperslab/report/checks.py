@@ -73,7 +73,7 @@ def _stale(data: Data) -> Check:
             "None: every record was measured under today's study and a protocol that counts.",
             "good",
         )
-    text = f"{fmt.count(len(cells), 'record')} measured under another study or protocol than today's"
+    text = f"{fmt.count(len(cells), 'record')} measured under another study, donor or protocol than today's"
     return Check("Stale records", f"{text}: left out of all results.", "bad", [_list("Stale records", cells)])
 
 
