@@ -205,7 +205,7 @@ def test_a_rank_holds_its_sub_volume_twice_at_most_and_little_more(
     disk: Path, mpi: None, program: Callable[[str], None], way: str, layout: dict[str, Any]
 ) -> None:
     program(COUNTED)
-    # 128 MiB a rank: a third copy would be too many. Few samples of many bytes, for the formula takes its time.
+    # 128 MiB a rank, so that a third copy would be too many; few samples, for the formula takes its time.
     spec = by_ranks(cell((128, 512, 512), "uint64", **layout), way, 2)
     assert len(outcome_of({**spec, "repeats": {"write": 1}}, disk).repeats) == 1
 

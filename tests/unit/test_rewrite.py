@@ -282,6 +282,16 @@ REFUSED = {
     ),
     "filters without chunks": ("stored/early", layout(filters=[{"name": "gzip"}]), "filters without chunks"),
     "too large for compact storage": ("measured/counts", layout(compact=True), "can grow"),
+    "a second copy without chunks": (
+        TARGET,
+        layout([4, 4, 4], second={"chunks": None, "filters": []}),
+        "cannot have its second copy: can grow",
+    ),
+    "a second copy with a filter for other types": (
+        TARGET,
+        layout([4, 4, 4], second={"chunks": [2, 2, 2], "filters": [{"name": "fcidecomp"}]}),
+        "cannot have its second copy: cannot have this filter: ",
+    ),
 }
 
 

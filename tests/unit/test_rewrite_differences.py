@@ -293,3 +293,9 @@ def test_references_of_the_newest_kind_are_refused(tmp_path: Path) -> None:
     wanted = {"chunks": [5], "filters": [], "compact": False, "settings": {}}
     with pytest.raises(RewriteError, match="attribute r: has references of the type H5T_STD_REF"):
         rewrite.rewrite(path, tmp_path / "new.h5", "a", wanted, 2**20, Progress())
+    with h5py.File(path, "w", libver="latest") as file:
+        create = calls._library().H5Dcreate2
+        create.restype, create.argtypes = calls._hid, [calls._hid, calls._text, *[calls._hid] * 5]
+        assert create(file.id.id, b"d", newest, space.id, 0, 0, 0) >= 0
+    with pytest.raises(RewriteError, match="d: has elements of variable length or references"):
+        rewrite.rewrite(path, tmp_path / "new.h5", "d", wanted, 2**20, Progress())

@@ -1,4 +1,4 @@
-"""Make the arrays of config/advice-judge.yaml, by which `judge_advice.py` judges advice; takes a minute or two.
+"""Make the arrays of config/advice-judge.yaml, by which `judge_advice.py` judges advice; takes two minutes.
 
 judge_arrays.py --waveforms FILE DIR      waveforms.npy, recording.npy and scan.npy in DIR, 680 MB in all
 

@@ -202,7 +202,7 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
                 zarr_copy.copy(*what)
             else:
                 rewrite(*what, options.folder, options.materialise)
-        except (RewriteError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
+        except Exception as error:  # Whatever it is, nobody else says so.
             progress.say(f"{options.original}: {_one_line(error)}")
             raise
 

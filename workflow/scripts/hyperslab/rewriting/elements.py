@@ -17,6 +17,7 @@ from hyperslab.rewriting.memory import (
     Form,
     Plain,
     References,
+    UnknownReference,
     form_of,
     has_references,
     owns_memory,
@@ -110,7 +111,10 @@ def translated(form: Form, buffer: calls.Buffer, references: References) -> call
 
 def is_plain(datatype: h5t.TypeID) -> bool:
     """Return whether a type's elements are bytes that mean the same everywhere."""
-    return isinstance(form_of(datatype), Plain)
+    try:
+        return isinstance(form_of(datatype), Plain)
+    except UnknownReference:
+        return False
 
 
 def count(space: h5s.SpaceID) -> int:

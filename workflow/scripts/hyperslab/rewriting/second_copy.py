@@ -12,10 +12,9 @@ import numpy as np
 from h5py import h5d, h5p
 
 from hyperslab.data.tiles import tiles
-from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.progress import Progress
-from hyperslab.rewriting.target import resolved_chunks
+from hyperslab.rewriting.target import put_chunks, resolved_chunks
 
 # Behind the name of the dataset; and the attribute of both that says which reads each is for.
 SUFFIX, FOR = "-second", "for_reads"
@@ -65,9 +64,7 @@ def _created(
     """Return a new dataset of the type and extent of another, empty."""
     creation = h5p.create(h5p.DATASET_CREATE)
     if chunk:
-        creation.set_chunk(tuple(chunk))
-        filter_setters.prepare(filters)
-        filter_setters.apply(creation, filters)
+        put_chunks(creation, chunk, filters)
     fill = first.id.get_create_plist()
     if fill.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         value = np.zeros((), first.dtype)

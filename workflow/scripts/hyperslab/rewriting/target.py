@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from h5py import h5d, h5g, h5p, h5s, h5z
+from h5py import h5d, h5g, h5p, h5s, h5t, h5z
 
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
@@ -78,19 +78,38 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
             "has its values in other files (external storage), which HDF5 allows without chunks only"
         )
     check_filters(dataset)
-    chunk = resolved_chunks(layout["chunks"], *extents(dataset), datatype.get_size())
-    if chunk is None and layout["filters"]:
-        raise RewriteError("cannot have filters without chunks")
+    chunk = _checked_chunk(dataset, layout)
+    if second := layout.get("second"):
+        try:
+            _checked_chunk(dataset, second)
+        except RewriteError as error:
+            raise RewriteError(f"cannot have its second copy: {error}") from None
+        if _dtype(datatype) is None:
+            raise RewriteError("cannot have a second copy: NumPy has no such type")
     if layout["compact"] and math.prod(dataset.shape) * datatype.get_size() > COMPACT_LIMIT:
         raise RewriteError("is too large for compact storage, which has less than 64 KiB")
-    try:
-        dtype = datatype.dtype.newbyteorder("=").name
-    except TypeError:
-        # A type that NumPy does not have; HDF5 decides.
-        return chunk
-    if dtype in NUMBERS and (wrong := refusal(layout["filters"], dtype, chunk or ())):
+    return chunk
+
+
+def _checked_chunk(dataset: h5d.DatasetID, stored: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the shape of a dataset's `chunks`; RewriteError where it cannot get them or the `filters`."""
+    datatype = dataset.get_type()
+    chunk = resolved_chunks(stored["chunks"], *extents(dataset), datatype.get_size())
+    if chunk is None and stored["filters"]:
+        raise RewriteError("cannot have filters without chunks")
+    # Of a type that NumPy does not have HDF5 decides.
+    dtype = _dtype(datatype)
+    if dtype in NUMBERS and (wrong := refusal(stored["filters"], dtype, chunk or ())):
         raise RewriteError(f"cannot have this filter: {wrong}")
     return chunk
+
+
+def _dtype(datatype: h5t.TypeID) -> str | None:
+    """Return NumPy's name of a type, without its byte order; None where NumPy does not have it."""
+    try:
+        return str(datatype.dtype.newbyteorder("=").name)
+    except TypeError:
+        return None
 
 
 def check_filters(dataset: h5d.DatasetID) -> None:
@@ -101,6 +120,16 @@ def check_filters(dataset: h5d.DatasetID) -> None:
         if not h5z.filter_avail(code):
             known = f" ({name.decode(errors='replace')})" if name else ""
             raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
+
+
+def put_chunks(creation: h5p.PropDCID, chunk: Sequence[int], filters: Sequence[Mapping[str, Any]]) -> None:
+    """Have datasets made with `creation` get chunks and filters; RewriteError where a filter is not there."""
+    creation.set_chunk(tuple(chunk))
+    try:
+        filter_setters.prepare(filters)
+    except Unavailable as error:
+        raise RewriteError(str(error)) from None
+    filter_setters.apply(creation, filters)
 
 
 def create(
@@ -122,13 +151,8 @@ def create(
         creation.set_layout(h5d.CONTIGUOUS)
         creation.set_alloc_time(h5d.ALLOC_TIME_LATE)
     else:
-        creation.set_chunk(tuple(chunk))
+        put_chunks(creation, chunk, layout["filters"])
         creation.set_alloc_time(h5d.ALLOC_TIME_INCR)
-        try:
-            filter_setters.prepare(layout["filters"])
-        except Unavailable as error:
-            raise RewriteError(str(error)) from None
-        filter_setters.apply(creation, layout["filters"])
     mine = Lists(lists.file_creation, lists.file_access, creation, lists.access, lists.transfer)
     for setting in ("alloc_time", "fill_time"):
         if setting in layout["settings"]:
