@@ -173,3 +173,45 @@ def test_every_kind_is_tried() -> None:
     tried = {comparison.get("kind", "ratio" if "b" in comparison else "value") for comparison, _ in CASES}
     assert tried | {"full_marks", "matched_marks"} == set(KINDS)
     assert len(GRID) == 8
+
+
+@pytest.mark.parametrize("kind", ["ratio", "fastest", "count", "crossover", "optimum", "slope"])
+def test_layouts_without_a_round_in_common_are_not_compared(tmp_path: Path, kind: str) -> None:
+    """Of one layout the first round is there alone, of the others all but that."""
+    one, others = {"layouts": "2x2x10", "case": "slices"}, {"layouts": ALL, "case": "slices"}
+    tens: dict[str, Any] = {"layouts": "{m}x{m}x10", "case": "slices"}
+    asked: dict[str, dict[str, Any]] = {
+        "ratio": {"a": one, "b": {"layouts": "contiguous"}, "below": 1},
+        "fastest": {"kind": kind, "a": {**others, "where": {"m": [2]}}, "below": 1},
+        "count": {"kind": kind, "counting": {"below": 1}, "a": tens, "b": {"layouts": "contiguous"},
+                  "at_least": 1},
+        "crossover": {"kind": kind, "over": "m", "a": tens, "b": {"case": "spectra"}, "at_most": 4},
+        "optimum": {"kind": kind, "over": "m", "a": tens, "below": 3},
+        "slope": {"kind": kind, "over": "m", "a": others, "below": 0},
+    }  # fmt: skip
+    apart = TABLE["case"].ne("slices") | ((TABLE["layout"] == "2x2x10") == (TABLE["round"] == 0))
+    if kind == "crossover":
+        apart = TABLE["case"].eq("slices") == (TABLE["round"] == 0)
+    (verdict,) = judged(resolved(tmp_path, asked[kind]), TABLE[apart])
+    assert verdict["verdict"] == "cannot be tested"
+    assert verdict["reason"] == "no round has all that is compared"
+
+
+def test_equal_counts_have_no_least_one(tmp_path: Path) -> None:
+    asked = {"kind": "optimum", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "slices", "of": "chunks"}}
+    (verdict,) = judged(resolved(tmp_path, {**asked, "below": 3}), TABLE)
+    (result,) = results(verdict)
+    assert (verdict["verdict"], result["low"], result["high"]) == ("cannot tell", 1.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "number", "said"), [(1, 8, "holds"), (2.1, 6, "holds"), (1, 6, "fails"), (2, 6, "cannot tell")]
+)
+def test_what_could_be_may_be_a_time_or_a_count(tmp_path: Path, ratio: float, number: int, said: str) -> None:
+    slices = {"layouts": "2x2x10", "case": "slices"}
+    time = {"a": slices, "b": {"layouts": "contiguous"}, "below": ratio}
+    count = {"a": {**slices, "of": "chunks"}, "below": number}
+    for both in ([time, count], [count, time]):
+        (verdict,) = judged(resolved(tmp_path, *both, could=True), TABLE)
+        assert verdict["verdict"] == said
+        assert ("would_tell" in verdict) == (said == "cannot tell")

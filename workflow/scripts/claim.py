@@ -9,7 +9,8 @@ from hyperslab.records import DamagedRecord
 from hyperslab.report import templates
 from hyperslab.report.claims_page import build
 from hyperslab.report.render import render
-from hyperslab.results.tables import context_of, rows_of, tidy
+from hyperslab.results import measurements
+from hyperslab.results.tables import context_of
 from hyperslab.studies.claims.compared import compared
 
 
@@ -23,10 +24,8 @@ def main(job: Any) -> None:
         for path in map(Path, job.params.records)
         if (path.parent.name, Path(path.stem).stem) in cells and path.exists()
     ]
-    rows = [
-        row for path in records for row in rows_of(path, study, hashes[f"{path.parent.name}/{path.stem}"], {})
-    ]
-    found = evaluate(study, [claim], tidy(rows), site_facts(context_of(records)))
+    table = measurements.build(records, study, hashes, {})
+    found = evaluate(study, [claim], table, site_facts(context_of(records)))
     Path(job.output[0]).write_text(render(build([found], [], []), templates.CLAIMS), encoding="utf-8")
 
 

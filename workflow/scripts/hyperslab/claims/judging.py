@@ -46,8 +46,9 @@ class Atom:
         return self.statement.inside, self.statement.outside
 
     def foreseen(self, rounds: int) -> Pair:
-        """Return the p values that so many rounds would give."""
-        assert isinstance(self.found, Timed)
+        """Return the p values that so many rounds would give; those of counts stay as they are."""
+        if not isinstance(self.found, Timed):
+            return self.pair
         stated = KINDS[self.task.comparison["kind"]][1](self.task, self.found.foreseen(rounds))
         return stated.inside, stated.outside
 
@@ -68,7 +69,7 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     groups = [judging] if could else [[atom] for atom in judging]
     known = [group for group in groups if _known(group)]
     pairs = [either([atom.pair for atom in group]) for group in known]
-    verdicts = iter(decided(pairs, [group[0].exact for group in known], alpha))
+    verdicts = iter(decided(pairs, [_exact(group) for group in known], alpha))
     deciding = []
     for group in groups:
         verdict: Verdict = next(verdicts) if _known(group) else "cannot be tested"
@@ -86,12 +87,17 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     if verdict == "cannot tell":
         told["would_tell"] = _would_tell(groups, deciding)
     if verdict == "cannot tell" and looks:
-        _narrow(atoms, len([group for group in groups if not group[0].exact]))
+        _narrow(atoms, sum(not _exact(group) for group in groups))
     return {**told, "comparisons": [_told(*each) for each in zip(comparisons, atoms, strict=True)]}
 
 
 def _known(group: Sequence[Atom]) -> bool:
     return all(atom.statement is not None for atom in group)
+
+
+def _exact(group: Sequence[Atom]) -> bool:
+    """Return whether all that a group compares are counts, which no chance makes fail."""
+    return all(atom.exact for atom in group)
 
 
 def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float, could: bool) -> list[Atom]:
@@ -114,6 +120,9 @@ def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float, could: b
         if atom.reason:
             continue
         atom.found = evidence.part(*place)
+        if (atom.found.rounds == 0).any():
+            atom.reason = "no round has all that is compared"
+            continue
         try:
             atom.statement = state(atom.task, atom.found)
         except Untestable as reason:
@@ -142,11 +151,11 @@ def _would_tell(groups: Sequence[Sequence[Atom]], deciding: Sequence[Verdict]) -
     `rounds` is None where no number would, because an estimate lies at its bound.
     """
     open_ = [group for group, own in zip(groups, deciding, strict=True) if own == "cannot tell"]
-    if any(group[0].exact for group in open_):
+    if any(_exact(group) for group in open_):
         return {"rounds": None, "why": "counts differ between rounds"}
     if any(int(atom.found.rounds.min()) < MIN_ROUNDS for group in open_ for atom in group if atom.found):
         return {"rounds": None, "why": TOO_FEW}
-    tested = sum(not group[0].exact for group in groups)
+    tested = sum(not _exact(group) for group in groups)
     holding = [_rounds(group, 0) for group in open_]
     failing = [_rounds(group, tested) for group in open_]
     known = [number for number in failing if number is not None]

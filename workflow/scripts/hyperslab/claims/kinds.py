@@ -164,8 +164,6 @@ def among(task: Task) -> list[Sum]:
 
 def single(task: Task, found: Evidence) -> Statement:
     """Return what is known of a ratio, a time or a count."""
-    if math.isnan(found.value[0]):
-        raise Untestable("no round has all that is compared")
     low, high = (float(end[0]) for end in found.limits(task.alpha))
     known = not math.isnan(low)
     return Statement(
@@ -300,7 +298,8 @@ def optimum(task: Task, found: Evidence) -> Statement:
     # None beats itself.
     less, ratios = np.ones((size, size)), np.zeros((size, size))
     apart = ~np.eye(size, dtype=bool)
-    less[apart], ratios[apart] = found.inside(-math.inf, 0.0), found.value
+    # Equal counts do not beat each other.
+    less[apart], ratios[apart] = found.inside(*logs_of(Bound(below=1).ends)), found.value
     low, high = task.ends
     within = (values >= low) & (values <= high)
     inside = _least_of_both(less[np.ix_(within, ~within)]) if within.any() and (~within).any() else 1.0

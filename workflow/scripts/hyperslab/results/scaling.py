@@ -9,6 +9,7 @@ import pandas as pd
 
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as compared
+from hyperslab.results.statistics import typical_column
 
 
 def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.DataFrame:
@@ -19,7 +20,7 @@ def against(rows: pd.DataFrame, reference: str, others: Sequence[str]) -> pd.Dat
     `reference` there is none.
     """
     chosen = rows[rows["case"].isin([reference, *others])]
-    logs = np.log(chosen.pivot(index="case", columns="round", values="median_s"))
+    logs = np.log(chosen.pivot(index="case", columns="round", values=typical_column(rows)))
     present = [case for case in dict.fromkeys(others) if case in logs.index and case != reference]
     if reference not in logs.index or not present:
         return pd.DataFrame(columns=["case", "ratio", "low", "high", "different"])
