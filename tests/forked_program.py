@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -107,6 +108,14 @@ def _prepare() -> None:
     match os.environ.get("TEST_PREPARE"):
         case "fails":
             raise ImportError
+        case "cannot fork once":
+            fork = os.fork
+
+            def full() -> int:
+                os.fork = fork
+                raise BlockingIOError(errno.EAGAIN, "no process can be had")
+
+            os.fork = full
         case "starts a thread":
             threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -239,6 +240,22 @@ def test_where_nothing_can_be_forked_the_client_starts_its_process(
     jobs: dict[str, str], prepared: str
 ) -> None:
     assert who({**jobs, "TEST_PREPARE": prepared})[2:] == (None, 1)
+
+
+def test_where_no_process_can_be_had_for_a_moment_the_parent_goes_on(jobs: dict[str, str]) -> None:
+    scarce = {**jobs, "TEST_PREPARE": "cannot fork once"}
+    assert who(scarce)[2:] == (None, 1)
+    assert who(scarce)[2:] == ("1", 1)
+
+
+@pytest.mark.parametrize("message", [b"\x0f7\n", b"7", b"x\n"])
+def test_a_message_that_is_none_does_no_harm(jobs: dict[str, str], message: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(f"\0{jobs[run_forked.VARIABLE]}")
+        socket.send_fds(client, [message], [0, 1, 2, os.open("/", os.O_RDONLY)])
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    assert who(jobs)[2] == "1"
 
 
 def test_a_module_that_the_server_does_not_know_is_started(jobs: dict[str, str]) -> None:

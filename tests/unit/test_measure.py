@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import fcntl
 import itertools
 import os
@@ -28,7 +29,7 @@ from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.generate import generate
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
-from hyperslab.measuring.probes import PROBE_FILE
+from hyperslab.measuring.probes import PROBE_FILE, ensure_probe_file
 from hyperslab.measuring.process import storage_error
 from hyperslab.records import read_record, write_record
 from hyperslab.sites.roots import MARKER
@@ -447,3 +448,16 @@ def test_plain_and_timed_writes_take_turns_in_going_first(repeats: int) -> None:
     turns = [reference_first(repeat, repeats) for repeat in range(repeats)]
     assert turns[-1], "the file read back must be the last one written"
     assert all(one != other for one, other in itertools.pairwise(turns))
+
+
+def test_a_probe_file_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    (root := tmp_path / "root").mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        ensure_probe_file(str(root))
+    assert not list(root.iterdir())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import lzma
+import os
 import subprocess
 import sys
 import tarfile
@@ -332,6 +334,19 @@ def test_a_flipped_bit_is_found_wherever_it_is(tmp_path: Path) -> None:
         changed[place_] ^= 1 << place_ % 8
         file.write_bytes(changed)
         refused(file, tmp_path, ".")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / f"mine{packs.SUFFIX}"
+    file.write_bytes(lzma.compress(WHOLE))
+
+    def full(*_: object) -> None:
+        # As a write says it, which knows no name.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(packs, "write_whole", full)
+    with pytest.raises(PackError, match=f"^{tmp_path}/results: No space left on device$"):
+        unpacked(file, tmp_path)
 
 
 # In MiB; after the end of a pack more is read over.

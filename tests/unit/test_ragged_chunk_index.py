@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
+from hyperslab import ragged
+from hyperslab.ragged import chunk_index
 from hyperslab.ragged.checksum import CHECKSUM, lookup3
 from hyperslab.ragged.chunk_index import mended
 
@@ -50,7 +53,7 @@ def test_only_the_block_with_the_address_is_mended(grown: Path, signature: bytes
         "at the end": (len(content) - 2).to_bytes(8, "little"),
     }[address]
     grown.write_bytes(content[:place] + written + content[place + 8 :])
-    ((start, before),) = mended(grown)
+    ((start, before),) = list(mended(grown))
     assert before.startswith(signature) and start < place < start + len(before)
     after = grown.read_bytes()
     changed = [at for at, (old, new) in enumerate(zip(content, after, strict=True)) if old != new]
@@ -58,7 +61,39 @@ def test_only_the_block_with_the_address_is_mended(grown: Path, signature: bytes
     end = start + len(before) - CHECKSUM.size
     assert set(changed) <= {*range(place, place + 8), *range(end, end + CHECKSUM.size)}
     assert CHECKSUM.pack(lookup3(after[start:end])) == after[end : end + CHECKSUM.size]
-    assert mended(grown) == []
+    assert not list(mended(grown))
+
+
+def torn(path: Path, signature: bytes) -> bytes:
+    """The file with a wrong checksum in the first block with this signature; returns all of it."""
+    content = bytearray(path.read_bytes())
+    content[pointer(bytes(content), signature)] ^= 1
+    path.write_bytes(content)
+    return bytes(content)
+
+
+def test_what_cleared_a_mark_and_was_killed_then_is_done_to_its_end(grown: Path) -> None:
+    assert not ragged.recover(grown)
+    content = torn(grown, b"EAIB")
+    # The mark is there no more; the address of a chunk's block leads nowhere.
+    with pytest.raises(ragged.RaggedError, match="cannot be made whole"):
+        ragged.recover(grown)
+    assert grown.read_bytes() == content
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_file_is_as_it_was_where_mending_fails(
+    grown: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    content = torn(grown, b"EAIB")
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(chunk_index, "_mend", fails)
+    with pytest.raises(type(error)):
+        ragged.recover(grown)
+    assert grown.read_bytes() == content
 
 
 def test_a_block_that_is_cut_short_is_left_as_it_is(grown: Path) -> None:
@@ -67,5 +102,5 @@ def test_a_block_that_is_cut_short_is_left_as_it_is(grown: Path) -> None:
     # Its signature is there, and the rest is not.
     cut = content[: block + 4]
     grown.write_bytes(cut)
-    assert mended(grown) == []
+    assert not list(mended(grown))
     assert grown.read_bytes() == cut

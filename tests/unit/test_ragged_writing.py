@@ -210,5 +210,7 @@ def test_what_a_safe_writer_cannot_do_is_one_line(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "old.h5", "w", libver=("earliest", "v108")):
         pass
     assert "has to be made anew with libver v110 or later" in refused("old.h5", "hits", "i4")
+    with h5py.File(tmp_path / "old.h5") as file:
+        assert list(file) == []
     (tmp_path / "text.h5").write_text("no HDF5 file")
     assert "signature" in refused("text.h5", "hits", "i4")

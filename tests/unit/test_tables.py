@@ -16,6 +16,7 @@ from hyperslab.cases import context
 from hyperslab.data.values import open_values
 from hyperslab.records import DamagedRecord
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
+from hyperslab.results.measurements import build
 from hyperslab.results.tables import context_of, rows_of, tidy
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
@@ -219,6 +220,20 @@ def test_every_column_of_a_write_cell(tmp_path: Path) -> None:
     assert parts.sum(axis=1).tolist() == pytest.approx(table["time_s"].tolist())
     assert (table[["reference_s", "written_bytes", "requested_writes"]] > 0).all(axis=None)
     assert table[["open_s", "resident_before", "generate_s"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(("key", "value"), [("time_s", "soon"), ("repeat", None), ("open_s", [1, 2])])
+def test_a_record_that_no_table_can_hold_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    records = [tmp_path / "small" / f"slices.r{number}.json" for number in range(3)]
+    records[0].parent.mkdir()
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    for path in records:
+        path.write_text(json.dumps(record))
+    assert len(build(records[:1], "mine", {}, {})) == 5
+    record["repeats"][1][key] = value
+    records[1].write_text(json.dumps(record))
+    with pytest.raises(DamagedRecord, match=f"^{records[1]} is not a record of Hyperslab "):
+        build(records, "mine", {}, {})
 
 
 def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:

@@ -124,10 +124,16 @@ def is_record(content: Any) -> bool:
     return isinstance(content, dict) and content.keys() >= {"repeats", "specification"}
 
 
+# What a record raises that lacks something or has another kind of thing in its place.
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+
+
 @contextmanager
 def parts_of(path: str | Path) -> Iterator[None]:
     """Raise DamagedRecord for whatever the block does not find where a record has it."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except DamagedRecord:
+        raise
+    except MALFORMED as error:
         raise DamagedRecord(path, f"{type(error).__name__}: {error}") from None

@@ -152,22 +152,34 @@ class Parent:
         client = socket.socket(fileno=connected)
         client.setblocking(True)
         if not self._forks:
-            with client, contextlib.suppress(OSError):
-                client.sendall(fork_requests.REFUSED)
-            fork_requests.close(given)
+            self._refuse(client, given)
             return
         request = fork_requests.parsed(content)
         # A signal for the child waits until the child can be hit by it.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         parent = os.getpid()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError:
+            # Too many processes, or no memory, at this moment; the children that there are go on.
+            self._refuse(client, given)
+            return
+        finally:
+            # A child unblocks them when it can be hit.
+            if os.getpid() == parent:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         if not child:
             client.close()
             self._be_child(parent, request, given)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         fork_requests.close(given)
         self._clients[child] = client
         self._selector.register(client, selectors.EVENT_READ, lambda: self._signalled(child))
+
+    def _refuse(self, client: socket.socket, given: list[int]) -> None:
+        """Have a client start its process itself."""
+        with client, contextlib.suppress(OSError):
+            client.sendall(fork_requests.REFUSED)
+        fork_requests.close(given)
 
     def _signalled(self, child: int) -> None:
         """Pass on the signals that a client got, each a byte; one that has died has its child end."""

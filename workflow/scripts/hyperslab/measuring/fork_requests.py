@@ -49,7 +49,8 @@ def receive(connection: socket.socket, descriptors: int) -> tuple[bytes, list[in
     data, passed, _, _ = socket.recv_fds(connection, 2**16, descriptors, socket.MSG_CMSG_CLOEXEC)
     try:
         length, found, content = data.partition(b"\n")
-        if not found or len(passed) != descriptors:
+        # A signal that hits a client while it sends may put a byte in front of the length.
+        if not found or not length.isdigit() or len(passed) != descriptors:
             raise EOFError
         parts, missing = [content], int(length) - len(content)
         while missing > 0:

@@ -39,11 +39,14 @@ def ensure_probe_file(root: str) -> Path:
     path = Path(root) / PROBE_FILE
     if not path.exists() or path.stat().st_size != PROBE_BYTES:
         partial = path.with_name(f"{PROBE_FILE}.{os.getpid()}")
-        with partial.open("wb") as file:
-            file.write(os.urandom(PROBE_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        try:
+            with partial.open("wb") as file:
+                file.write(os.urandom(PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return path
 
 

@@ -94,8 +94,9 @@ class Array(NamedTuple):
     index_block: int
 
 
-def mended(path: str | Path) -> list[tuple[int, bytes]]:
-    """Make the torn blocks of all chunk indexes in a file whole; returns what they were, as (place, bytes).
+def mended(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Make the torn blocks of all chunk indexes in a file whole; yields (place, bytes) of each, as it was,
+    before it is changed.
 
     An element across the end of a page that leads beyond the file was half written. It leads nowhere from
     then on: it was new, and nothing that was flushed lay there.
@@ -108,10 +109,9 @@ def mended(path: str | Path) -> list[tuple[int, bytes]]:
             for block in _blocks(content, array)
             if block.end + CHECKSUM.size <= content.size and not _whole(content, block)
         ]
-        before = [(block.start, content.read(block.start, block.end + CHECKSUM.size)) for block in torn]
         for block in torn:
+            yield block.start, content.read(block.start, block.end + CHECKSUM.size)
             _mend(content, block)
-    return before
 
 
 def _arrays(content: Content) -> Iterator[Array]:

@@ -43,28 +43,32 @@ def recover(path: str | Path) -> bool:
         (checksum,) = CHECKSUM.unpack_from(found, SUPERBLOCK.size)
         if (offsets, lengths) != (8, 8) or checksum != lookup3(found[: SUPERBLOCK.size]):
             raise RaggedError(f"{path} has a superblock that does not add up; it is damaged")
-        if not flags:
-            return False
-        *before, _, root = fields[5:]
-        # Space that the writer took after it last wrote the superblock is not given away once more.
         size = os.fstat(file.fileno()).st_size
-        end = max(fields[7], size) + ROOM
-        block = SUPERBLOCK.pack(*fields[:4], 0, *before, end, root)
-        file.truncate(end)
-        changed = [(0, found)]
-        _put(file, [(0, block + CHECKSUM.pack(lookup3(block)))])
-        if torn := _torn(path, every_chunk=False):
-            changed += mended(path)
-            torn = _torn(path, every_chunk=True)
-        if torn:
+        changed: list[tuple[int, bytes]] = []
+        try:
+            if flags:
+                changed.append((0, found))
+                *before, _, root = fields[5:]
+                # Space that the writer took after it last wrote the superblock is not given away once more.
+                end = max(fields[7], size) + ROOM
+                block = SUPERBLOCK.pack(*fields[:4], 0, *before, end, root)
+                file.truncate(end)
+                _put(file, [(0, block + CHECKSUM.pack(lookup3(block)))])
+            # Without a mark, too: what cleared it may have been killed before it came to this.
+            if torn := _torn(path, every_chunk=False):
+                changed.extend(mended(path))
+                torn = _torn(path, every_chunk=True)
+            if torn:
+                raise RaggedError(
+                    f"{path}: the kill tore {torn}, which cannot be made whole; copy the file and run "
+                    "h5clear -s on the copy to read what comes before that place"
+                )
+        except BaseException:
             _put(file, changed)
             file.truncate(size)
-            raise RaggedError(
-                f"{path}: the kill tore {torn}, which cannot be made whole; copy the file and run h5clear -s "
-                "on the copy to read what comes before that place"
-            )
+            raise
         os.fsync(file.fileno())
-    return True
+    return bool(changed)
 
 
 def _put(file: IO[bytes], blocks: list[tuple[int, bytes]]) -> None:

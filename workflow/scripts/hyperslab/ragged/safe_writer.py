@@ -16,6 +16,8 @@ from .opening import create
 from .opening import open as open_rows
 from .writing import RaggedDataset
 
+OLD = "has to be made anew with libver v110 or later"
+
 
 @contextmanager
 def writer(
@@ -57,10 +59,13 @@ def _rows(
     elif dtype is None:
         raise RaggedError(f"{file.filename}: there is nothing called {name}, and new rows need a dtype")
     else:
+        # HDF5 would say so only when they are there. Superblocks of version 3 can carry the writer's mark.
+        if file.id.get_create_plist().get_version()[0] < 3:
+            raise RaggedError(f"{file.filename} {OLD}")
         rows = create(file, name, dtype, **options)
     try:
         file.swmr_mode = True
     except (OSError, ValueError, RuntimeError) as error:
         said = " ".join(str(error).split())
-        raise RaggedError(f"{file.filename} has to be made anew with libver v110 or later: {said}") from None
+        raise RaggedError(f"{file.filename} {OLD}: {said}") from None
     return rows

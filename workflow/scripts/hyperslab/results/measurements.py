@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from hyperslab.records import MALFORMED, parts_of
 from hyperslab.results.statistics import bursts, noisy, overlaps
 from hyperslab.results.tables import rows_of, superseded, tidy
 
@@ -34,12 +36,22 @@ def with_flags(table: pd.DataFrame) -> pd.DataFrame:
 def build(
     records: Sequence[Path], study: str, hashes: Mapping[str, str], grid: Mapping[str, Mapping[str, int]]
 ) -> pd.DataFrame:
-    """Return the tidy table of `records`; `hashes` are today's specifications by layout/case.round."""
-    rows: list[dict[str, Any]] = []
+    """Return the tidy table of `records`; `hashes` are today's specifications by layout/case.round.
+
+    Raises DamagedRecord.
+    """
+    rows: dict[Path, list[dict[str, Any]]] = {}
     for record in records:
         cell = f"{record.parent.name}/{record.stem}"
-        rows += rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
-    return with_flags(superseded(tidy(rows)))
+        rows[record] = rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
+    try:
+        table = tidy(list(itertools.chain.from_iterable(rows.values())))
+    except MALFORMED:
+        for record, own in rows.items():
+            with parts_of(record):
+                tidy(own)
+        raise
+    return with_flags(superseded(table))
 
 
 def without_leftovers(table: pd.DataFrame, added: Mapping[str, Any]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.records import Record, is_record, write_whole
+from hyperslab.records import MALFORMED, Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.tables import context_entry, record_rows, tidy
 from hyperslab.studies.study import LoadedStudy
@@ -29,8 +29,6 @@ _RECORD = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9
 MOST_STUDY_BYTES = 2**18
 # Repeats that are made a table at once, to see that they can be.
 ROWS_AT_ONCE = 20_000
-# What a record raises that lacks something or has another kind of thing in its place.
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 
 
 class PackError(Exception):
@@ -88,16 +86,18 @@ def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("co
     """
     described: dict[str, bytes] = {}
     count = 0
-    for path, content in contents(file):
-        if found := _STUDY.fullmatch(path):
-            described[found[1]] = content
-            continue
-        count += 1
-        target = _below(results, path)
-        if target.exists() and (not target.is_file() or target.read_bytes() != content):
-            raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
-    study = next(iter(described))
     try:
+        for path, content in contents(file):
+            if found := _STUDY.fullmatch(path):
+                described[found[1]] = content
+                continue
+            count += 1
+            target = _below(results, path)
+            if target.exists() and (not target.is_file() or target.read_bytes() != content):
+                raise PackError(
+                    f"{target}: holds another result; move it away, or unpack into another directory"
+                )
+        study = next(iter(described))
         places, notes = _places(file, described, results / study, studies)
         for target, text in places.items():
             write_whole(target, text)
@@ -107,7 +107,7 @@ def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("co
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
     except OSError as error:
-        raise PackError(f"{error.filename}: {error.strerror}") from None
+        raise PackError(f"{error.filename or results}: {error.strerror}") from None
     return Unpacked(study, count, notes)
 
 

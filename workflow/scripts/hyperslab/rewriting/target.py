@@ -122,7 +122,7 @@ def check_filters(dataset: h5d.DatasetID) -> None:
             raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
 
 
-def put_chunks(creation: h5p.PropDCID, chunk: Sequence[int], filters: Sequence[Mapping[str, Any]]) -> None:
+def put_chunks(creation: h5p.PropDCID, chunk: Sequence[int], filters: Sequence[dict[str, Any]]) -> None:
     """Have datasets made with `creation` get chunks and filters; RewriteError where a filter is not there."""
     creation.set_chunk(tuple(chunk))
     try:
