@@ -96,7 +96,7 @@ class InProcess:
 
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_compression, "workers", lambda: 2)
+    monkeypatch.setattr(parallel_compression, "processors", lambda: 2)
     monkeypatch.setattr(parallel_compression, "LEAST_BYTES", 0)
 
 
@@ -179,7 +179,7 @@ def test_any_shape(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     filters = data.draw(st.sampled_from([[{"name": "gzip"}], [{"name": "zstd"}], [{"name": "blosc"}]]))
     spec = file_specification(shape, chunks, filters=filters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_compression, "workers", lambda: 2)
+        patch.setattr(parallel_compression, "processors", lambda: 2)
         patch.setattr(parallel_compression, "LEAST_BYTES", 0)
         patch.setattr(parallel_compression, "ProcessPoolExecutor", InProcess)
         patch.setattr(
@@ -222,7 +222,9 @@ def test_a_donor_reaches_the_workers_as_a_map_of_its_file(tmp_path: Path) -> Non
     assert short.read_bytes() == plain.read_bytes()
 
 
-@pytest.mark.parametrize(("name", "value"), [("workers", lambda: 1), ("TILE_BYTES", 31), ("LEAST_BYTES", 65)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("processors", lambda: 1), ("TILE_BYTES", 31), ("LEAST_BYTES", 65)]
+)
 def test_what_processes_do_not_serve_is_written_plainly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_cores: None, name: str, value: Any
 ) -> None:

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from rich_files import SHAPE, TARGET, USER_BLOCK, values, write_rich_file
 
 from hyperslab import rewrite
+from hyperslab.measuring.processors import processors
 from hyperslab.rewriting import RewriteError, target
 from hyperslab.rewriting.differences import differences
-from hyperslab.rewriting.forks import processors
 from hyperslab.rewriting.progress import Progress
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"

@@ -281,7 +281,7 @@ def test_equal_values_in_other_bytes_are_equal(original: Path, tmp_path: Path) -
 
 def test_references_of_the_newest_kind_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "new-references.h5"
-    newest = calls.Identifier.in_dll(calls._library(), "H5T_STD_REF_g").value
+    newest = calls._hid.in_dll(calls._library(), "H5T_STD_REF_g").value
     with h5py.File(path, "w", libver="latest") as file:
         file["a"] = np.arange(10)
         space = h5s.create(h5s.SCALAR)

@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 import pytest
 
+from hyperslab.measuring.processors import processors
 from hyperslab.rewriting.differences import differences
-from hyperslab.rewriting.forks import processors
 from hyperslab.rewriting.supervise import partial_of
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"

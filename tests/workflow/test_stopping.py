@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
 # After a signal the shell of a job that was under way may still make its log.
 SECONDS_UNDER_WAY = 0.05
-SECONDS_TO_END = 60.0
 
 
 @pytest.fixture
@@ -87,9 +86,7 @@ def test_who_stops_a_run_stops_its_confirming_rounds(
         os.kill(process.pid, number)
         caught.send(signal.SIGCONT)
         measured = len(list(records.glob("*/*.c*.json")))
-        moment = time.time()
     assert process.returncode != 0
-    assert time.time() - moment < SECONDS_TO_END
     # The one that was under way.
     assert len(list(records.glob("*/*.c*.json"))) <= measured + 1
     assert not left_behind(root) + half_records(clone.directory / "results")
@@ -106,9 +103,8 @@ def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) ->
         caught = catch("measure", root)
         os.kill(process.pid, signal.SIGTERM)
         caught.send(signal.SIGCONT)
-        measured, moment = len(list(cells.glob("*/*.json"))), time.time()
+        measured = len(list(cells.glob("*/*.json")))
     assert process.returncode != 0
-    assert time.time() - moment < SECONDS_TO_END
     assert len(list(cells.glob("*/*.json"))) <= measured + 1
     assert not left_behind(root) + half_records(clone.directory / "results")
     assert not locks(clone)

@@ -7,13 +7,13 @@ decides how long everything takes. It is as large as the measured speed of the s
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hyperslab.advising.model import Predicted
 from hyperslab.advising.prices import Coded, Storage
 from hyperslab.advising.reads import Read
+from hyperslab.measuring.processors import processors
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 
 # Snakemake's start, its tables and pages; a cell's processes and probes (seen, in seconds).
@@ -28,8 +28,6 @@ PREDICTING_SHARE = 0.12
 TURN_S, PREPARE_S = 1.2e-9, 3e-9
 # Before anything is predicted: what filters take of a usual layout, which share of the array a read fetches.
 USUAL, READ_SHARE = Coded(0.5, 0.0, 4e-9), 0.15
-# Test files are compressed by several processes (formats.hdf5.parallel_compression).
-CORES = min(4, len(os.sched_getaffinity(0)))
 ROUNDS = 3
 # Rounds that may be added to these, where time is left.
 MOST_ADDED = 6
@@ -107,7 +105,7 @@ def _too_short(seconds: float, layouts: int, reads: int, needed: float) -> TooSh
 
 def file_seconds(raw_bytes: float, code: Coded, file_bytes: float, storage: Storage) -> float:
     """Return about how long a test file of so many bytes of the array takes to be written and synced."""
-    return raw_bytes * (TURN_S + code.encode_s / CORES) + file_bytes * (storage.write_s or 0.0)
+    return raw_bytes * (TURN_S + code.encode_s / processors()) + file_bytes * (storage.write_s or 0.0)
 
 
 def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int, storage: Storage) -> float:

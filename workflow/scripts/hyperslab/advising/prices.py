@@ -31,7 +31,6 @@ from hyperslab.advising.requests import CACHE_BYTES
 # Where the kernel does not say how far it reads ahead, Linux's default.
 READ_AHEAD_BYTES = 2**17
 OPENING = "opening"
-DEVICE = ("waits", "waited", "ahead")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hyperslab.claims.bounds import without_results
 from hyperslab.claims.judging import judged
-from hyperslab.claims.lookup import Lookup
+from hyperslab.claims.lookup import Lookup, Rows, by_case
 from hyperslab.results.scoring import plain
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -80,7 +80,8 @@ def evaluate(
     valid = main[~main["stale"].astype(bool)]
     sites = sorted(set(map(str, main["site"])))
     facts = {site: {**facts.get(site, {}), **_cores(main, site), **_course(valid, site)} for site in sites}
-    found = [_claim(claim, valid, sites, facts) for claim in claims]
+    rows = by_case(valid)
+    found = [_claim(claim, rows, sites, facts) for claim in claims]
     result: dict[str, Any] = plain({"study": study, "sites": facts})
     return {**result, "claims": [plain(entry) for entry in found]}
 
@@ -109,9 +110,7 @@ def _course(rows: pd.DataFrame, site: str) -> dict[str, Any]:
     }
 
 
-def _claim(
-    claim: Mapping[str, Any], valid: pd.DataFrame, sites: Sequence[str], facts: Facts
-) -> dict[str, Any]:
+def _claim(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Facts) -> dict[str, Any]:
     """Return one claim with its verdicts."""
     told = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     if "untestable" in claim:
@@ -119,23 +118,21 @@ def _claim(
     if not sites:
         return {**told, "verdicts": [_untested(claim, [], "there are no results of this study here")]}
     if "across" in claim:
-        return {**told, "verdicts": _across(claim, valid, sites, facts)}
+        return {**told, "verdicts": _across(claim, rows, sites, facts)}
     at = claim.get("at", {})
     counted = all(comparison["exact"] for comparison in claim["comparisons"])
     found = []
     for site in sites:
         # What is counted rather than timed is the same wherever it lies.
         reason = unfit({**at, "in_memory": at.get("in_memory") or counted}, site, facts)
-        if reason is None and not (valid["site"] == site).any():
+        if reason is None and site not in rows:
             reason = STALE
         told_at = {"a": site, "b": site}
-        found.append(_untested(claim, [site], reason) if reason else _told(claim, valid, told_at, facts))
+        found.append(_untested(claim, [site], reason) if reason else _told(claim, rows, told_at, facts))
     return {**told, "verdicts": found}
 
 
-def _across(
-    claim: Mapping[str, Any], valid: pd.DataFrame, sites: Sequence[str], facts: Facts
-) -> list[dict[str, Any]]:
+def _across(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Facts) -> list[dict[str, Any]]:
     """Return a verdict for each pair of sites of the two kinds."""
     kinds = claim["across"]
     fitting = {side: [s for s in sites if unfit(kinds[side], s, facts) is None] for side in ("a", "b")}
@@ -146,7 +143,7 @@ def _across(
     if not pairs:
         reason = f"needs {words(kinds['a'])} and another one, {words(kinds['b'])}"
         return [_untested(claim, [], reason)]
-    return [_told(claim, valid, {"a": a, "b": b}, facts) for a, b in pairs]
+    return [_told(claim, rows, {"a": a, "b": b}, facts) for a, b in pairs]
 
 
 def _untested(claim: Mapping[str, Any], sites: Sequence[str], reason: str) -> dict[str, Any]:
@@ -154,13 +151,11 @@ def _untested(claim: Mapping[str, Any], sites: Sequence[str], reason: str) -> di
     return {"sites": list(sites), "verdict": "cannot be tested", "reason": reason, "comparisons": comparisons}
 
 
-def _told(
-    claim: Mapping[str, Any], valid: pd.DataFrame, sites: Mapping[str, str], facts: Facts
-) -> dict[str, Any]:
+def _told(claim: Mapping[str, Any], rows: Rows, sites: Mapping[str, str], facts: Facts) -> dict[str, Any]:
     """Return the verdict of one site or pair, and the data on which it rests."""
     names = list(dict.fromkeys(sites.values()))
     data = dict.fromkeys(text for site in names for text in facts[site].get("data", []))
-    lookup = Lookup(valid, sites)
+    lookup = Lookup(rows, sites)
     told = {"sites": names, "data": list(data), **judged(claim, lookup)}
     older = sorted(lookup.older_protocols)
     return {**told, **({"older_protocols": older} if older else {})}

@@ -18,6 +18,8 @@ Term = Sequence[Any]
 Side = str
 # (side, factor, terms) of the cells that are added up.
 Sum = Sequence[tuple[Side, float, Sequence[Term]]]
+# Repeats by site and case.
+Rows = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
 # Below this a sum of weights is rounding, not a weight.
@@ -26,6 +28,12 @@ CANCELS = 1e-12
 
 class Untestable(Exception):
     """Why a comparison cannot be made with the results that there are."""
+
+
+def by_case(measurements: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the repeats of a study by site and case, as a Lookup takes them."""
+    sites = measurements.groupby("site", sort=False, observed=True)
+    return {site: dict(iter(rows.groupby("case", sort=False, observed=True))) for site, rows in sites}
 
 
 def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
@@ -47,14 +55,14 @@ class Lookup:
     a whole round cancels there. Rounds of two sites pair by their number.
     """
 
-    def __init__(self, measurements: pd.DataFrame, sites: Mapping[Side, str]) -> None:
-        rows = {site: measurements[measurements["site"] == site] for site in set(sites.values())}
-        self._rows = {site: dict(iter(own.groupby("case", sort=False))) for site, own in rows.items()}
+    def __init__(self, rows: Rows, sites: Mapping[Side, str]) -> None:
+        """Take the repeats by site and case, and the site of each side."""
+        self._rows = rows
         self._sites = sites
         # Timing protocols older than today's under which some of what was looked at was measured.
         self.older_protocols: set[int] = set()
-        numbers = [own["round"] for own in rows.values()]
-        self._rounds = sorted(set(pd.concat(numbers))) if numbers else []
+        tables = [table for site in set(sites.values()) for table in rows.get(site, {}).values()]
+        self._rounds = sorted({number for table in tables for number in table["round"].unique()})
         self._table = cache(self._make_table)
 
     def site(self, side: Side = "a") -> str:
@@ -63,7 +71,7 @@ class Lookup:
 
     def _make_table(self, site: str, case: str, state: str, quantity: str) -> dict[str, Floats]:
         """Return the logs of each layout in all rounds."""
-        rows = self._rows[site].get(case)
+        rows = self._rows.get(site, {}).get(case)
         if rows is None:
             raise Untestable(f"no valid results of case {case} at {site}")
         known = QUANTITIES[quantity]

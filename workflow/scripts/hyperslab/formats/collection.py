@@ -17,6 +17,7 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.collection_files import Files, written
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.processors import processors
 from hyperslab.specifications import Specification
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 # So many files are open at once while they are read.
 MOST_OPEN = 128
 # Files of filtered chunks are written by several processes where there are many, too small for several each.
-MOST_WRITERS, MANY, SMALL_BYTES = 4, 8, 32 * 2**20
+MANY, SMALL_BYTES = 8, 32 * 2**20
 # Descriptors that a process has beside those of the files that it writes.
 OTHERS = 64
 # Of what a file says of itself, the numbers that are those of all files together.
@@ -178,7 +179,7 @@ class Collections:
         Path(path).mkdir()
         files = Files(path, spec)
         count = len(files.parts)
-        writers = min(MOST_WRITERS, len(os.sched_getaffinity(0)))
+        writers = processors()
         filtered = bool(layout_of(spec["layout"]).filters_text())
         one = math.prod(values.shape) * values.dtype.itemsize / count
         if filtered and one < SMALL_BYTES and count >= MANY and writers > 1:

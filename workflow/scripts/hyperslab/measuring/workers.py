@@ -18,6 +18,8 @@ from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.parent import end_with_parent
 
 READY, GO, DONE, FAILED = b"r", b"g", b"d", b"f"
+# What a worker reads from its pipe while it waits for GO: one byte by one call.
+GATE = {"requested_bytes": 1, "requested_reads": 1}
 # How long a worker that was told to end may take before it is killed.
 PATIENCE_S = 10.0
 

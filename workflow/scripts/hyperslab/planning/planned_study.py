@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -65,7 +66,7 @@ class PlannedStudy(LoadedStudy):
         return [
             (layout, name, round_)
             for name, case in self.cases.items()
-            if any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"])
+            if _at(case, site)
             for layout in case["layouts"]
         ]
 
@@ -91,11 +92,12 @@ class PlannedStudy(LoadedStudy):
         # What lies in a store, and not in files, is put there by each cell.
         if not self.study.shared_files or made or not layout_of(self.layouts[layout]).abilities.pages:
             return [case]
-        there = (name for each, name, _ in self.cells(site, "r0") if each == layout)
         return [
             name
-            for name in there
-            if not kind_of(self.cases[name]).makes_its_file
+            for name, other in self.cases.items()
+            if layout in other["layouts"]
+            and _at(other, site)
+            and not kind_of(other).makes_its_file
             and self.file_text(layout, name) == self.file_text(layout, case)
         ]
 
@@ -224,3 +226,8 @@ class PlannedStudy(LoadedStudy):
             and layout.files is None
         ]
         return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)
+
+
+def _at(case: Mapping[str, Any], site: str) -> bool:
+    """Return whether a case is measured at a site."""
+    return any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"])

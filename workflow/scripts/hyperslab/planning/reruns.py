@@ -13,7 +13,7 @@ from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import PATTERN
 from hyperslab.planning.confirmation import listed_records, made_of_records
-from hyperslab.planning.inventory import Cell, Inventory, record_of
+from hyperslab.planning.inventory import Cell, Inventory, cell_of, record_of
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
 from hyperslab.records import previous
@@ -274,7 +274,7 @@ class Reruns:
 
     def _is_todays(self, content: Path, record: Path) -> bool:
         """Tell whether a file holds what would be measured for `record` today."""
-        return self._inventory.study(record.parts[1]).is_todays(content, _cell_of(record))
+        return self._inventory.study(record.parts[1]).is_todays(content, cell_of(record))
 
     def sweep(self, records: list[str]) -> None:
         """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
@@ -282,7 +282,7 @@ class Reruns:
             _, study, _, site, *_ = record.parts
             # Where the file system has gone, so has the file.
             with suppress(OSError):
-                place = self._inventory.place(self._inventory.study(study), site, _cell_of(record))
+                place = self._inventory.place(self._inventory.study(study), site, cell_of(record))
                 remove_directory(Path(place))
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
@@ -295,7 +295,7 @@ def out_of_step(study: PlannedStudy, records: Iterable[str | Path]) -> list[Path
     """
     blocks: dict[tuple[str, ...], dict[Path, str]] = {}
     for record in map(Path, records):
-        cell = _cell_of(record)
+        cell = cell_of(record)
         blocks.setdefault(cell[1:], {})[record] = study.standing(record, cell)
     return [
         record
@@ -304,9 +304,3 @@ def out_of_step(study: PlannedStudy, records: Iterable[str | Path]) -> list[Path
         for record, standing in block.items()
         if standing != "today"
     ]
-
-
-def _cell_of(record: Path) -> Cell:
-    """Return what a record is of, by where it lies."""
-    case, round_ = record.name.removesuffix(".json").rsplit(".", 1)
-    return record.parts[-2], case, round_

@@ -50,11 +50,6 @@ def level(first: int, most: int, alpha: float) -> float:
     return alpha / len(looks(first, most))
 
 
-def levels(first: int, most: int, alpha: float) -> dict[int, float]:
-    """Return the level of each look by its number of rounds; they add up to `alpha`."""
-    return dict.fromkeys(looks(first, most), level(first, most, alpha))
-
-
 def grown(differences: Floats, first: int, undecided: Callable[[Floats], NDArray[np.bool_]]) -> Floats:
     """Return differences (K, R) with NaN where a study of adaptive rounds would not have measured them.
 

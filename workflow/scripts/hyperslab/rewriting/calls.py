@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5a, h5d, h5i, h5p, h5r, h5s, h5t
 
-# hid_t is 64 bits wide since HDF5 1.10.
-Identifier = ctypes.c_int64
+from hyperslab.formats.hdf5 import library
+
 Buffer = npt.NDArray[np.uint8]
 
 # H5P_DEFAULT, an identifier; h5py's own stands for None.
@@ -28,7 +28,7 @@ _Search = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 # Kept for as long as a property list may call it.
 _stop_search = _Search(lambda _: SEARCH_STOP)
 
-_hid, _address, _int, _text = Identifier, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+_hid, _address, _int, _text = library.Identifier, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
 # name -> (type of the result, types of the arguments)
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "H5Aclose": (_int, [_hid]),
@@ -55,11 +55,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def _library() -> ctypes.PyDLL:
-    """Return the library that h5py is linked to: a search in its module covers what that module needs.
-
-    PyDLL keeps the interpreter's lock, so that no other thread enters the library meanwhile.
-    """
-    found = ctypes.PyDLL(h5p.__file__)
+    found = library.opened()
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(found, name)
         function.restype, function.argtypes = result, arguments
@@ -78,7 +74,7 @@ def create_attribute(
     owner: Any, name: bytes, encoding: int, datatype: h5t.TypeID, space: h5s.SpaceID
 ) -> h5a.AttrID:
     """Return a new attribute whose name has the given character set (h5t.CSET_ASCII or h5t.CSET_UTF8)."""
-    kind = Identifier.in_dll(_library(), "H5P_CLS_ATTRIBUTE_CREATE_ID_g")
+    kind = _hid.in_dll(_library(), "H5P_CLS_ATTRIBUTE_CREATE_ID_g")
     creation = _call("H5Pcreate", kind)
     try:
         _call("H5Pset_char_encoding", creation, encoding)

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5t
 
+from hyperslab.measuring.processors import processors
 from hyperslab.rewriting.elements import ELEMENTS_AT_ONCE, PlainReader, read_elements
 from hyperslab.rewriting.filling import Digests, digest
-from hyperslab.rewriting.forks import in_order, processors
+from hyperslab.rewriting.forks import in_order
 from hyperslab.rewriting.memory import Plain, References, form_of, same
 from hyperslab.rewriting.pieces import plan, shared
 from hyperslab.rewriting.progress import LARGE_BYTES, Progress

@@ -20,8 +20,9 @@ from h5py import h5d
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.encoding import encoded
+from hyperslab.measuring.processors import processors
 from hyperslab.rewriting.elements import PlainReader, write_plain
-from hyperslab.rewriting.forks import in_order, processors
+from hyperslab.rewriting.forks import in_order
 from hyperslab.rewriting.pieces import Pieces, shared
 from hyperslab.rewriting.storage import StoredChunks, chunk_of
 

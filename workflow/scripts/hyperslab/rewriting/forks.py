@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TypeVar
 
 from hyperslab.measuring.parent import end_with_parent
 
-MOST_PROCESSES = 4
 # A result that is not larger lets its process go on at once; more is the administrator's to allow.
 PIPE_BYTES = 2**20
 # A number in the pipe from which processes take their work.
@@ -26,11 +25,6 @@ NUMBER_BYTES = 8
 
 Result = TypeVar("Result")
 Work = Callable[[int], Result]
-
-
-def processors() -> int:
-    """Return how many processes may share work: one a core of this process, and not more than a few."""
-    return min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
 
 
 def in_order(work: Work[Result], count: int, processes: int) -> Generator[Result, None, None]:

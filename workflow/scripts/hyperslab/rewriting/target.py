@@ -14,9 +14,9 @@ from hyperslab.formats.hdf5.settings import KNOBS, Lists
 from hyperslab.layouts.chunks import automatic_chunk
 from hyperslab.layouts.hdf5_filters import refusal
 from hyperslab.layouts.parameters import NUMBERS
+from hyperslab.measuring.processors import processors
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain
-from hyperslab.rewriting.forks import processors
 
 # A chunk of this many bytes or more is beyond HDF5 (file format, "Chunk Size": 32 bits).
 CHUNK_LIMIT = 2**32

@@ -12,13 +12,11 @@ from hyperslab.cases.timed_selections import digest
 from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.workers import Counts
+from hyperslab.measuring.workers import GATE, Counts
 from hyperslab.specifications import Specification
 
 # A request that fails is made again on a new connection, so often and after such a pause.
 TRIES, PAUSE_S = 3, 0.2
-# Read from the pipe while waiting for the start: one byte by one call.
-GATE = {"requested_bytes": 1, "requested_reads": 1}
 
 
 def asked(spec: Specification, state: str, repeat: int) -> list[Box]:

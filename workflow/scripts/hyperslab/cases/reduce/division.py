@@ -23,11 +23,9 @@ from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.residency import NodeCache
-from hyperslab.measuring.workers import Counts, Workers
+from hyperslab.measuring.workers import GATE, Counts, Workers
 from hyperslab.specifications import Specification
 
-# Read from the pipe while waiting for the start: one byte by one call.
-GATE = {"requested_bytes": 1, "requested_reads": 1}
 # What is found of planes -> what it is of nothing yet, of one plane of a dataset.
 STATISTICS: dict[str, Callable[[Mapping[str, Any]], Moments]] = {
     "moments": lambda _: Moments.zeros(1),

@@ -25,13 +25,18 @@ class _NativeInfo(ctypes.Structure):
 META_SIZE = 0x10
 
 
+def opened() -> ctypes.PyDLL:
+    """Return the library that h5py is linked to, without signatures: those that the caller sets are its own.
+
+    A search in h5py's module covers what that module needs. PyDLL keeps the interpreter's lock, so that no
+    other thread enters the library meanwhile.
+    """
+    return ctypes.PyDLL(h5p.__file__)
+
+
 @cache
 def _library() -> ctypes.PyDLL:
-    """Return the library that h5py is linked to: a search in its module covers what that module needs.
-
-    PyDLL keeps the interpreter's lock, so that no other thread enters the library meanwhile.
-    """
-    found = ctypes.PyDLL(h5p.__file__)
+    found = opened()
     found.H5Pset_buffer.argtypes = [Identifier, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
     found.H5Pget_buffer.argtypes = [Identifier, ctypes.c_void_p, ctypes.c_void_p]
     found.H5Pget_buffer.restype = ctypes.c_size_t

@@ -27,12 +27,12 @@ from hyperslab.formats.hdf5.description import describe_dataset
 from hyperslab.formats.hdf5.encoding import Stored, encoded
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.processors import processors
 from hyperslab.specifications import Specification
 
 # A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
 # does the writer with what waits for it: with five processes well under the bound of 1 GiB.
 TILE_BYTES = 8 * 2**20
-MOST_WORKERS = 4
 # Starting processes takes longer than compressing less than this.
 LEAST_BYTES = 32 * 2**20
 
@@ -46,17 +46,12 @@ class Run:
     memory_bytes: int
 
 
-def workers() -> int:
-    """Return how many processes compress: one a core of this process."""
-    return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
-
-
 def suits(spec: Specification) -> bool:
     """Return whether several processes are of use: many filtered chunks, none larger than a tile,
     several cores.
     """
     layout, dataset = spec["layout"], spec["dataset"]
-    if not layout["filters"] or workers() < 2:
+    if not layout["filters"] or processors() < 2:
         return False
     itemsize = np.dtype(dataset["dtype"]).itemsize
     whole, chunk = (
@@ -74,7 +69,7 @@ def fill(
     ended before its work was done, as a fault in a filter's library makes it.
     """
     # A new interpreter each: what a fork would share (the library's caches, its locks) none has.
-    pool = ProcessPoolExecutor(workers(), get_context("spawn"), _begin, (os.getpid(), spec, values, order))
+    pool = ProcessPoolExecutor(processors(), get_context("spawn"), _begin, (os.getpid(), spec, values, order))
     try:
         runs = tiles(dataset.shape, chunk, values.dtype.itemsize, TILE_BYTES)
         memory: dict[int, int] = {}
@@ -96,7 +91,7 @@ def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[
     waiting: deque[tuple[Box, Future[Run]]] = deque()
     for tile in runs:
         waiting.append((tile, pool.submit(_compressed, tile)))
-        if len(waiting) > workers():
+        if len(waiting) > processors():
             first, future = waiting.popleft()
             yield first, future.result()
     while waiting:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5f, h5fd, h5p, h5s, h5t
 
-from hyperslab.formats.hdf5 import filter_setters, settings
+from hyperslab.formats.hdf5 import filter_setters, library, settings
 
 if TYPE_CHECKING:
     from hyperslab.formats import OpenArray, Share
@@ -37,10 +37,9 @@ def actual_io_mode(transfer: h5p.PropDXID) -> str:
 
     So a collective request that did not become a collective operation is known.
     """
-    library = ctypes.PyDLL(h5p.__file__)
     found = ctypes.c_int(-1)
-    call = library.H5Pget_mpio_actual_io_mode
-    call.argtypes = [ctypes.c_int64, ctypes.c_void_p]
+    call = library.opened().H5Pget_mpio_actual_io_mode
+    call.argtypes = [library.Identifier, ctypes.c_void_p]
     if call(transfer.id, ctypes.byref(found)) < 0:
         return "unknown"
     return IO_MODES.get(found.value, f"number {found.value}")
