@@ -121,6 +121,14 @@ def test_filters_of_the_automatic_chunks_are_told() -> None:
     assert "h5py's automatic chunks with gzip 4 22.0 ms" in page.answers[0].lead
 
 
+def test_nobody_regrets_a_file_that_would_have_been_too_large() -> None:
+    main = measured(MAIN, "main")
+    # The fastest has a file beyond the bound.
+    main.loc[main["layout"] == "4x4x2", "file_bytes"] = 3e6
+    (row,) = build_page(Inputs(**inputs(main, None))).overview.rows
+    assert [cell.text for cell in row[1:4]] == ["auto", "as good as the fastest", "4.00x the fastest"]
+
+
 def test_the_release_of_a_layout_is_told() -> None:
     study = meta()
     assert layout_text(study, "auto").endswith(", no filters")

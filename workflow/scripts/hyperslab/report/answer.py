@@ -79,8 +79,8 @@ def _overview_note(data: Data) -> str:
     floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
     said = {
         "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
-        "regret": "Largest regret: how many times as long as with the fastest layout a request takes, in the "
-        "case where that is most; nobody said how often each case is asked.",
+        "regret": "Largest regret: how many times as long a request takes as with the fastest layout within "
+        "the size, in the case where that is most; nobody said how often each case is asked.",
     }[_rule(data)]
     return f"{said} A time under {floor} counts as {floor}.{source}"
 

@@ -128,7 +128,9 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
     if name not in found.index or found.loc[name].isna().any():
         return Cell("not measured", "", "muted")
     if asked.rule == "regret":
-        regret = found.loc[name] / found.min()
+        # A file that is too large is nothing that anybody could have had.
+        fits = found.index.isin([row["layout"] for row in data.choice(site)["ranking"] if row["fits"]])
+        regret = found.loc[name] / found[fits if fits.any() else ~fits].min()
         entry = str(regret.idxmax())
         return Cell(
             _regret_text(regret[entry]),
