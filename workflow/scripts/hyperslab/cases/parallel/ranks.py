@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.durable import in_turn
+from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
 from hyperslab.cases.mpi.steps import plain_write, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern
 from hyperslab.cases.states import each_state
 from hyperslab.measuring import pagecache
+from hyperslab.measuring.artifact import fsync
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
@@ -35,7 +37,7 @@ class Cell:
         self._ranks, self._context = ranks, context
         self._pattern = Pattern.of(spec["case"], ranks.rank)
         self._api: Api = APIS[spec["case"]["parallel"]["api"]](ranks.comm, self._pattern, spec, context.path)
-        self._plain = f"{context.path}.part-plain"
+        self._plain = str(context.artifact.part(PLAIN))
         self._counters = Counters()
         self._buffers: Buffers = [self._mine(number) for number in range(self._pattern.datasets)]
 
@@ -51,11 +53,8 @@ class Cell:
         return timed(self._ranks, operation)
 
     def _fsync(self, path: str, mine: bool) -> None:
-        if not mine:
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+        if mine:
+            fsync(Path(path))
 
     def _remove(self, path: str, mine: bool) -> None:
         """Remove a file and let its file system finish with it."""

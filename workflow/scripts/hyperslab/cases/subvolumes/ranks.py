@@ -9,7 +9,7 @@ import numpy as np
 from mpi4py import MPI
 
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.durable import in_turn
+from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Ranks, report
 from hyperslab.cases.mpi.steps import plain_write, removed, timed
 from hyperslab.data.sub_volumes import boxes_of
@@ -89,7 +89,7 @@ class Cell:
 
     def writes(self, repeats: int) -> list[Row]:
         """Return timed writes, each beside a plain one; the first of two equal-size writes is discarded."""
-        plain = f"{self._context.path}.part-plain"
+        plain = str(self._context.artifact.part(PLAIN))
         buffers = [np.ascontiguousarray(self._values)]
         plain_write(self._ranks, plain, buffers)
         total = int(self._ranks.total(self._values.nbytes))
