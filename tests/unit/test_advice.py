@@ -267,8 +267,13 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     for one in site["measured"]:
         assert set(one["boxes"]) == {"image", "spectrum"}
         assert all(len(each) == study.study.most_rounds and min(each) > 0 for each in one["boxes"].values())
-    # A second time it is written anew.
+    # A second time it is written anew, but for what the user had rewritten.
+    rewritten = here / "results" / "advice-mine" / "layout" / "recommended.h5"
+    rewritten.parent.mkdir()
+    rewritten.write_bytes(b"hours of work")
     advise.main(["mine.h5::/counts"])
+    assert rewritten.read_bytes() == b"hours of work"
+    assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
     assert json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())["guessed"]
 
 
@@ -308,6 +313,9 @@ def files(directory: Path) -> set[Path]:
         (["mine.h5::/counts", "--sites", "config/none.yaml"], "none.yaml"),
         (["none.h5"], "there is no such file"),
         (["mine.h5::/counts", "--reads", "image: [1]"], "for each axis"),
+        (["mine.h5::/counts", "--reads", "image: [1:10, all, all]"], "image: 1:10 is 70 in YAML (base 60)"),
+        (["mine.h5::/counts", "--reads", "image: [010, all, all]"], "image: 010 is 8 in YAML (octal)"),
+        (["mine.h5::/counts", "--reads", "image: 2020-13-45"], "image: '2020-13-45' is no list"),
         (["mine.h5::/counts", "--site", "moon"], "no site 'moon'"),
         (["mine.h5::/counts", "--site", "cluster"], "there is no srun here"),
         (["mine.h5::/counts", "--seconds", "3"], "seconds"),
@@ -343,6 +351,13 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
     assert "cannot be written, so that nothing was measured; predicted from probes of" in said
     assert "which lies on another device" in said and "guessed" not in said
     assert "image in " in said and "spectrum in " in said and "\n" not in said
+    asked = ["long.h5::/counts", "--reads", "image: [all, all, 1]", "--formats"]
+    # Nothing was probed by which Zarr could be predicted.
+    with pytest.raises(SystemExit, match="predicted from probes of") as error:
+        advise.main([*asked, "hdf5", "zarr"])
+    assert "zarr" not in str(error.value)
+    with pytest.raises(SystemExit, match="of the formats only HDF5 is predicted"):
+        advise.main([*asked, "zarr"])
     with pytest.raises(SystemExit, match="too short to probe its storage by it"):
         advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
     assert files(here) == before

@@ -137,6 +137,8 @@ def test_files_bytes_and_chunks_are_those_that_were_predicted(memory_root: Path,
     assert len(files) <= cell.layout.largest_files(planned)
     assert report["file_bytes"] <= cell.layout.largest_bytes(planned)
     assert report["chunks"] == report["chunks_predicted"] == (cell.layout.touched((0, 0, 0), SHAPE))
+    if report.get("metadata_bytes"):
+        assert report["metadata_bytes"] == sum(file.stat().st_size for file in files if "json" in file.name)
     if not cell.layout.filters_text() and "shards" not in name:
         assert report["stored_bytes"] == cell.layout.stored_bytes(SHAPE, 4)
     if isinstance(cell.layout, CollectionLayout) and cell.layout.one.title == "HDF5":

@@ -16,7 +16,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from hyperslab import figures
+from hyperslab.figures.tradeoff import requests_of
+from hyperslab.figures.view import look
 from hyperslab.results.front import fronts, pareto
+from hyperslab.results.requests import request_times, typical
 
 # The ramp
 
@@ -217,3 +220,19 @@ def test_where_nobody_would_notice_there_is_no_mix_to_choose_for() -> None:
     assert not figure.axes
     assert any("nobody would notice" in text.get_text() for text in figure.texts)
     assert figures.draw("mix", "disk", data_of(repeats())).axes
+
+
+def test_points_are_those_of_the_tables_where_rounds_were_added() -> None:
+    table = repeats()
+    # Of contiguous two rounds more were measured, which were slow ones.
+    more = table[table["layout"].eq("contiguous") & table["round"].eq(2)]
+    added = [more.assign(round=number, time_s=more["time_s"] * 3) for number in (3, 4)]
+    given = data_of(pd.concat([table, *added], ignore_index=True))
+    summary = given.summary[(given.summary["site"] == "disk") & (given.summary["phase"] == "main")]
+    expected = typical(request_times(summary, ("slices", "cold")))
+    found = requests_of(look("disk", given), "slices", "cold")
+    np.testing.assert_allclose(found["value"], expected.loc[found.index])
+    plain = np.exp(np.log(request_times(summary, ("slices", "cold"))).mean(axis=1))
+    # All others would have taken longer in these rounds.
+    assert (found["value"] > 1.2 * plain)[[name for name in plain.index if name != "contiguous"]].all()
+    assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()

@@ -182,3 +182,12 @@ def test_prices_change_figures_and_report_and_no_cell(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_mistake_is_one_line(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     assert said in mistake(tmp_path, with_prices(**given))
+
+
+def test_a_layout_that_was_asked_less_has_no_month(rows: pd.DataFrame) -> None:
+    more = tidy([{"older_protocol": None, **row} for row in counted("partly", "map", 9, 999e3, 0.9)])
+    whole = month_costs(rows, study(), "store")
+    found = month_costs(pd.concat([rows, more]), study(), "store")
+    assert found.loc["partly", ["asked", "month", "seconds"]].isna().all()
+    assert found.loc["partly", "kept"] == found.loc["plain", "kept"]
+    pd.testing.assert_frame_equal(found.drop("partly"), whole, check_dtype=False)

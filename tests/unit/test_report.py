@@ -306,3 +306,41 @@ def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     assert "what is fastest, of 3 layouts, case by case" in render(page)
     nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
     assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0 %"), (0.5, "50 %"), (0.949, "95 %"), (0.986, "98.6 %"), (0.998, "99.8 %"),
+                        (0.9997, "99.97 %"), (0.999999, "99.9 %")]
+)  # fmt: skip
+def test_a_share_above_which_something_is_so_is_never_all(value: float, text: str) -> None:
+    assert fmt.share_above(value) == text
+
+
+def test_an_interval_says_its_level() -> None:
+    assert fmt.interval(1.1, 1.4) == "95 % 1.10 to 1.40"
+    assert fmt.interval(1.1, 1.4, 0.0125) == "98.75 % 1.10 to 1.40"
+    given = inputs(measured(MAIN, "main"), None)
+    (told,) = given["recommendation"]["sites"]
+    assert told["alpha"] == 0.05
+    given["recommendation"]["sites"] = [{**told, "alpha": 0.0125}]
+    (answer,) = build_page(Inputs(**given)).answers
+    assert answer.ranking is not None
+    notes = [row[2].note for row in answer.ranking.rows]
+    assert any(note.startswith("98.75 % ") for note in notes) and "95 %" not in " ".join(notes)
+
+
+def test_a_pick_by_predictions_is_called_so() -> None:
+    given = inputs(measured(MAIN, "main"), None)
+    (told,) = given["recommendation"]["sites"]
+    chosen = {"tied": ["4x4x2", "auto"], "best": "4x4x2", "pick": "auto", "runner_up": "4x4x2"}
+    for by, why, second in (
+        ({"of": 2, "measured": "4x4x2"}, "towards what was predicted.", "4x4x2: the best by its times alone"),
+        (None, "is as good within 5 %, and its file is smaller.", "4x4x2: the best, with a larger file"),
+    ):
+        ranking = [
+            {**row, "file_bytes": 3e6 if row["layout"] == "4x4x2" and not by else row["file_bytes"]}
+            for row in told["ranking"]
+        ]
+        given["recommendation"]["sites"] = [{**told, **chosen, "chosen_by": by, "ranking": ranking}]
+        html = render(build_page(Inputs(**given)))
+        assert why in html and second in html

@@ -52,6 +52,13 @@ def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
     assert place(found, "pair", "spectra") == "pair/spectra.r2"
 
 
+def test_a_name_that_no_file_system_has_is_not_made(tmp_path: Path) -> None:
+    names = [letter * 70 for letter in "abc"]
+    cases = {**yaml.safe_load(BASE)["cases"], **dict.fromkeys(names, {"read": {"z": 1}})}
+    found = inventory(tmp_path, cases=cases)
+    assert place(found, "auto", names[0]) == f"auto/{names[0]}.r2"
+
+
 @pytest.mark.parametrize("changes", [{"shared_files": False}, {}])
 def test_each_cell_has_its_own_file_unless_the_study_says_otherwise(
     tmp_path: Path, changes: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -196,6 +197,16 @@ def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> N
     words = texts(figure)
     assert "variance: time and speed-up · disk" in words
     assert "2 physical cores; beyond them nothing is claimed" in words and "MPI ranks" in words
+
+
+def test_the_ideal_line_begins_with_the_fewest_workers() -> None:
+    table = rows()
+    table = table[table["processes"] > 1].assign(physical_cores=4)
+    cases = {name: case for name, case in STUDY["cases"].items() if case.get("workers") != 1}
+    given = dataclasses.replace(data(table), study={**STUDY, "cases": cases})
+    gain = figures.draw("speedup-slices", "disk", given).axes[-1]
+    (ideal,) = (one for one in gain.lines if one.get_label() == "ideal")
+    assert (xs(ideal), list(np.asarray(ideal.get_ydata(), float))) == ([2, 4], [1, 2])
 
 
 def test_where_all_workers_have_a_core_nothing_is_shaded() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from hyperslab.advising import at_sites, budget, foretold, prospect, study_text
 from hyperslab.advising import reads as reading
 from hyperslab.advising.budget import TooShort
+from hyperslab.advising.candidates import HDF5
 from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import Subject, Unclear, check_named, subject_of
@@ -41,6 +42,8 @@ class Refused(Exception):
     """What cannot be advised on; the text is one line with the fix."""
 
 
+# Where a user's own file lies in a layout that was measured (rewriting/choice.py).
+REWRITTEN = "layout"
 # What a user may get wrong, each with a text of one line.
 MISTAKES = (
     Refused, at_sites.OutOfReach, reading.ReadMistake, DonorError, ConfigurationError, NotThere, Unclear,
@@ -71,6 +74,9 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
     """
     if subject.found is None:
         raise Refused(f"{site['root']} cannot be written, and there is no file to probe it by")
+    if HDF5 not in asked.formats:
+        raise Refused(f"{site['root']} cannot be written, and of the formats only HDF5 is predicted then")
+    asked = asked.model_copy(update={"formats": [HDF5]})
     file = subject.found.file
     storage = at_sites.probed(site, False, file).storage
     chosen = prospect.Part(subject.shape, budget.Effort(1, 1), reads)
@@ -199,6 +205,9 @@ def _made(results: Path) -> Iterator[Path]:
     if results.exists():
         results.rename(old)
     work.rename(results)
+    # Files of the user's that were rewritten by the advice before are not this one's to remove.
+    if (old / REWRITTEN).exists():
+        (old / REWRITTEN).rename(results / REWRITTEN)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -80,9 +80,19 @@ def percent(value: float | None, digits: int = 1) -> str:
     return ABSENT if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """Return a 95 % interval of a ratio: "95 % 10.1 to 14.9"; empty where there is none."""
-    return f"95 % {significant(low)} to {significant(high)}" if known(low) and known(high) else ""
+def share_above(value: float) -> str:
+    """Return the share, in per cent, above which something is so: as many digits as keep it below 100 %."""
+    for digits in range(4):
+        text = percent(value, digits)
+        if not text.startswith("100") and (digits or value < 0.95):
+            return text
+    return percent(min(value, 0.999), 1)
+
+
+def interval(low: float | None, high: float | None, alpha: float = 0.05) -> str:
+    """Return an interval of a ratio at level 1 - alpha: "95 % 10.1 to 14.9"; empty where there is none."""
+    level = f"{100 * (1 - alpha):.4g} %"
+    return f"{level} {significant(low)} to {significant(high)}" if known(low) and known(high) else ""
 
 
 def with_deviation(spread: str, sd_log: float | None) -> str:

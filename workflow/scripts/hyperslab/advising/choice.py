@@ -74,9 +74,13 @@ class Choice:
     itemsize: int
 
     def code_of(self, candidate: Candidate) -> Coded:
-        """Return what a candidate's filters make of the data: of its own chunks, if these were tried."""
-        if candidate in self.codes:
-            return self.codes[candidate]
+        """Return what a candidate's filters make of the data: of its own chunks, if these were tried.
+
+        Under whichever name: in a pair today's layout is one like any other.
+        """
+        for tried, code in self.codes.items():
+            if _stored(tried) == _stored(candidate):
+                return code
         chain = self.chains.get((candidate.format, candidate.filters))
         if chain is None or candidate.chunks is None:
             return Coded(1.0, 0.0)

@@ -12,6 +12,7 @@ import yaml
 
 from hyperslab.validation.errors import name_mistake
 from hyperslab.validation.nearest import choices
+from hyperslab.validation.yaml_files import misread
 
 ONE = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*x\s+)?(?P<name>[^:\s]+)\s*:(?P<box>.*)", re.DOTALL)
 EXAMPLE = '"image: [all, all, 1]; 3 x spectrum: [1, 1, all]"'
@@ -51,9 +52,12 @@ def parse(text: str, axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
         if name in (other.name for other in found):
             raise ReadMistake(f"{name!r} is read twice; say `2 x {name}: …` for what is read more often")
         try:
-            box = yaml.safe_load(match["box"])
-        except yaml.YAMLError:
+            wrong, box = misread(match["box"]), yaml.safe_load(match["box"])
+        # PyYAML lets what int(), datetime() and its own tables raise for a bad scalar through.
+        except (yaml.YAMLError, ValueError, KeyError, AttributeError):
             raise ReadMistake(f"{name}: {match['box'].strip()!r} is no list, such as {EXAMPLE}") from None
+        if wrong:
+            raise ReadMistake(f"{name}: {wrong}")
         weight = float(match["weight"]) if match["weight"] else None
         found.append(Read(name, _extents(name, box, axes, shape), weight))
     if not found:

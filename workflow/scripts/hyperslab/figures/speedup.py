@@ -67,7 +67,8 @@ def draw(view: View, case: str) -> Figure:
                 tops.append(_time(panels[0, column], times(view, counts, layout, state), look, cores))
                 _gain(panels[1, column], gains(view, counts, layout, state), look, cores)
         panels[0, column].set_title(STATES[state], fontweight="bold")
-        _ideal(panels[1, column], view, most, cores)
+        for counts in {min(one): one for one in teams.values() if len(one) > 1}.values():
+            _ideal(panels[1, column], view, min(counts), min(most, cores))
         for axes in panels[:, column]:
             _workers(axes, view, sorted({n for counts in teams.values() for n in counts}), cores)
     for axes in panels[-1]:
@@ -119,12 +120,11 @@ def _gain(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> 
     _points(axes, table["workers"].to_numpy(), ratio, error, look, cores)
 
 
-def _ideal(axes: Axes, view: View, most: int, cores: int) -> None:
-    """Draw the line of n-fold speed, up to the physical cores."""
-    last = min(most, cores)
-    axes.plot(
-        [1, last], [1, last], color=view.style["ink"], linewidth=1, linestyle=":", label="ideal", zorder=2
-    )
+def _ideal(axes: Axes, view: View, fewest: int, last: int) -> None:
+    """Draw the line of as much more speed as there are more workers than the fewest."""
+    if last > fewest:
+        axes.plot([fewest, last], [1, last / fewest], color=view.style["ink"], linewidth=1, linestyle=":",
+                  label="ideal", zorder=2)  # fmt: skip
 
 
 def _workers(axes: Axes, view: View, numbers: Sequence[int], cores: int) -> None:

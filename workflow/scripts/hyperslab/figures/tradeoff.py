@@ -16,6 +16,7 @@ from hyperslab.figures.labels import place
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.front import counted, fronts
 from hyperslab.results.requests import request_times
@@ -41,9 +42,11 @@ PLAIN_SIZE = 5.5
 def requests_of(view: View, case: str, state: str) -> pd.DataFrame:
     """Return what a request waits for by layout, in seconds: `value`, and the ends of its 95 % interval."""
     times = request_times(view.summary, (case, state))
-    found = of_rounds(np.log(times))
-    low, high = found.interval()
-    columns = {"value": found.value, "low": low, "high": high}
+    logs = np.log(times)
+    found, value = of_rounds(logs), adjusted_means(logs).to_numpy()
+    # Where a layout lacks rounds its mean is that of an average round, as in every table.
+    low, high = (end + value - found.value for end in found.interval())
+    columns = {"value": value, "low": low, "high": high}
     return pd.DataFrame({name: np.exp(ends) for name, ends in columns.items()}, index=times.index)
 
 

@@ -36,7 +36,7 @@ OTHERS = 64
 SUMMED = (
     "file_bytes", "files", "stored_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes",
     "index_bytes", "index_predicted_bytes", "remainder_bytes", "chunks", "chunks_predicted",
-    "chunks_left_alone",
+    "chunks_left_alone", "folders", "metadata_bytes",
 )  # fmt: skip
 
 

@@ -25,6 +25,9 @@ LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
 # phase -> letter of its rounds
 ROUND = {"main": "r", "confirm": "c"}
 
+# Of a directory, with what is added to it.
+LONGEST_NAME = 200
+
 
 class PlannedStudy(LoadedStudy):
     """A study with what rules ask of it; texts are made once, since rules ask for each cell several times."""
@@ -92,7 +95,7 @@ class PlannedStudy(LoadedStudy):
         # What lies in a store, and not in files, is put there by each cell.
         if not self.study.shared_files or made or not layout_of(self.layouts[layout]).abilities.pages:
             return [case]
-        return [
+        found = [
             name
             for name, other in self.cases.items()
             if layout in other["layouts"]
@@ -100,6 +103,8 @@ class PlannedStudy(LoadedStudy):
             and not kind_of(other).makes_its_file
             and self.file_text(layout, name) == self.file_text(layout, case)
         ]
+        # The artifact is called after all of them, and file systems end names at 255 bytes.
+        return found if len(",".join(found)) <= LONGEST_NAME else [case]
 
     def hashes(self, phase: str) -> dict[str, str]:
         """Return layout/case.round -> hash of today's specification, for every cell of a phase.

@@ -106,7 +106,8 @@ def _copies(
     rows = data.main(site)
     if not pair or not (rows["layout"] == pair["layout"]).any():
         return "", []
-    own = prediction["file"]
+    # Other files than HDF5 are not rewritten.
+    own = prediction["file"] if "::" in prediction["array"] else ""
     file = f"results/{data.study['name']}/layout/{pair['layout']}.h5" if own else ""
     dataset = prediction["array"].rpartition("::")[2] if own else ""
     code = copies.lines(pair, file or "mine.h5", dataset, own or "")
@@ -143,7 +144,7 @@ def _sentence(
         return f"Do not bother: the array is read warm, and {cached}. Today's layout: {told}"
     if today == pick:
         told = _each(found, pick, None)
-        return f"Leave it as it is: none of the layouts measured is better than today's. {told}"
+        return f"Leave it as it is: none of the layouts measured can be told to be better. {told}"
     if old and old["objective"] <= WORTH * mine["objective"]:
         told = _each(found, pick, today)
         share = mine["file_bytes"] / old["file_bytes"]
@@ -235,7 +236,7 @@ def _given_up(choice: Mapping[str, Any]) -> str:
     others = choice.get("alternatives") or []
     if not others:
         return ""
-    share = fmt.percent(others[0]["above"], 0)
+    share = fmt.share_above(others[0]["above"])
     return f" If more than {share} of your reads are {others[0]['case']}, take {others[0]['layout']}."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Fact, Table, table
+from hyperslab.results.comparisons import ALPHA
 
 # A regret below this is that of the best itself.
 NO_REGRET = 1.005
@@ -31,7 +32,7 @@ def verified(data: Data, prediction: Mapping[str, Any], site: str, choice: Mappi
             fmt.megabytes(row["file_bytes"]), f"predicted {fmt.megabytes(one['file_bytes'])}" if one else ""
         )
         behind = fmt.significant(row["to_best"]) if row["to_best"] else fmt.ABSENT
-        spread = fmt.interval(row["low"], row["high"])
+        spread = fmt.interval(row["low"], row["high"], choice.get("alpha", ALPHA))
         body.append(
             [Cell(row["layout"], _role(row, prediction)), *cells, size, _regret(row), Cell(behind, spread)]
         )
@@ -81,6 +82,8 @@ def predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
         f"The best of {here['considered']:,} candidates by what their requests would take with the "
         "speeds that were probed. None of these times is measured."
     )
+    if any("whole" in one for one in here["predicted"]):
+        note += " Times and sizes are of the part that is measured; the order is that of the whole array."
     return table("Predicted", ["Layout", *(f"#{name}" for name in reads), "#File"], body, note, folded=True)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hyperslab import text as fmt
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 Foretold = Mapping[str, Any]
 
@@ -34,7 +35,8 @@ def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
 def best_of(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
     """Return the layout that the estimates make the best, by the rule and the floor of a recommendation."""
     fits = [row["layout"] for row in choice["ranking"] if row["fits"] and row["layout"] in estimated.index]
-    counted = estimated.loc[fits].clip(lower=choice["imperceptible_ms"] / 1e3)
+    # That of the choice is a share of it where a part was measured.
+    counted = estimated.loc[fits].clip(lower=IMPERCEPTIBLE_MS / 1e3)
     if choice["rule"] == "mix":
         objective = sum(share * counted[entry] for entry, share in choice["shares"].items())
     else:

@@ -12,6 +12,7 @@ from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.quoted import OBJECTIVES, entry_title, objective_cell, regret_table, sentence
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import speed_phase, speed_table
+from hyperslab.results.comparisons import ALPHA
 from hyperslab.studies.summary import Meta
 
 FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -75,7 +76,13 @@ def _overview_note(data: Data) -> str:
         return ""
     late = [site for site, pick in picked.items() if speed_phase(data, site, pick) != "confirm"]
     where = "" if len(late) == len(picked) else f" At {fmt.listing(late)}:"
-    source = f"{where} {FLATTERS}" if late else " Measured again in fresh rounds after the choice."
+    source = (
+        f"{where} {FLATTERS}"
+        if late
+        else (
+            " Measured again in fresh rounds after the choice; the fastest is that of the layouts in these."
+        )
+    )
     floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
     said = {
         "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
@@ -199,6 +206,11 @@ def _why(choice: Mapping[str, Any]) -> str:
     among = f"the least {_objective(choice)} of {fmt.count(fitting, 'layout')}{within}"
     if not tied:
         return f"It has {among}; whether others tie with it is unknown."
+    if pick != best and (choice.get("chosen_by") or {}).get("measured") not in (None, pick):
+        return (
+            f"{best} has {among}; {pick} cannot be told from it, and is the best where times are drawn "
+            "towards what was predicted."
+        )
     if pick != best:
         return f"{best} has {among}; {pick} is as good within 5 %, and its file is smaller."
     if len(tied) == 1:
@@ -221,7 +233,9 @@ def _runner_up(data: Data, site: str) -> str:
     if name is None:
         return "none within the size bound"
     if name == choice.get("best"):
-        return f"{name}: the best, with a larger file"
+        sizes = {row["layout"]: row["file_bytes"] for row in choice["ranking"]}
+        larger = sizes[name] > sizes[choice["pick"]]
+        return f"{name}: the best{', with a larger file' if larger else ' by its times alone'}"
     if speed_phase(data, site, name) != "confirm":
         return str(name)
     found = objective_cell(data, site, "confirm", name)
@@ -231,12 +245,13 @@ def _runner_up(data: Data, site: str) -> str:
 def _ranking(choice: Mapping[str, Any]) -> Table | None:
     """Return every layout in the order of what it is judged by."""
     rows: list[list[Any]] = []
+    alpha = choice.get("alpha", ALPHA)
     for entry in choice.get("ranking", []):
         told = "no" if entry["tied"] else "yes" if entry["low"] is not None else fmt.ABSENT
         told = "is the best" if entry["layout"] == choice.get("best") else told
         rows.append([
             entry["layout"], Cell(_objective_text(choice, entry["objective"]), f"worst: {entry['worst']}"),
-            Cell(fmt.significant(entry["to_best"]), fmt.interval(entry["low"], entry["high"])), told,
+            Cell(fmt.significant(entry["to_best"]), fmt.interval(entry["low"], entry["high"], alpha)), told,
             fmt.megabytes(entry["file_bytes"]), "yes" if entry["fits"] else "no", entry["rounds"],
         ])  # fmt: skip
     left_out = choice.get("left_out") or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
-from hyperslab.results.prices import answer_costs, month_costs
+from hyperslab.results.prices import answer_costs, common_cases, month_costs
 from hyperslab.studies.summary import case_title, in_order
 
 
@@ -35,12 +35,15 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
         "Layout", "#Kept", *(f"#{money} for 1,000 × {case_title(data.study, case)}" for case in cases),
         f"#{money} a month: kept", "#running", "#asked", "#all", f"#{money} once: put there", "#An answer",
     ]  # fmt: skip
+    common = in_order(set(common_cases(answers)), data.study["cases"])
+    asked = [case_title(data.study, case) for case in common]
     store = "" if answers["counted"].any() else " No object store counts requests here: they cost nothing."
     note = (
         f"Prices: {prices['source']} ({prices['date']}). Counts of requests, bytes and seconds are measured, "
-        f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each case. "
+        f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each of "
+        f"{fmt.listing(asked)}, which most layouts were asked; one that was not has no month here. "
         f"An answer is a cold one with its opening, and with copying where that comes first; its time is the "
-        f"geometric mean over the cases. Bytes that leave a server count where there is one, else those that "
-        f"leave the object store.{store}"
+        f"geometric mean over these cases. Bytes that leave a server count where there is one, else those "
+        f"that leave the object store.{store}"
     )
     return table("What an answer and a month cost", columns, body, note, pick=pick)

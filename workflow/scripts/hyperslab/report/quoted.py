@@ -64,10 +64,10 @@ def sentence(data: Data, site: str, phase: str) -> str:
         said = f"{title} in {fmt.seconds(found.loc[pick, entry])}"
         parts.setdefault(verb, []).append(f"{said} ({beside})" if beside else said)
     told = " and it ".join(f"{verb}s {fmt.listing(said)}" for verb, said in parts.items())
-    return f"It {told}. {_given_up(data, site, found, pick)}"
+    return f"It {told}. {_given_up(data, site, found, pick, phase)}"
 
 
-def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
+def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str) -> str:
     """Return what the pick gives up, and which layout to take for which other mix."""
     choice = data.choice(site)
     alternatives = choice.get("alternatives") or []
@@ -77,15 +77,19 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
         )
     (other,), floor = alternatives, choice["imperceptible_ms"] / 1e3
     name, case = other["layout"], other["case"]
-    entry = next(key for key in found.columns if key.rpartition(" ")[0] == case)
-    title = case_title(data.study, case)
+    # In several states it is the one in which most is given up.
+    entries = [key for key in found.columns if key.rpartition(" ")[0] == case]
+    behind = found.loc[pick, entries] / found.loc[name if name in found.index else pick, entries]
+    entry = str(behind.idxmax())
+    title = entry_title(data, site, entry)
     lost = f"{name} is faster there"
     if name in found.index:
         mine, theirs = found.loc[pick, entry], found.loc[name, entry]
         lost = f"{fmt.seconds(mine)} where {name} takes {fmt.seconds(theirs)}"
         if max(mine, floor) < GIVEN_UP * max(theirs, floor):
-            return f"Measured again, it gives up nothing that anybody would notice: {title} takes {lost}."
-    share = fmt.percent(other["above"], 0 if other["above"] < 0.95 else 1)
+            again = "Measured again, it" if phase == "confirm" else "It"
+            return f"{again} gives up nothing that anybody would notice: {title} takes {lost}."
+    share = fmt.share_above(other["above"])
     return f"It gives up {title}: {lost}. Take {name} if more than {share} of your requests are for {title}."
 
 

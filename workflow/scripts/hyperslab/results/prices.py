@@ -79,11 +79,15 @@ def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.D
     """Return by layout (index) what keeping it and asking it cost in a month, at one site.
 
     Columns: `stored_bytes`; money for `kept`, `running`, `asked` and their sum `month`; `upload`, once; and
-    `seconds`, the geometric mean over the cases of the time of an answer.
+    `seconds`, the geometric mean over `common_cases` of the time of an answer. What depends on answers is NaN
+    for a layout that lacks one of these cases.
     """
     prices, answers = study["prices"], answer_costs(rows, study, site)
-    by_layout = answers.groupby("layout", observed=True, sort=False)
-    seconds = np.exp(np.log(answers["seconds"]).groupby(answers["layout"], observed=True).mean())
+    common = common_cases(answers)
+    each = answers[answers["case"].isin(common)].groupby("layout", observed=True, sort=False)
+    complete = each["case"].nunique() == len(common)
+    asked = each["answer"].mean().where(complete) * prices["questions"]
+    seconds = np.exp(each["seconds"].agg(lambda one: np.log(one).mean())).where(complete)
     sizes = rows[rows["layout"].isin(answers["layout"])].groupby("layout", observed=True)
     stored = sizes["file_bytes"].median()
     hourly = {layout: _hourly(str(layout), prices["running_hour"]) for layout in stored.index}
@@ -92,12 +96,22 @@ def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.D
             "stored_bytes": stored,
             "kept": stored / GB * prices["stored_at"].get(site, prices["stored"]),
             "running": pd.Series(hourly, dtype=float) * HOURS_OF_A_MONTH,
-            "asked": by_layout["answer"].mean() * prices["questions"],
+            "asked": asked,
             "upload": sizes["upload_requests"].median().fillna(0.0) * prices["puts"] / 1e3,
             "seconds": seconds,
         }
     )
     return table.assign(month=table["kept"] + table["running"] + table["asked"])
+
+
+def common_cases(answers: pd.DataFrame) -> list[str]:
+    """Return the cases that half of the layouts or more were asked, or else those that most were.
+
+    By these they can be compared; the others were asked of a few alone.
+    """
+    layouts = answers.groupby("case", observed=True, sort=False)["layout"].nunique()
+    least = min(answers["layout"].nunique() / 2, layouts.max())
+    return [str(case) for case in layouts.index[layouts >= least]]
 
 
 def _hourly(layout: str, running: Mapping[str, float]) -> float:

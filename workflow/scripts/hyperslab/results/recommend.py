@@ -90,6 +90,7 @@ class Recommendation:
     `runner_up` the best other layout within the size, `finalists` what to measure again. `ranking` is ordered
     by objective; `alternatives` are other layouts for other mixes, `left_out` says why a layout is not in it.
     Without intervals (under three rounds) `tied` is empty, `pick` is the best and `reason` says so.
+    Intervals are of level 1 - `alpha`.
     `chosen_by` says of how many tied layouts the pick was chosen by steadied times, and which one it would be
     by measured ones alone; None where nothing was predicted.
     """
@@ -100,6 +101,7 @@ class Recommendation:
     rule: Rule
     imperceptible_ms: float
     size_bound_bytes: float | None = None
+    alpha: float = ALPHA
     pick: str | None = None
     reason: str | None = None
     best: str | None = None
@@ -150,7 +152,9 @@ def recommend(
     for site, here in rows.groupby("site", sort=True, observed=True):
         rule: Rule = "mix" if mix else "regret"
         question = Question(shares(here, mix, states), rule, imperceptible_ms / 1e3)
-        empty = Recommendation(str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes)
+        empty = Recommendation(
+            str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes, alpha
+        )
         told = (foretold or {}).get(str(site), {})
         sites.append(_recommend_site(empty, here, question, (contiguous, automatic), alpha, told))
     return sites

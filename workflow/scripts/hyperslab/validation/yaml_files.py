@@ -34,8 +34,8 @@ def read_yaml(file: Path) -> Any:
         for inner, path in _nodes(node):
             if isinstance(inner, yaml.MappingNode):
                 _refuse_twins(inner, path, file)
-            elif isinstance(inner, yaml.ScalarNode):
-                _refuse_misread(inner, path, file)
+            elif isinstance(inner, yaml.ScalarNode) and (wrong := _misread(inner)):
+                raise ConfigurationError(file, ".".join(path), wrong)
         return loader.construct_document(node)
     except FileNotFoundError:
         raise ConfigurationError(file, "", "there is no such file") from None
@@ -91,16 +91,24 @@ def _refuse_twins(node: yaml.MappingNode, path: Path_, file: Path) -> None:
         lines[key.tag, name] = line
 
 
-def _refuse_misread(node: yaml.ScalarNode, path: Path_, file: Path) -> None:
-    """Raise ConfigurationError for a number such as 0200 or 1:30, which is 128 or 90 in YAML 1.1."""
+def misread(text: str) -> str:
+    """Return what is wrong with the first number of a text of YAML that is another one than written; "" for
+    none. Raises yaml.YAMLError.
+    """
+    root = yaml.compose(text, yaml.SafeLoader)
+    scalars = (node for node, _ in _nodes(root) if isinstance(node, yaml.ScalarNode)) if root else ()
+    return next(filter(None, map(_misread, scalars)), "")
+
+
+def _misread(node: yaml.ScalarNode) -> str:
+    """Return what is wrong with a number such as 0200 or 1:30, which is 128 or 90 in YAML 1.1; "" if not."""
     written = str(node.value)
     if node.style or node.tag not in NUMBERS:
-        return
+        return ""
     octal = OCTAL.fullmatch(written)
     if not octal and not SEXAGESIMAL.fullmatch(written):
-        return
+        return ""
     number = yaml.safe_load(written)
     plain = f"{octal[1]}{written.lstrip('+-0')}" if octal else str(number)
     why = "octal" if octal else "base 60"
-    message = f"{written} is {number} in YAML ({why}); write {plain}, or {written!r} in quotes"
-    raise ConfigurationError(file, ".".join(path), message)
+    return f"{written} is {number} in YAML ({why}); write {plain}, or {written!r} in quotes"
