@@ -48,7 +48,7 @@ class Prices(Strict):
         default={},
         description="of an hour of what runs all month for layouts with such names or patterns, as a server",
     )
-    questions: Count = Field(default=10_000, description="questions a month, evenly many of each case")
+    questions: Count = Field(default=10_000, description="questions a month, as many of each case")
     cases: list[Name] = Field(
         default=[], description="the cases that are asked; without it all that read selections"
     )
