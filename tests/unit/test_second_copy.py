@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from samples import file_specification, values_of
 from studies import changed, load, mistake
@@ -20,6 +21,7 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.array import Hdf5
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5_schema import Hdf5Model
+from hyperslab.results.file_sizes import OF_A_COPY, of_whole_files
 from hyperslab.rewrite import rewrite
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.asking import asked
@@ -169,3 +171,23 @@ def test_a_layout_of_two_copies_is_said_as_a_study_says_it() -> None:
     found = TwoCopies(Candidate(None), Candidate((4, 4, 4), (Filter("lzf"),)), ("image",))
     assert found.name == "contiguous-and-4x4x4-lzf"
     assert found.layout("xyz") == {"second": {"chunks": [4, 4, 4], "filters": ["lzf"], "cases": ["image"]}}
+
+
+def test_the_sizes_of_a_file_are_those_of_both_copies() -> None:
+    copy: dict[str, Any] = dict.fromkeys(OF_A_COPY, 1.0) | {"file_bytes": 1000.0}
+    first = {**copy, "data_bytes": 500.0, "index_bytes": 20.0, "remainder_bytes": 480.0}
+    second = {**copy, "data_bytes": 400.0, "index_bytes": 30.0, "remainder_bytes": 570.0}
+    rows = pd.DataFrame(
+        [
+            {"layout": "pair", "case": "image", "chunk_shape": "8x8x1", "filters": "gzip 4", **first},
+            {"layout": "pair", "case": "spectrum", "chunk_shape": "1x1x64", "filters": "", **second},
+            {"layout": "one", "case": "image", "chunk_shape": "8x8x1", "filters": "", **first},
+            {"layout": "one", "case": "spectrum", "chunk_shape": "8x8x1", "filters": "", **first},
+        ]
+    )
+    found = of_whole_files(rows)
+    pd.testing.assert_frame_equal(found[found["layout"] == "one"], rows[rows["layout"] == "one"])
+    pair = found[found["layout"] == "pair"]
+    for name, both in {"data_bytes": 900, "index_bytes": 50, "remainder_bytes": 50, "chunks": 2}.items():
+        assert (pair[name] == both).all()
+    assert (pair[["data_bytes", "index_bytes", "remainder_bytes"]].sum(axis=1) == pair["file_bytes"]).all()

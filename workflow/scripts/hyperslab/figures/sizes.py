@@ -14,6 +14,7 @@ from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.results.file_sizes import of_whole_files
 from hyperslab.studies import case_kinds
 from hyperslab.text import count, megabytes, significant
 
@@ -36,7 +37,7 @@ def files(view: View) -> pd.DataFrame:
     The index of a file that a write case made is not computed (NaN): it depends on the order in which the
     strategy inserts chunks.
     """
-    rows = view.of_whole_arrays()
+    rows = of_whole_files(view.of_whole_arrays())
     written = _written(rows)
     computed = rows["index_predicted_bytes"].mask(written)
     rows = rows.assign(index_predicted_bytes=computed, files=rows["files"].fillna(1), second=written)

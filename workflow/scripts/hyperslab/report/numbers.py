@@ -12,6 +12,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, cold_state, medians
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.results.file_sizes import COPY, of_whole_files
 from hyperslab.results.statistics import by_mean
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
@@ -110,6 +111,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
             for case, own in zip(rows["case"], _in_own_order(rows), strict=True)
         ],
     )
+    rows = of_whole_files(rows, ["layout", "array", "made"])
     shown = [name for name, label in SIZE_KEYS.items() if rows[name].nunique() > 1]
     any_filter, many = (rows["filters"] != "").any(), (rows["files"] > 1).any()
     pyramids = rows["pyramid_bytes"].notna().any()
@@ -173,8 +175,9 @@ def _size_row(files: pd.DataFrame, raw: float) -> list[Any]:
 
 def _filter_cells(files: pd.DataFrame) -> list[Any]:
     """Return what filters did to the files of one layout: both ratios, chunks left alone, and the error."""
-    if not files["filters"].iloc[0]:
-        return [fmt.ABSENT] * 3 + ["exact"]
+    # Of several copies no one ratio is that of the file.
+    if not files["filters"].iloc[0] or len(files[COPY].drop_duplicates()) > 1:
+        return [fmt.ABSENT] * 3 + [_error_cell(files) if files["filters"].any() else "exact"]
     ratios = [f"{fmt.significant(files[name].median())} x" for name in ("ratio_raw", "ratio_padded")]
     return [*ratios, fmt.whole(files["chunks_left_alone"].median()), _error_cell(files)]
 
