@@ -152,8 +152,9 @@ def test_writes_a_second_are_limited_where_each_reaches_the_device(
     assert "sync" in mount.split()[3].split(",")
     # Nobody waits for fsync, and yet 200 writes at 100 a second take 2 s.
     (limited,) = seconds(SMALL_WRITES, root, group)
-    (free,) = seconds(SMALL_WRITES, root)
-    assert limited > 1.6 and free < limited
+    assert limited > 1.6
+    # The disk below may be busy with something else for a moment.
+    assert any(seconds(SMALL_WRITES, root)[0] < limited for _ in range(5))
     assert script("down", directory).returncode == 0
 
 
