@@ -76,19 +76,15 @@ def _overview_note(data: Data) -> str:
         return ""
     late = [site for site, pick in picked.items() if speed_phase(data, site, pick) != "confirm"]
     where = "" if len(late) == len(picked) else f" At {fmt.listing(late)}:"
-    source = (
-        f"{where} {FLATTERS}"
-        if late
-        else (
-            " Measured again in fresh rounds after the choice; the fastest is that of the layouts in these."
-        )
-    )
+    source = f"{where} {FLATTERS}" if late else " Measured again in fresh rounds after the choice."
     floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
     said = {
         "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
         "regret": "Largest regret: how many times as long a request takes as with the fastest layout within "
         "the size, in the case where that is most; nobody said how often each case is asked.",
     }[_rule(data)]
+    if _rule(data) == "regret" and not late:
+        source += " The fastest is that of the layouts in these rounds."
     return f"{said} A time under {floor} counts as {floor}.{source}"
 
 
