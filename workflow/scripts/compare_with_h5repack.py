@@ -145,6 +145,8 @@ def main() -> None:
             for name, command in pair if number % 2 else reversed(pair):
                 times[name].append(seconds(command))
             times["h5diff"].append(seconds(["h5diff", str(original), str(theirs)]))
+            last = ", ".join(f"{name} {taken[-1]:.2f} s" for name, taken in times.items())
+            print(f"round {number + 1} of {options.rounds}: {last}", file=sys.stderr, flush=True)
         for name, taken in times.items():
             spread = f"{min(taken):.2f} to {max(taken):.2f}"
             print(f"{name:18} {statistics.median(taken):8.2f} s (median of {len(taken)}; {spread})")
