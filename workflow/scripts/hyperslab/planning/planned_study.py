@@ -12,6 +12,7 @@ from typing import Any
 
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
+from hyperslab.measuring.artifact import shared
 from hyperslab.records import read_record
 from hyperslab.studies import figures, specification
 from hyperslab.studies.case_kinds import kind_of
@@ -104,7 +105,7 @@ class PlannedStudy(LoadedStudy):
             and self.file_text(layout, name) == self.file_text(layout, case)
         ]
         # The artifact is called after all of them, and file systems end names at 255 bytes.
-        return found if len(",".join(found)) <= LONGEST_NAME else [case]
+        return found if len(shared(found)) <= LONGEST_NAME else [case]
 
     def hashes(self, phase: str) -> dict[str, str]:
         """Return layout/case.round -> hash of today's specification, for every cell of a phase.
