@@ -80,7 +80,8 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str)
     # In several states it is the one in which most is given up.
     entries = [key for key in found.columns if key.rpartition(" ")[0] == case]
     behind = found.loc[pick, entries] / found.loc[name if name in found.index else pick, entries]
-    entry = str(behind.idxmax())
+    # A state that was not measured again gives nothing up.
+    entry = str(behind.fillna(1.0).idxmax())
     title = entry_title(data, site, entry)
     lost = f"{name} is faster there"
     if name in found.index:
