@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from own_environments import interpreter
+from process_tree import called, children
 from studies import load, mistake
 from test_collections import study
 from test_environments import ROOT
@@ -52,8 +53,7 @@ def started(root: Path, record: Path, **changes: Any) -> subprocess.Popen[str]:
 
 def workers_of(parent: int) -> list[int]:
     """The workers among the children of a process."""
-    words = ["pgrep", "-P", str(parent), "-f", "distributed.cli.dask_worker"]
-    return [int(line) for line in subprocess.run(words, capture_output=True, text=True).stdout.split()]
+    return [child for child in children(parent) if called(child, "distributed.cli.dask_worker")]
 
 
 def test_the_workers_find_what_was_written(root: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process_tree import below
 from samples import file_specification, values_of
 from test_reduce import OneUnitMore, command, reduce_cell
 from test_workers import alive, wait_until
@@ -269,24 +270,10 @@ def test_where_ranks_cannot_be_had_the_reason_is_passed_on(
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes that descend from one."""
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        try:
-            children = Path(f"/proc/{(at := waiting.pop())}/task/{at}/children").read_text().split()
-        except OSError:
-            continue
-        found |= set(map(int, children))
-        waiting += map(int, children)
-    return found
-
-
 def ranks_of(pid: int) -> list[int]:
-    """The ranks among the descendants of a process."""
+    """The ranks among those below a process."""
     found = []
-    for one in descendants(pid):
+    for one in below(pid):
         try:
             words = Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
         except OSError:
@@ -327,7 +314,7 @@ def test_a_killed_measurement_leaves_no_rank(
     try:
         assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
         time.sleep(seconds)
-        started = descendants(run.pid)
+        started = below(run.pid)
         run.send_signal(number)
         run.wait(60)
         assert wait_until(lambda: not any(map(alive, started)) and not started_for(run.pid))

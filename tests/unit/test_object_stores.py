@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process_tree import below, called, children, commands, ports
 from stored_cells import (
     LAYOUTS,
     ROOT,
     SECONDS,
     STORE,
     Users,
-    below,
-    called,
     cell,
-    commands,
-    ports,
     put_store,
     run,
     summed_cell,
@@ -204,15 +201,11 @@ def test_a_killed_cell_leaves_no_object_and_no_gateway(
         words("measure", spec, artifact, tmp_path / "r"), cwd=ROOT, env=variables(users.credentials)
     )
     try:
-
-        def children() -> list[str]:
-            return Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children").read_text().split()
-
-        assert wait_until(lambda: users.listed() and len(children()) == processes)
-        left = children()
+        assert wait_until(lambda: users.listed() and len(children(measuring.pid)) == processes)
+        left = children(measuring.pid)
         os.kill(measuring.pid, signal.SIGKILL)
         measuring.wait(SECONDS)
-        assert wait_until(lambda: not any(alive(int(child)) for child in left))
+        assert wait_until(lambda: not any(map(alive, left)))
         assert users.listed() == []
     finally:
         measuring.kill()

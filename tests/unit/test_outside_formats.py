@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from outside_formats import planes_of, registered
+from process_tree import below
 from samples import prepared, read_cell, values_of, write_cell
 from studies import load, mistake, with_case
 from test_workers import alive, wait_until
@@ -228,9 +229,3 @@ def test_a_server_ends_with_a_cell_that_is_killed(disk_root: Path, tmp_path: Pat
     finally:
         cell.kill()
         cell.wait()
-
-
-def below(parent: int) -> list[int]:
-    """Processes that a process has started, and those that they have."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
-    return [one for child in map(int, children) for one in (child, *below(child))]

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from idx_cells import cell
+from process_tree import below
 from rank_cells import HDF5_WAYS, SHAPE, WAYS, by_ranks, outcome_of, written_by
 from samples import file_specification, prepared
 from test_environments import ROOT
-from test_mpi import descendants, ranks_of
+from test_mpi import ranks_of
 from test_workers import alive, wait_until
 
 from hyperslab.cases.context import VerificationError
@@ -330,7 +331,7 @@ def test_a_killed_rank_leaves_one_line_and_nothing_that_looks_finished(
             assert wait_until(lambda: len(ranks_of(run.pid)) == 2)
             # They are at work.
             assert wait_until(lambda: any(artifact.glob("data.idx/**/*.bin")))
-            started = descendants(run.pid)
+            started = below(run.pid)
             os.kill(ranks_of(run.pid)[0], signal.SIGKILL)
             _, said = run.communicate(timeout=60)
         finally:

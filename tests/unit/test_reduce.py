@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from process_tree import called, children
 from samples import file_specification, values_of
 from test_workers import alive, wait_until
 
@@ -277,11 +278,7 @@ def start(spec: Spec, root: Path, record: Path) -> tuple[subprocess.Popen[str], 
 
 def workers_of(pid: int) -> list[int]:
     """The workers among the children of a process."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
-    except OSError:
-        return []
+    return [child for child in children(pid) if called(child, "spawn_main")]
 
 
 def test_a_record_has_the_rows_and_the_memory_of_all(root: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from process_tree import children
 from rich_files import TARGET, write_rich_file
 
 from hyperslab import rewrite
@@ -159,12 +160,6 @@ def test_a_chunk_that_cannot_be_decoded_ends_all(original: Path, tmp_path: Path)
     assert not own_children()
 
 
-def children() -> set[int]:
-    """The processes that this one started and that are still there, dead ones included."""
-    listed = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
-    return {int(child) for child in listed}
-
-
 # Processes that tests of other modules, in this process too, have left to their fixtures.
 _others: set[int] = set()
 
@@ -173,12 +168,12 @@ _others: set[int] = set()
 def others() -> None:
     """Note which processes are there before a test."""
     _others.clear()
-    _others.update(children())
+    _others.update(children(os.getpid()))
 
 
 def own_children() -> set[int]:
     """The processes that a test has started and that are still there."""
-    return children() - _others
+    return {*children(os.getpid())} - _others
 
 
 def test_results_come_in_order_however_long_they_take() -> None:
@@ -288,7 +283,7 @@ rewrite.rewrite(Path(sys.argv[1]), Path(sys.argv[2]), "large", layout, 16 * 2**2
 def proportional_bytes(process: int) -> int:
     """The memory of a process and of those that it started, what they share counted once."""
     total = 0
-    with_children = [process, *children_of(process)]
+    with_children = [process, *children(process)]
     for one in with_children:
         try:
             rows = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
@@ -296,13 +291,6 @@ def proportional_bytes(process: int) -> int:
             continue
         total += sum(1024 * int(row.split()[1]) for row in rows if row.startswith("Pss:"))
     return total
-
-
-def children_of(process: int) -> list[int]:
-    try:
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def test_memory_of_all_processes_is_bounded(tmp_path: Path) -> None:
@@ -330,7 +318,7 @@ def test_memory_of_all_processes_is_bounded(tmp_path: Path) -> None:
         run.stdin.flush()
         while run.poll() is None:
             most = max(most, proportional_bytes(run.pid))
-            together = max(together, len(children_of(run.pid)))
+            together = max(together, len(children(run.pid)))
             time.sleep(0.005)
     assert run.returncode == 0
     assert together == 2

@@ -16,16 +16,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from faulty_store import ALWAYS
+from process_tree import below, called, ports
 from stored_cells import (
     LAYOUTS,
     ROOT,
     SECONDS,
     STORE,
     Users,
-    below,
-    called,
     cell,
-    ports,
     put_store,
     run,
     summed_cell,

@@ -20,7 +20,8 @@ import pytest
 import yaml
 from clones import Clone, make_clone
 from own_environments import interpreter
-from stored_cells import Users, commands, store_of_users
+from process_tree import commands
+from stored_cells import Users, store_of_users
 
 from hyperslab.layouts.hsds import ENVIRONMENT
 
