@@ -63,9 +63,10 @@ class CellProcess:
 def open_files(pid: int) -> list[Path]:
     """The files that a process has open; none where it has ended."""
     found = []
-    for entry in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):
-            found.append(Path(os.readlink(entry)))
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.append(Path(os.readlink(f"/proc/{pid}/fd/{descriptor}")))
     return found
 
 

@@ -41,19 +41,32 @@ def called(process: int, word: str) -> bool:
         return False
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def ports(*processes: int) -> list[int]:
-    """Ports of loopback on which processes listen."""
+    """Ports of loopback on which processes listen, none of those that have ended."""
     found = []
     for process in processes:
-        sockets = set()
-        for descriptor in Path(f"/proc/{process}/fd").iterdir():
-            try:
-                sockets.add(os.readlink(descriptor))
-            except OSError:
-                continue
-        for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]:
-            _, local, _, state, *_, inode = line.split()[:10]
-            # 0A: it listens.
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                found.append(int(local.rpartition(":")[2], 16))
+        with suppress(OSError):
+            found += _ports(process)
+    return found
+
+
+def _ports(process: int) -> list[int]:
+    sockets = set()
+    for descriptor in os.listdir(f"/proc/{process}/fd"):
+        with suppress(OSError):
+            sockets.add(os.readlink(f"/proc/{process}/fd/{descriptor}"))
+    found = []
+    for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, *_, inode = line.split()[:10]
+        # 0A: it listens.
+        if state == "0A" and f"socket:[{inode}]" in sockets:
+            found.append(int(local.rpartition(":")[2], 16))
     return found

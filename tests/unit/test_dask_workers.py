@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from own_environments import interpreter
-from process_tree import called, children
+from process_tree import alive, called, children
 from studies import load, mistake
 from test_collections import study
 from test_environments import ROOT
 from test_reduce import command
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab import formats
 from hyperslab.data.models import open_content

@@ -16,6 +16,7 @@ from typing import Any
 
 import forked_program
 import pytest
+from process_tree import alive
 
 import run_forked
 
@@ -79,13 +80,6 @@ def wait_until(met: Callable[[], object]) -> None:
     while not met():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def alive(process: int) -> bool:
-    """Whether there is such a process that has not ended."""
-    with contextlib.suppress(FileNotFoundError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 @contextlib.contextmanager

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from own_environments import ROOT, interpreter, said_by, variables
+from process_tree import alive
 from samples import prepared, read_cell
 from server_cells import CHUNKS, SHAPE, behind, commands
 from studies import changed, load, mistake
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.hsds import array, server, transfer

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_tree import below
+from process_tree import alive, below
 from samples import file_specification, values_of
 from test_reduce import OneUnitMore, command, reduce_cell
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome, VerificationError

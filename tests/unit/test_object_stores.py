@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_tree import below, called, children, commands, ports
+from process_tree import alive, below, called, children, commands, ports
 from stored_cells import (
     LAYOUTS,
     ROOT,
@@ -25,7 +25,7 @@ from stored_cells import (
     variables,
     words,
 )
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record

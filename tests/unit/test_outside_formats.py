@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from outside_formats import planes_of, registered
-from process_tree import below
+from process_tree import alive, below
 from samples import prepared, read_cell, values_of, write_cell
 from studies import load, mistake, with_case
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab import cases, formats
 from hyperslab.cases.context import Context, Outcome

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from idx_cells import cell
-from process_tree import below
+from process_tree import alive, below
 from rank_cells import HDF5_WAYS, SHAPE, WAYS, by_ranks, outcome_of, written_by
 from samples import file_specification, prepared
 from test_environments import ROOT
 from test_mpi import ranks_of
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab.cases.context import VerificationError
 from hyperslab.data import sub_volumes as division

@@ -13,9 +13,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from process_tree import called, children
+from process_tree import alive, called, children
 from samples import file_specification, values_of
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab import cases
 from hyperslab.cases.context import Context, Outcome, VerificationError

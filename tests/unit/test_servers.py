@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from little_server import artifact
-from test_workers import alive, wait_until
+from process_tree import alive
+from test_workers import wait_until
 
 import hyperslab
 from hyperslab.measuring import servers

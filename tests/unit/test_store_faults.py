@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from faulty_store import ALWAYS
-from process_tree import below, called, ports
+from process_tree import alive, below, called, ports
 from stored_cells import (
     LAYOUTS,
     ROOT,
@@ -30,7 +30,7 @@ from stored_cells import (
     variables,
     words,
 )
-from test_workers import alive, wait_until
+from test_workers import wait_until
 
 from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import ATTEMPTS

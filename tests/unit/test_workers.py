@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from process_tree import alive
 
 import hyperslab
 from hyperslab.measuring.workers import Counts, Workers
@@ -53,14 +54,6 @@ class Errand:
 
 def errands(count: int) -> Workers:
     return Workers(Errand, [(index,) for index in range(count)])
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def wait_until(met: Callable[[], bool]) -> bool:
