@@ -262,3 +262,63 @@ def test_two_copies_are_held_against_the_best_single_layout_and_not_against_the_
     found = quoted.times(gather(Inputs(**given)), "disk", "main")
     better, single = copies.pays(found, choice, "auto", 2e6) or (0.0, "")
     assert single == "contiguous" and better == pytest.approx(2**0.5, rel=0.01)
+
+
+def test_of_two_copies_only_reads_that_are_asked_are_timed() -> None:
+    found = pd.DataFrame({"slices cold": [0.01, 0.03]}, index=["auto", "4x4x2"])
+    both = {"layout": "auto", "reads": {"2x2x5": ["slices", "box"], "9x9x9": ["never"]}}
+    said = copies.sentence(found, both, 3.0, "4x4x2", 4000, 2000, "")
+    assert "two copies in one file: 2x2x5 for slices (10.0 ms). Reads are" in said
+
+
+def test_an_interval_is_said_to_be_by_itself() -> None:
+    found = site_of().verified
+    assert found is not None and "by itself, not adjusted for the number of layouts" in found.note
+
+
+def advised(file_bytes: float, times: Any = MAIN, **changes: Any) -> SiteAdvice:
+    """The advice where today's layout has a file of so many bytes; at most 2 MB are allowed."""
+    main = measured(times, "main")
+    main.loc[main["layout"] == "contiguous", "file_bytes"] = file_bytes
+    given = inputs(main, None, study=meta())
+    (found,) = build(gather(Inputs(**given)), prediction(**changes), {"disk": FIGURE}, 1050.0).sites
+    return found
+
+
+def test_a_file_that_is_too_large_is_not_left_alone() -> None:
+    close = {**MAIN, "contiguous": (0.0104, 0.0104)}
+    assert advised(1e6, close).sentence.startswith("Do not bother")
+    said = advised(3e6, close).sentence
+    assert said.startswith("Store it as chunks of 4x4x2")
+    assert "0.67 times today's, which is larger than the size bound allows." in said
+    quick = {"contiguous": (0.004, 0.004), "auto": (0.002, 0.002), "4x4x2": (0.001, 0.001)}
+    assert not advised(3e6, quick, state="warm").sentence.startswith("Do not bother")
+
+
+def test_layouts_that_are_tied_are_counted_where_they_are_many() -> None:
+    many = {f"{number}x{number}": (0.01, 0.01) for number in range(5)}
+    said = site_of({"contiguous": (0.08, 0.08), "auto": (0.01, 0.01), **many}).sentence
+    assert " and 3 more." in said
+
+
+def test_what_chose_the_layout_is_told_as_it_was() -> None:
+    main = measured(MAIN, "main")
+    given = inputs(main, None, study=meta())
+    (choice,) = given["recommendation"]["sites"]
+    for steady, said in (
+        ("4x4x2", "4x4x2 is the one whose times are best when"),
+        ("auto", "between rounds; 4x4x2 is as good as that within 5 %, and its file is smaller; by measured"),
+    ):
+        choice["chosen_by"] = {"of": 3, "measured": "contiguous", "steady": steady}
+        (found,) = build(gather(Inputs(**given)), prediction(), {"disk": FIGURE}, 1050.0).sites
+        (remark,) = found.remarks
+        assert said in remark and "it would be contiguous." in remark
+        assert remark.endswith("A time that is not called predicted or estimated is a measured one.")
+
+
+def test_where_another_layout_is_better_for_any_share_no_share_is_named() -> None:
+    given = inputs(measured(MAIN, "main"), None, study=meta())
+    (choice,) = given["recommendation"]["sites"]
+    choice["alternatives"] = [{"layout": "auto", "case": "slices", "above": 0.0}]
+    (found,) = build(gather(Inputs(**given)), prediction(), {"disk": FIGURE}, 1050.0).sites
+    assert found.sentence.endswith("auto is better whatever share of your reads is slices.")

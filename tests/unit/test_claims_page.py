@@ -358,3 +358,11 @@ def test_the_page_is_markdown_too(tmp_path: Path) -> None:
     head = next(line for line in tables if line.startswith("| compared"))
     row = next(line for line in tables if line.startswith("| a \\| b\\_c"))
     assert row.replace("\\|", "").count("|") == head.count("|")
+
+
+def test_a_study_without_records_was_measured_nowhere(tmp_path: Path) -> None:
+    (claim,) = resolved(tmp_path, FASTER)
+    content = json.loads(json.dumps(evaluate("mine", [claim], TABLE.iloc[:0], {})))
+    page = build([content, verdicts(tmp_path, FASTER, study="other")], [], [])
+    assert page.measured == ["other at disk (ext4) and memory (tmpfs)"]
+    assert "Measured:" not in render(build([content], [], []), templates.CLAIMS)

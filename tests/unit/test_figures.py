@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from hyperslab import figures
+from hyperslab.figures.view import look
 from hyperslab.studies import figures as figure_kinds
 from hyperslab.studies.study import LoadedStudy
 
@@ -197,3 +198,35 @@ def test_nothing_is_cut_off_at_the_edges_of_the_page() -> None:
         width, height = figure.get_size_inches()
         assert box.x0 > -0.02 and box.y0 > -0.02, name
         assert box.x1 < width + 0.02 and box.y1 < height + 0.02, name
+
+
+def test_what_stands_for_a_round_is_called_what_it_is() -> None:
+    view = look("disk", data())
+    rows = view.measurements[view.measurements["case"] == "slices"]
+    session = rows[rows["state"] == "session"]
+    assert view.over_rounds(rows[rows["state"] == "cold"]) == "geometric mean of the medians of 3 rounds"
+    assert view.over_rounds(session) == "geometric mean of the geometric means of 3 rounds"
+    assert view.over_rounds(rows) == (
+        "geometric mean of the medians (cold, warm) and geometric means (session) of 3 rounds"
+    )
+    assert view.over_rounds(rows[rows["round"] == 0]).endswith("and geometric means (session) of one round")
+    held = dataclasses.replace(view, summary=view.summary.assign(throttled_s=1.0))
+    # A limit decides about cold reads and writes alone.
+    assert held.over_rounds(rows[rows["state"] != "session"]) == (
+        "geometric mean of the means (cold) and medians (warm) of 3 rounds"
+    )
+
+
+def test_a_long_title_is_wrapped() -> None:
+    titles = {name: {**case, "title": f"{name} of every element that {'somebody ' * 4}asks for"}
+              for name, case in CASES.items()}  # fmt: skip
+    figure = figures.draw("tradeoff", "disk", dataclasses.replace(data(), study={**STUDY, "cases": titles}))
+    canvas: Any = FigureCanvasAgg(figure)
+    heading, box = figure.texts[0], figure.texts[0].get_window_extent(canvas.get_renderer())
+    assert heading.get_text().count("\n") == 1
+    assert heading.get_text().replace("\n", " ").endswith("asks for · disk")
+    assert box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1
+    # Nothing else stands where its second line does.
+    (legend,) = figure.legends
+    assert legend.get_window_extent(canvas.get_renderer()).y1 < box.y0
+    assert figure.axes[0].yaxis.label.get_window_extent(canvas.get_renderer()).y1 < box.y0

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_samples import GRID, LAYOUTS, STUDY, data, data_of, line, picture, pooled, repeats
+from figure_samples import GRID, LAYOUTS, STUDY, data, data_of, line, picture, pooled, repeats, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from hyperslab import figures
+from hyperslab.figures import advice, tradeoff
 from hyperslab.figures.tradeoff import requests_of
 from hyperslab.figures.view import look
 from hyperslab.results.front import fronts, pareto
@@ -236,3 +237,31 @@ def test_points_are_those_of_the_tables_where_rounds_were_added() -> None:
     # All others would have taken longer in these rounds.
     assert (found["value"] > 1.2 * plain)[[name for name in plain.index if name != "contiguous"]].all()
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
+
+
+def test_intervals_lie_within_the_axes_and_are_named_where_there_are_some() -> None:
+    table = repeats().query("site == 'disk' and layout in ['auto', '2x2x64', '4x4x128']")
+    noise = table["round"].map({0: 1.0, 1: 2.0, 2: 0.6})
+    rough = data_of(table.assign(time_s=table["time_s"] * noise))
+    figure = tradeoff.draw(look("disk", rough))
+    for case, (low, high) in zip(
+        ("slices", "spectra"), (figure.axes[0].get_xlim(), figure.axes[0].get_ylim()), strict=True
+    ):
+        ends = requests_of(look("disk", rough), case, "cold")
+        assert low < ends["low"].min() and ends["high"].max() < high
+    assert "lines: 95 % intervals of the rounds" in texts(figure)
+    few = tradeoff.draw(look("disk", data_of(table[table["round"] < 2])))
+    assert "95 %" not in texts(few)
+
+
+def test_intervals_of_an_advice_lie_within_the_axes() -> None:
+    table = repeats().query("site == 'disk' and state == 'cold' and case == 'slices'")
+    noise = table["round"].map({0: 1.0, 1: 2.0, 2: 0.6})
+    view = look("disk", data_of(table.assign(time_s=table["time_s"] * noise)))
+    told = {"layout": "auto", "file_bytes": 1e5, "times": {"slices": 0.01}}
+    site = {"predicted": [told], "measured": [], "copies": None}
+    prediction = {"state": "cold", "today": "auto", "reads": [{"name": "slices"}], "sites": {"disk": site}}
+    (axes,) = advice.draw(view, prediction).axes
+    low, high = axes.get_ylim()
+    ends = requests_of(view, "slices", "cold")
+    assert low < ends["low"].min() and ends["high"].max() < high

@@ -14,7 +14,8 @@ from studies import BASE, load, mistake
 
 from hyperslab import figures
 from hyperslab.report.build import build_page
-from hyperslab.report.data import Inputs
+from hyperslab.report.data import Inputs, gather
+from hyperslab.report.prices import prices_table
 from hyperslab.results.prices import HOURS_OF_A_MONTH, answer_costs, month_costs
 from hyperslab.results.tables import tidy
 
@@ -191,3 +192,28 @@ def test_a_layout_that_was_asked_less_has_no_month(rows: pd.DataFrame) -> None:
     assert found.loc["partly", ["asked", "month", "seconds"]].isna().all()
     assert found.loc["partly", "kept"] == found.loc["plain", "kept"]
     pd.testing.assert_frame_equal(found.drop("partly"), whole, check_dtype=False)
+
+
+def test_what_is_kept_is_the_file_of_the_whole_array(rows: pd.DataFrame) -> None:
+    part = [row for name in "abc" for row in counted("plain", f"part-{name}", 9, 999e3, 0.9)]
+    parts = tidy([{"older_protocol": None, **row, "file_bytes": 6e8, "upload_requests": 1} for row in part])
+    found = month_costs(pd.concat([rows, parts]), study(), "store")
+    assert found.loc["plain", "stored_bytes"] == 5e9
+    assert found.loc["plain", "upload"] == pytest.approx(2000 * 0.005 / 1000)
+
+
+def note_of(main: pd.DataFrame) -> str:
+    """What stands below the table of prices of these rounds."""
+    found = prices_table(gather(Inputs(**inputs(main, None, study=meta(prices=PRICES)))), "disk", None)
+    assert found is not None
+    return found.note
+
+
+def test_the_table_says_of_which_state_an_answer_is_and_what_it_leaves_out() -> None:
+    cold = measured(MAIN, "main")
+    assert "An answer is a cold one with its opening, and" in note_of(cold)
+    assert "Left out" not in note_of(cold)
+    warm = measured({**MAIN, "late": (0.01, 0.01)}, "main").assign(state="warm")
+    assert "An answer is a warm one; its time" in note_of(warm)
+    both = note_of(pd.concat([cold[cold["case"] == "slices"], warm], ignore_index=True))
+    assert both.endswith(" Left out, as not measured cold: 1 layout and 1 case.")

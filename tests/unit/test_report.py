@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pandas as pd
 import pytest
 from report_samples import (
     CONFIRM,
@@ -344,3 +345,21 @@ def test_a_pick_by_predictions_is_called_so() -> None:
         given["recommendation"]["sites"] = [{**told, **chosen, "chosen_by": by, "ranking": ranking}]
         html = render(build_page(Inputs(**given)))
         assert why in html and second in html
+
+
+def test_what_was_requested_otherwise_may_be_calls_and_reads_of_every_state() -> None:
+    counted = measured(MAIN, "main").assign(requested_reads=3, requested_predicted_reads=3)
+    main = pd.concat([counted, counted.assign(state="warm")], ignore_index=True)
+    check = check_of(build_page(Inputs(**inputs(main, None))), "Computed and measured")
+    assert "and what 108 cold and warm reads requested, are as computed" in check.text
+    main.loc[main["layout"] == "auto", "requested_reads"] = 4
+    check = check_of(build_page(Inputs(**inputs(main, None))), "Computed and measured")
+    said = "36 of 108 cold and warm reads requested other bytes, or in other calls, than predicted."
+    assert check.text == said
+
+
+def test_each_reason_for_a_skipped_state_is_told_once() -> None:
+    why = ("it does not fit", "it does not fit", "nothing to read", "no memory", "too slow")
+    context = [{**CONTEXT, "skipped": {"warm": reason}} for reason in why]
+    found = check_of(page_of(context=context), "States skipped")
+    assert found.text == "disk, warm: it does not fit; nothing to read and 2 more."

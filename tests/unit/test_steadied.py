@@ -83,9 +83,9 @@ def test_how_wrong_a_prediction_is_is_not_taken_for_noise() -> None:
 TIMES = {"lucky": (0.026, 0.034, 0.030), "sure": (0.035, 0.028, 0.031), "slow": (0.3, 0.3, 0.31)}
 
 
-def summary() -> pd.DataFrame:
+def summary(**more: tuple[float, ...]) -> pd.DataFrame:
     rows = []
-    for (layout, times), number in itertools.product(TIMES.items(), range(3)):
+    for (layout, times), number in itertools.product({**TIMES, **more}.items(), range(3)):
         row: dict[str, Any] = dict.fromkeys(of_type("text"), "")
         row |= {"study": "tiny", "site": "disk", "layout": layout, "case": "image", "kind": "read"}
         row |= {"phase": "main", "round": number, "state": "cold", "repeat": 0}
@@ -102,7 +102,8 @@ def test_among_tied_layouts_the_steadied_times_choose_and_the_measured_ones_are_
     (plain,) = recommend(summary())
     assert plain.pick == "lucky" and set(plain.tied) == {"lucky", "sure"} and plain.chosen_by is None
     (found,) = recommend(summary(), foretold=foretold(lucky=0.040, sure=0.025, slow=0.001))
-    assert found.pick == "sure" and found.chosen_by == {"of": 2, "measured": "lucky"}
+    assert found.pick == "sure"
+    assert found.chosen_by == {"of": 2, "measured": "lucky", "steady": "sure"}
     assert found.ranking == plain.ranking and found.best == "lucky"
     # What is surely worse is never picked, whatever was predicted; and nor is anything by half a prediction.
     (half,) = recommend(summary(), foretold=foretold(sure=0.025))
@@ -118,3 +119,25 @@ def test_a_recommendation_is_told_how_it_was_chosen() -> None:
     }  # fmt: skip
     (told,) = answer(summary(), [], asked, foretold(lucky=0.04, sure=0.025, slow=0.1))["sites"]
     assert told["pick"] == "sure" and told["chosen_by"]["measured"] == "lucky"
+
+
+def test_a_smaller_file_is_picked_beside_the_one_that_steadied_times_choose() -> None:
+    # As fast as "sure" in every round, by a hair.
+    hair = zip((1.001, 0.9995, 1.0005), TIMES["sure"], strict=True)
+    rows = summary(small=tuple(times * seconds for times, seconds in hair))
+    rows["file_bytes"] = rows["file_bytes"].where(rows["layout"] != "small", 9e5)
+    (found,) = recommend(rows, foretold=foretold(lucky=0.04, sure=0.025, small=0.025, slow=0.1))
+    assert found.pick == "small"
+    assert found.chosen_by == {"of": 3, "measured": "lucky", "steady": "sure"}
+
+
+def test_a_site_of_confirming_rounds_alone_has_a_reason_of_its_own() -> None:
+    again = summary().assign(phase="confirm")
+    asked = {
+        "recommendation": {
+            "mix": {}, "size_bound": 1000, "states": ["cold"], "imperceptible_ms": 10.0,
+        },
+        "contiguous": None, "automatic": None, "raw_bytes": 2000, "rounds": (3, 3),
+    }  # fmt: skip
+    (told,) = answer(again, [], asked)["sites"]
+    assert told["reason"] == "only confirming rounds were measured here, and none that choose a layout"

@@ -17,6 +17,7 @@ from hyperslab.measuring import limits, throttling
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
+from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.scoring import absolute_score
 from hyperslab.results.statistics import bursts, compare, summarise
 
@@ -181,3 +182,12 @@ def test_the_report_says_what_a_limit_does(
     if tone != "good":
         row = [cell.text for cell in check.details[0].rows[0]]
         assert row[:4] == ["disk", "4x4x2", "slices", "cold"] and row[-1] == ("yes" if each < 0.1 else "no")
+
+
+def test_a_median_that_nothing_is_compared_by_is_not_counted_among_artefacts() -> None:
+    table = measured(MAIN, "main").assign(throttled_s=0.05)
+    both = pd.concat([table, table.assign(state="session")], ignore_index=True)
+    page = build_page(Inputs(**inputs(both, None, context=[{**CONTEXT, "throttle": LIMITS}])))
+    (check,) = (check for check in page.checks if check.name == "Throttled sites")
+    assert "6 of 6 results need less than 0.1 s" in check.text
+    assert "of cold reads and writes the mean" in MEASUREMENTS["throttle_artefact"].meaning

@@ -52,23 +52,33 @@ def compared(logs: pd.DataFrame, better: str, than: str) -> str:
 
 
 def judged(study: LoadedStudy, inside: set[str], summary: pd.DataFrame) -> list[str]:
-    """Return the lines for one site."""
+    """Return the lines for one site; raises ConfigurationError where too little was measured there."""
     cases = [name for name, case in study.cases.items() if kind_of(case).reads_selections]
+    where = str(summary["site"].iloc[0])
+    if not cases:
+        raise ConfigurationError(study.file, where, "no case of this study reads selections")
     logs = means(summary, cases)
     rounds = list(logs.columns)
     chosen_by, told_by = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
     order = logs[chosen_by].mean(axis=1).dropna().sort_values().index
+    if order.empty:
+        why = "needs layouts that were read cold in every case, in two rounds or more: one half chooses"
+        raise ConfigurationError(study.file, where, why)
     logs = logs[told_by]
     sizes = summary.groupby("layout", observed=True)["file_bytes"].max()
     two = [name for name in order if layout_of(study.layouts[name]).named_cases()]
     single = [name for name in order if name not in two]
-    grid = next(name for name in single if name in inside)
+    grid = next((name for name in single if name in inside), None)
     outside = next((name for name in single if name not in inside), None)
     within = [name for name in single if sizes[name] <= study.dataset.nbytes]
+    small = next((name for name in within if name in inside), None)
+    if grid is None or (two and small is None):
+        why = f"measured no layout of the grid{' in a file as small as the raw array' if grid else ''}"
+        raise ConfigurationError(study.file, where, why)
     lines = [f"outside the grid, to be {OUTSIDE}: {compared(logs, outside, grid)}"] if outside else []
     for name in two:
         share = significant(sizes[name] / study.dataset.nbytes, 2)
-        rivals = dict.fromkeys([within[0], next(one for one in within if one in inside)])
+        rivals = dict.fromkeys([within[0], str(small)])
         lines += [
             f"two copies, to be {COPIES}: {compared(logs, name, rival)}; {share} of the raw array"
             for rival in rivals
@@ -93,11 +103,11 @@ def main() -> None:
         if not file.exists():
             raise ConfigurationError(file, "", "is not there: measure the study first")
         summary = read_summary(file)
+        for site, rows in summary[summary["phase"] == "main"].groupby("site", observed=True):
+            for line in judged(study, inside, rows):
+                print(f"{site}: {line}")
     except ConfigurationError as error:
         sys.exit(f"error: {error}")
-    for site, rows in summary[summary["phase"] == "main"].groupby("site", observed=True):
-        for line in judged(study, inside, rows):
-            print(f"{site}: {line}")
 
 
 if __name__ == "__main__":

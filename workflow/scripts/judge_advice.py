@@ -167,10 +167,18 @@ def build(target: str, profile: str, sites: Path | None) -> None:
 
 
 def pick_of(case: Case) -> tuple[str, dict[str, Any], float]:
-    """Return the layout that was advised, as a study says it, and how long the advice took, in seconds."""
+    """Return the layout that was advised, as a study says it, and how long the advice took, in seconds.
+
+    Ends where none was advised.
+    """
     results = Path("results") / case.study
-    answer = json.loads((results / "recommendation.json").read_text(encoding="utf-8"))
-    name = next(entry["pick"] for entry in answer["sites"] if entry["site"] == case.site)
+    file = results / "recommendation.json"
+    answer = json.loads(file.read_text(encoding="utf-8"))
+    found: Any = next((entry for entry in answer["sites"] if entry["site"] == case.site), {})
+    name = found.get("pick")
+    if name is None:
+        why = found.get("reason") or "it has no results there"
+        sys.exit(f"error: {file}: no layout is advised for {case.site}: {why}; leave it out of the plan")
     study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
     took = json.loads((results / "advice-ended.json").read_text(encoding="utf-8"))
     return str(name), study["layouts"][name], took["ended_wall_s"] - took["began_wall_s"]

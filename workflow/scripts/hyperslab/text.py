@@ -80,13 +80,19 @@ def percent(value: float | None, digits: int = 1) -> str:
     return ABSENT if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 
+def share(value: float, digits: int = 0) -> str:
+    """Return a share from 0 to 1 in per cent with `digits` decimals, or more where it would look like 0 % or
+    100 % and is neither.
+    """
+    for more in range(digits, 4):
+        if value in (0, 1) or 0 < round(100 * value, more) < 100:
+            return percent(value, more)
+    return f"{significant(100 * value, 1)} %" if value < 0.5 else percent(0.999)
+
+
 def share_above(value: float) -> str:
     """Return the share, in per cent, above which something is so: as many digits as keep it below 100 %."""
-    for digits in range(4):
-        text = percent(value, digits)
-        if not text.startswith("100") and (digits or value < 0.95):
-            return text
-    return percent(min(value, 0.999), 1)
+    return share(min(value, math.nextafter(1, 0)), 0 if value < 0.95 else 1)
 
 
 def interval(low: float | None, high: float | None, alpha: float = 0.05) -> str:

@@ -43,7 +43,7 @@ def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
     rows = view.measurements[view.measurements["case"].isin(cases)]
     notes = [
         "what a cold read waits for, opening included" if state != "warm" else "warm reads",
-        view.over_rounds(rows),
+        view.over_rounds(rows[rows["state"] == state]),
         "left and down is better",
     ]
     finish(figure, view, title, rows, notes, _legend(view, prediction), star=False)
@@ -85,7 +85,8 @@ def _panel(axes: Axes, view: View, case: str, state: str, prediction: Mapping[st
         )  # fmt: skip
     inches = view.style["width"] / MOST_PANELS
     logarithmic(axes.xaxis, [*points["bytes"], *sizes], "file size", BYTES, inches=inches)
-    logarithmic(axes.yaxis, [*points["seconds"], *times["value"]], "", inches=3.0)
+    known = times[["value", "low", "high"]].to_numpy().ravel()
+    logarithmic(axes.yaxis, [*points["seconds"], *known], "", inches=3.0)
     axes.set_title(case, fontweight="bold")
 
 

@@ -16,6 +16,8 @@ from hyperslab.figures.view import View
 
 CELL = ["layout", "case", "round"]
 MARGIN, TITLE, LINE = 0.06, 0.30, 0.215
+# How wide a letter is of its size, about.
+PLAIN, BOLD = 0.53, 0.62
 
 
 def start(view: View, body: float) -> Figure:
@@ -41,22 +43,22 @@ def finish(
     style = view.style
     width, body = figure.get_size_inches()
     small = _small_print(view, rows, notes, star)
+    heading = textwrap.wrap(f"{title} · {view.site}", _letters(view, BOLD, 2))
     red = [line for alarm in alarms for line in textwrap.wrap(alarm, _letters(view))]
     columns = _legend_columns(view, [str(handle.get_label()) for handle in handles])
     legend = -(-len(handles) // columns)
-    head = TITLE + LINE * (len(red) + legend) + MARGIN
+    above = TITLE + LINE * (len(heading) - 1)
+    head = above + LINE * (len(red) + legend) + MARGIN
     foot = 0.17 * len(small) + MARGIN
     height = head + body + foot
     figure.set_size_inches(width, height)
-    left, middle = MARGIN / width, 1 - (MARGIN + TITLE / 2) / height
-    figure.text(
-        left, middle, f"{title} · {view.site}", weight="bold", size=style["font_size"] + 2, va="center"
-    )
+    left, middle = MARGIN / width, 1 - (MARGIN + above / 2) / height
+    figure.text(left, middle, "\n".join(heading), weight="bold", size=style["font_size"] + 2, va="center")
     for number, line in enumerate(red):
-        place = 1 - (TITLE + LINE * (number + 0.5)) / height
+        place = 1 - (above + LINE * (number + 0.5)) / height
         figure.text(left, place, line, color=style["alarm"], weight="bold", va="center")
     if handles:
-        below = 1 - (TITLE + LINE * (len(red) + legend / 2)) / height
+        below = 1 - (above + LINE * (len(red) + legend / 2)) / height
         figure.legend(
             handles=list(handles), loc="center left", bbox_to_anchor=(0, below), ncols=columns,
             borderaxespad=0, borderpad=0.3, handlelength=1.6, columnspacing=1.6,
@@ -86,9 +88,11 @@ def absent(view: View, title: str, reason: str = "Not measured here.") -> Figure
     return finish(figure, view, title, view.measurements.iloc[:0])
 
 
-def _letters(view: View) -> int:
-    """Return how many letters of small print fit into a line (a letter is about half as wide as its size)."""
-    return int(view.style["width"] * 72 / (0.53 * (view.style["font_size"] - 1)))
+def _letters(view: View, share: float = PLAIN, larger: float = -1) -> int:
+    """Return how many letters fit into a line: of small print, or of letters that are `share` of their size
+    wide, where that is so many points `larger` than the usual one.
+    """
+    return int(view.style["width"] * 72 / (share * (view.style["font_size"] + larger)))
 
 
 def _legend_columns(view: View, labels: Sequence[str]) -> int:

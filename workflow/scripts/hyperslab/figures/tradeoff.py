@@ -6,6 +6,9 @@ what is on it only for another case or its size is a hollow point.
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -27,6 +30,8 @@ from hyperslab.text import listing, megabytes
 NAMED_ALL = 10
 # So many names have room; of more, what is on the front only for another case or its size goes without.
 NAMED_MOST = 18
+# So many letters of a title fit beside an axis.
+MOST_LETTERS = 42
 # Why a layout is on the front that another beats in the two cases.
 FOR_WHAT = {"case": "another case", "size": "its size", "both": "both together"}
 # role -> number in the palette, marker, size of the marker in points, words
@@ -79,13 +84,16 @@ def draw(view: View, case: str = "") -> Figure:
     named = _named(view, table)
     figure = start(view, max(4.0, 0.28 * len(named) + 1.0))
     left, right = figure.subplots(1, 2, width_ratios=[1.7, 1])
-    _times(left, view, cases, state, table)
+    intervals = {name: requests_of(view, name, state).loc[table.index] for name in cases}
+    _times(left, view, intervals, table)
     left.set_title(STATES[state], fontweight="bold")
     _sizes(right, view, cases[0], state, named)
     right.set_title("file", fontweight="bold")
     rows = view.measurements[view.measurements["case"].isin(cases) & (view.measurements["state"] == state)]
     waits = "what a request waits for, opening included" if state == view.cold else "what a request waits for"
-    notes = [waits, view.over_rounds(rows), "left and down is faster", "lines: 95 % intervals of the rounds"]
+    drawn = any(ends["low"].notna().any() for ends in intervals.values())
+    lines = "lines: 95 % intervals of the rounds" if drawn else ""
+    notes = [waits, view.over_rounds(rows), "left and down is faster", lines]
     if further := [
         view.title(name) for name, _ in counted(view.choice, view.summary, state) if name not in cases
     ]:
@@ -116,16 +124,15 @@ def _look(view: View, layout: str, front: str) -> tuple[str, str, float]:
     return view.style["ink"] if front else view.style["muted"], "o", PLAIN_SIZE
 
 
-def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataFrame) -> None:
-    """Draw all points with their intervals, the front joined from the fastest in one case to that in the
-    other.
+def _times(axes: Axes, view: View, intervals: Mapping[str, pd.DataFrame], table: pd.DataFrame) -> None:
+    """Draw all points with their `intervals` by case (`requests_of`), the front joined from the fastest in
+    one case to that in the other.
     """
-    first, second = cases
+    first, second = intervals
     front = table[table["front"] == "drawn"].sort_values([first, second])
     axes.plot(
         front[first], front[second], color=view.style["ink"], linewidth=1.2, zorder=2, label="Pareto front"
     )
-    intervals = {case: requests_of(view, case, state) for case in cases}
     for layout, row in table.iterrows():
         name, (x, y) = str(layout), (float(row[first]), float(row[second]))
         colour, marker, size = _look(view, name, row["front"])
@@ -141,8 +148,11 @@ def _times(axes: Axes, view: View, cases: list[str], state: str, table: pd.DataF
             markeredgecolor=colour if hollow else "white", markeredgewidth=1.2 if hollow else 0.8,
             linestyle="", label=name,
         )  # fmt: skip
-    logarithmic(axes.xaxis, table[first], view.title(first), inches=3.4)
-    logarithmic(axes.yaxis, table[second], view.title(second), inches=3.2)
+    # The limits hold every interval, too.
+    known = {case: ends[["value", "low", "high"]].to_numpy().ravel() for case, ends in intervals.items()}
+    words = {case: textwrap.fill(view.title(case), MOST_LETTERS) for case in intervals}
+    logarithmic(axes.xaxis, known[first], words[first], inches=3.4)
+    logarithmic(axes.yaxis, known[second], words[second], inches=3.2)
 
 
 def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> None:

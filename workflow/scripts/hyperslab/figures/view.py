@@ -12,6 +12,7 @@ from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
 from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.statistics import by_mean
+from hyperslab.text import listing
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,17 @@ class View:
         return self.measurements[self.measurements["case"].isin(whole)]
 
     def over_rounds(self, rows: pd.DataFrame) -> str:
-        """Return how medians are pooled over the rounds in `rows`."""
+        """Return how what stands for a round is pooled over the rounds in `rows`, in each of their states."""
         rounds = rows["round"].nunique()
-        word = "means" if by_mean(self.summary[self.summary["case"].isin(rows["case"])]) else "medians"
-        return f"geometric mean of the {word} of {rounds} rounds" if rounds > 1 else f"{word} of one round"
+        summary = self.summary[self.summary["case"].isin(rows["case"])]
+        states: dict[str, list[str]] = {}
+        for state in dict.fromkeys(rows["state"]):
+            held = by_mean(summary[summary["state"] == state])
+            word = "geometric means" if state == "session" else "means" if held else "medians"
+            states.setdefault(word, []).append(str(state))
+        several = [f"{word} ({', '.join(of)})" for word, of in states.items()]
+        words = listing(several if len(several) > 1 else states) or "medians"
+        return f"geometric mean of the {words} of {rounds} rounds" if rounds > 1 else f"{words} of one round"
 
     def role(self, layout: str) -> str | None:
         """Return "pick", "contiguous", "automatic" or "runner-up", the first that fits."""

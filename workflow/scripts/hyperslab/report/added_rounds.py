@@ -31,7 +31,7 @@ def added_rounds(data: Data) -> list[Check]:
     if open_:
         state = f"{len(open_):,} of {total} {'are' if len(open_) > 1 else 'is'} still open."
     else:
-        state = f"All of {total} are decided, {further:,} of them in more than the first rounds."
+        state = _decided(len(listed), further)
     columns = ["Site", "Comparison", "#Rounds", "Why no more"]
     rows = [_row(entry) for entry in sorted(listed, key=lambda entry: not entry["open"])]
     note = "Rounds: those that all cells of the comparison have in common."
@@ -41,3 +41,12 @@ def added_rounds(data: Data) -> list[Check]:
 
 def _row(entry: Mapping[str, Any]) -> list[Any]:
     return [fmt.listing(entry["sites"]), entry["says"], entry["rounds"], entry["why"]]
+
+
+def _decided(number: int, further: int) -> str:
+    """Return that all comparisons are decided, and how many of them took more than the first rounds."""
+    if number < 2:
+        took = "more than " if further else ""
+        decided = f"The only comparison is decided, in {took}the first rounds."
+        return decided if number else "There are no comparisons to decide."
+    return f"All of {number:,} comparisons are decided, {further:,} of them in more than the first rounds."

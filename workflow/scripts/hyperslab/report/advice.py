@@ -145,7 +145,7 @@ def _sentence(
     if today == pick:
         told = _each(found, pick, None)
         return f"Leave it as it is: none of the layouts measured can be told to be better. {told}"
-    if old and old["objective"] <= WORTH * mine["objective"]:
+    if old and old["fits"] and old["objective"] <= WORTH * mine["objective"]:
         told = _each(found, pick, today)
         share = mine["file_bytes"] / old["file_bytes"]
         if share <= SMALLER:
@@ -164,9 +164,11 @@ def _sentence(
         return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
     tied = ["today's layout" if row["layout"] == today else row["layout"] for row in choice["ranking"]
             if row["tied"] and row["layout"] != pick]  # fmt: skip
-    noise = f" At this noise it cannot be told from {fmt.listing(tied[:MOST_TIED])}." if tied else ""
+    noise = f" At this noise it cannot be told from {fmt.listing(tied, MOST_TIED)}." if tied else ""
     size = mine["file_bytes"] / (old["file_bytes"] if old else prediction["raw_bytes"])
     of_what = "today's" if old else "the raw array"
+    # Why today's layout is not left alone, however good its times are.
+    of_what += ", which is larger than the size bound allows" if old and not old["fits"] else ""
     return (
         f"Store it as {_words(data, pick)}. {_each(found, pick, today if old else None)} "
         f"The file is {fmt.significant(size, 2)} times {of_what}.{noise}{_given_up(choice)}"
@@ -183,7 +185,7 @@ def _cached(
     prediction: Mapping[str, Any], site: str, today: Mapping[str, Any], estimated: pd.DataFrame
 ) -> str:
     """Return why nobody would notice another layout: all lies in memory, where today's is quick; else ""."""
-    if prediction["state"] != "warm" or not today:
+    if prediction["state"] != "warm" or not today or not today["fits"]:
         return ""
     size, memory = _memory(prediction, site, today["file_bytes"])
     # Of an array of which a part was measured, what is estimated for the whole of it.
@@ -214,10 +216,13 @@ def _chosen_by(choice: Mapping[str, Any]) -> str:
     how = choice.get("chosen_by")
     if not how or how["measured"] == choice["pick"]:
         return ""
+    steady = how.get("steady", choice["pick"])
+    smaller = f"; {choice['pick']} is as good as that within 5 %, and its file is smaller"
     return (
-        f"Of {how['of']} layouts that cannot be told from the best it is the one whose times are best when "
-        "each is drawn towards what was predicted, the more the more they varied between rounds; by measured "
-        f"times alone it would be {how['measured']}. All times that are said here are measured ones."
+        f"Of {how['of']} layouts that cannot be told from the best, {steady} is the one whose times are best "
+        "when each is drawn towards what was predicted, the more the more they varied between rounds"
+        f"{smaller if steady != choice['pick'] else ''}; by measured times alone it would be "
+        f"{how['measured']}. A time that is not called predicted or estimated is a measured one."
     )
 
 
@@ -236,8 +241,10 @@ def _given_up(choice: Mapping[str, Any]) -> str:
     others = choice.get("alternatives") or []
     if not others:
         return ""
-    share = fmt.share_above(others[0]["above"])
-    return f" If more than {share} of your reads are {others[0]['case']}, take {others[0]['layout']}."
+    layout, case, above = (others[0][key] for key in ("layout", "case", "above"))
+    if above == 0:
+        return f" By its expected time {layout} is better whatever share of your reads is {case}."
+    return f" If more than {fmt.share_above(above)} of your reads are {case}, take {layout}."
 
 
 def _remarks(prediction: Mapping[str, Any]) -> Any:

@@ -40,7 +40,9 @@ def verified(data: Data, prediction: Mapping[str, Any], site: str, choice: Mappi
     note = (
         f"Measured at {site} in {_rounds(choice['ranking'])}, every value read compared. The largest "
         "regret is that of the read for which the layout is worst: its time over that of the best layout for "
-        f"this read, where less than {fmt.seconds(choice['imperceptible_ms'] / 1e3)} counts as that."
+        f"this read, where less than {fmt.seconds(choice['imperceptible_ms'] / 1e3)} counts as that. An "
+        "interval is of its layout by itself, not adjusted for the number of layouts; which are tied with "
+        "the best is."
     )
     return table("Layouts that were measured", columns, body, note, pick=choice.get("pick"))
 

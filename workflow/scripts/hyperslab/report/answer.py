@@ -11,11 +11,11 @@ from hyperslab.report.fastest import fastest_table, reads
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.quoted import OBJECTIVES, entry_title, objective_cell, regret_table, sentence
 from hyperslab.report.scores import absolute_text, matched_text
-from hyperslab.report.speeds import speed_phase, speed_table
+from hyperslab.report.speeds import speed_phase, speed_table, unconfirmed
 from hyperslab.results.comparisons import ALPHA
 from hyperslab.studies.summary import Meta
 
-FLATTERS = "No confirming rounds: the speed-ups come from the rounds that chose the layout, and flatter it."
+FLATTERS = "the speed-ups come from the rounds that chose the layout, and flatter it."
 NOTHING = "nothing was measured here that is valid today"
 READS_NOTHING = "this study reads no selections, so it recommends no layout; the table says what was fastest"
 
@@ -74,9 +74,15 @@ def _overview_note(data: Data) -> str:
     picked = {site: pick for site, pick in picks.items() if pick is not None}
     if not picked:
         return ""
-    late = [site for site, pick in picked.items() if speed_phase(data, site, pick) != "confirm"]
-    where = "" if len(late) == len(picked) else f" At {fmt.listing(late)}:"
-    source = f"{where} {FLATTERS}" if late else " Measured again in fresh rounds after the choice."
+    late: dict[str, list[str]] = {}
+    for site, pick in picked.items():
+        if why := unconfirmed(data, site, pick):
+            late.setdefault(why, []).append(site)
+    source = "".join(
+        f" {_flatters(why)}" if len(sites) == len(picked) else f" At {fmt.listing(sites)}, {why}: {FLATTERS}"
+        for why, sites in late.items()
+    )
+    source = source or " Measured again in fresh rounds after the choice."
     floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
     said = {
         "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
@@ -86,6 +92,11 @@ def _overview_note(data: Data) -> str:
     if _rule(data) == "regret" and not late:
         source += " The fastest is that of the layouts in these rounds."
     return f"{said} A time under {floor} counts as {floor}.{source}"
+
+
+def _flatters(why: str) -> str:
+    """Return that figures flatter a pick and why (`unconfirmed`); "" where there is no reason."""
+    return f"{why[0].upper()}{why[1:]}: {FLATTERS}" if why else ""
 
 
 def _tied_text(choice: Mapping[str, Any], most: int | None = None) -> str:
@@ -122,7 +133,7 @@ def _weights(data: Data, site: str) -> str:
     names = {key: entry_title(data, site, key) for key in choice["shares"]}
     if choice["rule"] == "regret":
         return f"{fmt.listing(names.values())}, each by its own regret"
-    return fmt.listing(f"{names[key]} {fmt.percent(share, 0)}" for key, share in choice["shares"].items())
+    return fmt.listing(f"{names[key]} {fmt.share(share)}" for key, share in choice["shares"].items())
 
 
 def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
@@ -145,7 +156,7 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
         regrets=regret_table(data, site, phase),
         speeds=speed_table(data, site, pick, phase),
         ranking=_ranking(choice),
-        warnings=[text for text in (choice.get("reason"), "" if phase == "confirm" else FLATTERS) if text],
+        warnings=[text for text in (choice.get("reason"), _flatters(unconfirmed(data, site, pick))) if text],
     )
 
 
@@ -200,12 +211,17 @@ def _why(choice: Mapping[str, Any]) -> str:
     bound = choice.get("size_bound_bytes")
     within = f" whose file has at most {fmt.megabytes(bound)}" if bound else ""
     among = f"the least {_objective(choice)} of {fmt.count(fitting, 'layout')}{within}"
+    if fitting == 1:
+        return f"It is the only layout in the ranking{within}."
     if not tied:
         return f"It has {among}; whether others tie with it is unknown."
-    if pick != best and (choice.get("chosen_by") or {}).get("measured") not in (None, pick):
+    how = choice.get("chosen_by") or {}
+    if pick != best and how.get("measured") not in (None, pick):
+        steady = how.get("steady", pick)
+        smaller = f"; {pick} is as good as {steady} within 5 %, and its file is smaller"
         return (
-            f"{best} has {among}; {pick} cannot be told from it, and is the best where times are drawn "
-            "towards what was predicted."
+            f"{best} has {among}; {steady} cannot be told from it, and is the best where times are drawn "
+            f"towards what was predicted{smaller if steady != pick else ''}."
         )
     if pick != best:
         return f"{best} has {among}; {pick} is as good within 5 %, and its file is smaller."
@@ -258,6 +274,8 @@ def _ranking(choice: Mapping[str, Any]) -> Table | None:
                "File small enough", "#Rounds"]  # fmt: skip
     note = (
         "From the choosing rounds. The best: of those whose file is small enough. It can be told from a "
-        "layout that is surely worse than some other one (Hsu's multiple comparisons with the best)."
+        "layout that is surely worse than some other one (Hsu's multiple comparisons with the best, adjusted "
+        "for the number of layouts). An interval is of its layout by itself, not adjusted: it may leave out "
+        "1 where the two cannot be told apart."
     )
     return table("Ranking of all layouts", columns, rows, note, folded=True, pick=choice.get("pick"))

@@ -13,14 +13,19 @@ from hyperslab.report.added_rounds import added_rounds
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
+from hyperslab.report.speeds import unconfirmed
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
+from hyperslab.results.tables import STATES
 from hyperslab.studies import case_kinds
+from hyperslab.studies.summary import in_order
 
 LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01
 # Between two cells of a round; after a longer pause the machine may be in another mood.
 PAUSE_S = 900.0
+# So many reasons for a state that was skipped are told.
+MOST_REASONS = 2
 
 
 def checks(data: Data) -> list[Check]:
@@ -94,18 +99,16 @@ def _older_protocol(data: Data) -> Check:
 
 def _unconfirmed(data: Data) -> Check:
     name = "Confirmation"
-    again = data.confirmed
     picks = {site: data.choice(site).get("pick") for site in data.sites}
     picked = {site: pick for site, pick in picks.items() if pick is not None}
-    late = [s for s, p in picked.items() if not ((again["site"] == s) & (again["layout"] == p)).any()]
+    late = {site: why for site, pick in picked.items() if (why := unconfirmed(data, site, pick))}
     if not picked:
         return Check(name, "Nothing is recommended, so there is nothing to confirm.", "unknown")
     if late:
-        which = fmt.listing(f"{picked[site]} at {site}" for site in late)
-        text = (
-            f"Not measured again in fresh rounds: {which}. Its speed-ups come from the rounds that chose it"
-        )
-        return Check(name, f"{text}, and flatter it.", "bad")
+        which = "; ".join(f"{picked[site]} at {site}: {why}" for site, why in late.items())
+        whose, it = ("Its", "it") if len(late) == 1 else ("Their", "them")
+        come = f"{whose} speed-ups come from the rounds that chose {it}, and flatter {it}."
+        return Check(name, f"Not confirmed. {which}. {come}", "bad")
     return Check(name, "Every recommended layout was measured again in fresh rounds.", "good")
 
 
@@ -147,11 +150,16 @@ def _skipped(data: Data) -> Check:
         reasons.setdefault((site, state), ["no reason was recorded"])
     if not reasons:
         return Check(name, "None: every cell was measured in every state that its case names.", "good")
-    text = "; ".join(
-        f"{site}, {state}: {'; '.join(dict.fromkeys(why[:2]))}" for (site, state), why in reasons.items()
-    )
+    text = "; ".join(f"{site}, {state}: {_first(why)}" for (site, state), why in reasons.items())
     tables = [_list(f"Cells without {state} at {site}", cells) for (site, state), cells in absent.items()]
     return Check(name, f"{text}.", "bad", tables)
+
+
+def _first(reasons: Iterable[str]) -> str:
+    """Return the first reasons, each once, and how many more there are."""
+    known = list(dict.fromkeys(reasons))
+    more = f" and {len(known) - MOST_REASONS} more" if len(known) > MOST_REASONS else ""
+    return "; ".join(known[:MOST_REASONS]) + more
 
 
 def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
@@ -281,18 +289,21 @@ def _arithmetic(data: Data) -> Check:
     wrong = files[np.logical_or.reduce([different(files, *pair) for pair in SIZE_PAIRS])]
     reads = data.fresh[data.fresh["requested_predicted_bytes"].notna()]
     other = reads[requested_otherwise(reads)]
+    # Every state may have predictions: also that of a file that stays open.
+    states = fmt.listing(in_order(set(reads["state"]), STATES))
+    read = " ".join(filter(None, [f"{len(reads):,}", states, "reads"]))
     parts, lists = [], []
     if len(wrong):
         parts.append(f"file sizes of {len(wrong):,} of {len(files):,} files differ from arithmetic")
         lists.append(_list("Files whose size differs from arithmetic", _cells(wrong)))
     if len(other):
-        parts.append(f"{len(other):,} of {len(reads):,} cold reads requested other bytes than predicted")
-        lists.append(_list("Reads that requested other bytes than predicted", _cells(other)))
+        parts.append(f"{len(other):,} of {read} requested other bytes, or in other calls, than predicted")
+        lists.append(_list("Reads whose requests were not as predicted", _cells(other)))
     if parts:
         return Check(name, f"{'; '.join(parts).capitalize()}.", "bad", lists)
     text = (
-        f"Chunks, padding and index of all {len(files):,} files, and the bytes requested by "
-        f"{len(reads):,} cold reads, are as computed where predictable."
+        f"Chunks, padding and index of all {len(files):,} files, and what {read} requested, are as computed "
+        "where predictable."
     )
     return Check(name, text, "good")
 

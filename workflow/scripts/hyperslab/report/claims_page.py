@@ -51,7 +51,8 @@ def build(
     claims = {(content["study"], claim["id"]): claim for content in contents for claim in content["claims"]}
     sources = {row.anchor: claims[row.study, row.claim]["source"] for row in made}
     names = [content["study"] for content in pending if content["study"] != NO_STUDY]
-    measured = [_where(content) for content in judged]
+    # A claim may have been judged before anything was measured for it.
+    measured = [_where(content) for content in judged if content["sites"]]
     return ClaimsPage(groups(made, sources), list(embedded.items()), measured, names, neighbours)
 
 

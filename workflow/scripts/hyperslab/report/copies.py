@@ -49,10 +49,12 @@ def sentence(
     """
     pair = copies["layout"]
     seconds = {entry.rpartition(" ")[0]: found.loc[pair, entry] for entry in found.columns}
-    parts = [
-        f"{layout} for {fmt.listing([f'{read} ({fmt.seconds(seconds[read])})' for read in reads])}"
+    # Of a read that is never asked (0 times) no time counts.
+    served = {
+        layout: [f"{read} ({fmt.seconds(seconds[read])})" for read in reads if read in seconds]
         for layout, reads in copies["reads"].items()
-    ]
+    }
+    parts = [f"{layout} for {fmt.listing(told)}" for layout, told in served.items() if told]
     size = fmt.significant(file_bytes / raw_bytes, 2)
     times = fmt.significant(better, 2)
     return (

@@ -15,8 +15,10 @@ from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title, in_order
 
 NOTE = (
-    "The fastest in each state, with its pooled median and its own 95 % interval, and the slowest. The "
-    "fastest of many flatters itself: whether two differ, the claims and tables below say."
+    "The fastest in each state, with its typical time (geometric mean over the rounds of a round's median, "
+    "of a session's geometric mean, of the mean of throttled cold reads and writes) and its own 95 % "
+    "interval, and the slowest. The fastest of many flatters itself: whether two differ, the claims and "
+    "tables below say."
 )
 # Title of a contest -> its cases, each with what sets it apart from the others ("" where layouts do).
 Contests = dict[str, dict[str, str]]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
-from hyperslab.results.prices import answer_costs, common_cases, month_costs
+from hyperslab.results.prices import answer_costs, asked_rows, common_cases, month_costs, state_of_answers
+from hyperslab.results.statistics import COLD_STATES
 from hyperslab.studies.summary import case_title, in_order
 
 
@@ -15,6 +18,8 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
     if "prices" not in data.study or rows.empty:
         return None
     prices = data.study["prices"]
+    read = asked_rows(rows, prices)
+    state = str(state_of_answers(read))
     answers = answer_costs(rows, data.study, site)
     if answers.empty:
         return None
@@ -42,8 +47,23 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
         f"Prices: {prices['source']} ({prices['date']}). Counts of requests, bytes and seconds are measured, "
         f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each of "
         f"{fmt.listing(asked)}, which most layouts were asked; one that was not has no month here. "
-        f"An answer is a cold one with its opening, and with copying where that comes first; its time is the "
-        f"geometric mean over these cases. Bytes that leave a server count where there is one, else those "
-        f"that leave the object store.{store}"
+        f"An answer is {_answer(state)}; its time is the geometric mean over these cases. Bytes that leave a "
+        "server count where there is one, else those that leave the object store."
+        f"{store}{_left_out(read, state)}"
     )
     return table("What an answer and a month cost", columns, body, note, pick=pick)
+
+
+def _answer(state: str) -> str:
+    """Return what is taken for an answer where those of a state count."""
+    if state in COLD_STATES:
+        return f"a {state} one with its opening, and with copying where that comes first"
+    return "a selection of a session" if state == "session" else f"a {state} one"
+
+
+def _left_out(read: pd.DataFrame, state: str) -> str:
+    """Return how many layouts and cases are not in the table, since they were read in other states alone."""
+    here = read[read["state"] == state]
+    gone = {name: len(set(read[name]) - set(here[name])) for name in ("layout", "case")}
+    counts = [fmt.count(number, name) for name, number in gone.items() if number]
+    return f" Left out, as not measured {state}: {fmt.listing(counts)}." if counts else ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -58,11 +61,19 @@ def sentence(data: Data, site: str, phase: str) -> str:
     parts: dict[str, list[str]] = {}
     for entry in found.columns:
         verb = "write" if entry.endswith(" write") else "read"
-        beside = ", ".join(f"{words} {fmt.seconds(found.loc[name, entry])}" for words, name in others)
+        if not fmt.known(found.loc[pick, entry]):
+            continue
+        beside = ", ".join(
+            f"{words} {fmt.seconds(found.loc[name, entry])}"
+            for words, name in others
+            if fmt.known(found.loc[name, entry])
+        )
         # The verb is said once, although titles may begin with it.
         title = entry_title(data, site, entry).removeprefix(f"{verb} ")
         said = f"{title} in {fmt.seconds(found.loc[pick, entry])}"
         parts.setdefault(verb, []).append(f"{said} ({beside})" if beside else said)
+    if not parts:
+        return ""
     told = " and it ".join(f"{verb}s {fmt.listing(said)}" for verb, said in parts.items())
     return f"It {told}. {_given_up(data, site, found, pick, phase)}"
 
@@ -71,9 +82,11 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str)
     """Return what the pick gives up, and which layout to take for which other mix."""
     choice = data.choice(site)
     alternatives = choice.get("alternatives") or []
+    most = _most_given_up(data, site, found, pick)
     if not alternatives:
-        return (
-            "It gives up nothing that anybody would notice: for no case is another layout a quarter faster."
+        return most or (
+            f"It gives up nothing that anybody would notice: for no case is {_another(choice, phase)} a "
+            "quarter faster."
         )
     (other,), floor = alternatives, choice["imperceptible_ms"] / 1e3
     name, case = other["layout"], other["case"]
@@ -84,14 +97,40 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str)
     entry = str(behind.fillna(1.0).idxmax())
     title = entry_title(data, site, entry)
     lost = f"{name} is faster there"
-    if name in found.index:
+    if fmt.known(behind[entry]) and name in found.index:
         mine, theirs = found.loc[pick, entry], found.loc[name, entry]
         lost = f"{fmt.seconds(mine)} where {name} takes {fmt.seconds(theirs)}"
         if max(mine, floor) < GIVEN_UP * max(theirs, floor):
             again = "Measured again, it" if phase == "confirm" else "It"
-            return f"{again} gives up nothing that anybody would notice: {title} takes {lost}."
-    share = fmt.share_above(other["above"])
-    return f"It gives up {title}: {lost}. Take {name} if more than {share} of your requests are for {title}."
+            return most or f"{again} gives up nothing that anybody would notice: {title} takes {lost}."
+    take = f"Take {name} if more than {fmt.share_above(other['above'])} of your requests are for {title}."
+    if other["above"] == 0:
+        take = f"By its expected time {name} is better whatever share of your requests is for {title}."
+    return f"It gives up {title}: {lost}. {take}"
+
+
+def _most_given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str:
+    """Return what the pick gives up most to a layout whose file is small enough, by times that were found in
+    the same rounds; "" where nobody would notice.
+    """
+    choice = data.choice(site)
+    fits = [row["layout"] for row in choice["ranking"] if row["fits"]]
+    counted = found[found.index.isin([pick, *fits])].clip(lower=choice["imperceptible_ms"] / 1e3)
+    # What was not measured in these rounds gives nothing up.
+    behind = (counted.loc[pick] / counted.min()).fillna(1.0)
+    entry = str(behind.idxmax())
+    if behind[entry] < GIVEN_UP:
+        return ""
+    name = str(counted[entry].idxmin())
+    mine, theirs = (fmt.seconds(found.loc[layout, entry]) for layout in (pick, name))
+    return f"It gives up {entry_title(data, site, entry)}: {mine} where {name} takes {theirs}."
+
+
+def _another(choice: Mapping[str, Any], phase: str) -> str:
+    """Return with which layouts the pick was compared, as "another layout that ..."."""
+    limits = ["was measured again"] if phase == "confirm" else []
+    limits += ["has a small enough file"] if not all(row["fits"] for row in choice["ranking"]) else []
+    return f"another layout that {fmt.listing(limits)}" if limits else "another layout"
 
 
 def regret_table(data: Data, site: str, phase: str) -> Table | None:
@@ -121,6 +160,8 @@ def regret_table(data: Data, site: str, phase: str) -> Table | None:
 
 
 def _regret_text(value: float) -> str:
+    if not fmt.known(value):
+        return "not measured"
     return "as good as the fastest" if value < 1.005 else f"{fmt.significant(value)}x the fastest"
 
 

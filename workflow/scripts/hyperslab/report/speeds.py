@@ -9,17 +9,33 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.results.comparisons import MIN_ROUNDS
+from hyperslab.results.requests import question_of
 from hyperslab.results.statistics import compare
 from hyperslab.results.tables import STATES
 from hyperslab.studies.summary import case_title, in_order
 
 
-def speed_phase(data: Data, site: str, pick: str) -> str:
-    """Return the rounds that speed-ups come from: "confirm" where the pick was measured again,
-    else "main".
+def unconfirmed(data: Data, site: str, layout: str) -> str:
+    """Return why a layout does not count as measured again: no confirming rounds, or too few of a case that
+    counts, with how many there are; "" where it does count.
     """
-    again = data.confirmed
-    return "confirm" if ((again["site"] == site) & (again["layout"] == pick)).any() else "main"
+    rows = data.confirmed[(data.confirmed["site"] == site) & (data.confirmed["layout"] == layout)]
+    if rows.empty:
+        return "no confirming rounds"
+    few = []
+    for case, state in question_of(data.choice(site)).shares:
+        rounds = rows["round"][(rows["case"] == case) & (rows["state"] == state)].nunique()
+        if rounds < MIN_ROUNDS:
+            few.append(f"{case_title(data.study, case)}, {state}: {rounds} of {MIN_ROUNDS}")
+    return f"too few confirming rounds ({'; '.join(few)})" if few else ""
+
+
+def speed_phase(data: Data, site: str, pick: str) -> str:
+    """Return the rounds that speed-ups come from: "confirm" where the pick was measured again in enough of
+    them, else "main".
+    """
+    return "main" if unconfirmed(data, site, pick) else "confirm"
 
 
 def phase_rows(data: Data, site: str, phase: str) -> pd.DataFrame:
@@ -81,20 +97,21 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
         for state in in_order({state for name, state in known if name == case}, STATES):
             here = rows[(rows["case"] == case) & (rows["state"] == state)]
             found = _by_case(here, site, case, state, phase, pick, [name for _, name in others])
-            median = here[here["layout"] == pick]["pooled_median_s"]
+            mine = here[here["layout"] == pick]["pooled_median_s"]
             counts = f"{case} {state}" in counted
             tone = "" if counts else "muted"
             body.append([
                 Cell(case_title(data.study, case), "", tone),
                 Cell(state, "" if counts else "not counted", tone),
-                fmt.seconds(median.iloc[0]) if len(median) else absent,
+                fmt.seconds(mine.iloc[0]) if len(mine) else absent,
                 *(speed_cell(found, name, pick, absent) for _, name in others),
             ])  # fmt: skip
-    columns = ["Case", "State", f"#Median of {pick}", *(f"Against {words}" for words, _ in others)]
+    columns = ["Case", "State", f"#Typical of {pick}", *(f"Against {words}" for words, _ in others)]
     number = int(rows[rows["layout"] == pick]["rounds"].max()) if (rows["layout"] == pick).any() else 0
     made = "measured after the choice" if phase == "confirm" else "that chose it"
     note = (
-        f"From {fmt.count(number, 'round')} {made}. Intervals: 95 %, adjusted for the comparisons of a row; "
-        "sd: deviation of the ratio between rounds."
+        f"From {fmt.count(number, 'round')} {made}. Typical: geometric mean over the rounds of a round's "
+        "median, of a session's geometric mean, of the mean of throttled cold reads and writes. Intervals: "
+        "95 %, adjusted for the comparisons of a row; sd: deviation of the ratio between rounds."
     )
     return table(f"How much faster {pick} is", columns, body, note)

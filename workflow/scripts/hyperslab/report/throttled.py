@@ -30,12 +30,12 @@ def throttled(data: Data) -> Check:
     held = both[both["throttled_s"].astype(float) > 0]
     by_mean = held[held["state"].isin(THROTTLED_STATES)]
     short = by_mean[by_mean["throttled_s"] < ENOUGH_SECONDS]
-    bursts = held[held["throttle_artefact"].astype(bool)].drop_duplicates(RESULT)
+    bursts = by_mean[by_mean["throttle_artefact"].astype(bool)].drop_duplicates(RESULT)
     parts = [_limits(site, texts) for site, texts in limits.items()]
     parts.append(
         "Cold reads and writes are compared by each round's mean, and at least what the limit alone takes, "
         "since it lets bursts pass: "
-        f"{len(bursts):,} of {fmt.count(len(held.drop_duplicates(RESULT)), 'result')} need less than "
+        f"{len(bursts):,} of {fmt.count(len(by_mean.drop_duplicates(RESULT)), 'result')} need less than "
         f"{BURST_SECONDS:g} s at the limit, so that their median is an artefact."
     )
     if len(short):

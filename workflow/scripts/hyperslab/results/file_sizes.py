@@ -33,3 +33,13 @@ def of_whole_files(rows: pd.DataFrame, keys: Sequence[str] = ("layout",)) -> pd.
     for name in [*OF_A_COPY, "remainder_bytes"]:
         rows[name] = rows[name].astype(float).mask(here.isin(several), sums[name].reindex(here).to_numpy())
     return rows
+
+
+def of_layouts(rows: pd.DataFrame, column: str) -> pd.Series:
+    """Return what a layout's file has of a `column` (index `layout`): of each case the median of its rows,
+    and of cases the largest.
+
+    Cases may be measured on arrays of several sizes, of which the largest says most of the whole.
+    """
+    by_case = rows.groupby(["layout", "case"], observed=True)[column].median()
+    return by_case.groupby("layout", observed=True).max()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hyperslab.results.file_sizes import of_layouts
 from hyperslab.results.tables import STATES
 from hyperslab.studies import case_kinds
 
@@ -21,6 +22,21 @@ KINDS = ("lists", "heads", "puts")
 PARTS = ("requests", "out", "inside", "work")
 
 
+def asked_rows(rows: pd.DataFrame, prices: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the repeats of the cases that are asked, in all states in which they were read."""
+    if prices["cases"]:
+        return rows[rows["case"].isin(prices["cases"]) & (rows["state"] != "write")]
+    return rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
+
+
+def state_of_answers(read: pd.DataFrame) -> str | None:
+    """Return the state whose answers count, cold where anything was read cold, else the first that was
+    measured; None where none was. `read` is `asked_rows`.
+    """
+    # A cold answer is what somebody waits for who comes for the first time.
+    return next((state for state in STATES if state in set(read["state"])), None)
+
+
 def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.DataFrame:
     """Return a row a layout and case that is asked: `seconds` of an answer and its cost by part.
 
@@ -29,13 +45,8 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.
     an object store counted requests. Medians over all repeats.
     """
     prices = study["prices"]
-    if prices["cases"]:
-        read = rows[rows["case"].isin(prices["cases"]) & (rows["state"] != "write")]
-    else:
-        read = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
-    # A cold answer is what somebody waits for who comes for the first time.
-    states = [state for state in STATES if state in set(read["state"])]
-    read = read[read["state"] == states[0]] if states else read
+    read = asked_rows(rows, prices)
+    read = read[read["state"] == state_of_answers(read)]
     seconds = read["time_s"] + read[["open_s", "fetch_s"]].fillna(0.0).sum(axis=1)
     workers = read["case"].map(
         {name: case.get("workers") or 1 for name, case in study["cases"].items()}
@@ -88,8 +99,9 @@ def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.D
     complete = each["case"].nunique() == len(common)
     asked = each["answer"].mean().where(complete) * prices["questions"]
     seconds = np.exp(each["seconds"].agg(lambda one: np.log(one).mean())).where(complete)
-    sizes = rows[rows["layout"].isin(answers["layout"])].groupby("layout", observed=True)
-    stored = sizes["file_bytes"].median()
+    # Only files of the cases that are asked: another case may be measured on an array of another shape.
+    files = rows[rows["layout"].isin(answers["layout"]) & rows["case"].isin(answers["case"])]
+    stored = of_layouts(files, "file_bytes")
     hourly = {layout: _hourly(str(layout), prices["running_hour"]) for layout in stored.index}
     table = pd.DataFrame(
         {
@@ -97,7 +109,7 @@ def month_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.D
             "kept": stored / GB * prices["stored_at"].get(site, prices["stored"]),
             "running": pd.Series(hourly, dtype=float) * HOURS_OF_A_MONTH,
             "asked": asked,
-            "upload": sizes["upload_requests"].median().fillna(0.0) * prices["puts"] / 1e3,
+            "upload": of_layouts(files, "upload_requests").fillna(0.0) * prices["puts"] / 1e3,
             "seconds": seconds,
         }
     )

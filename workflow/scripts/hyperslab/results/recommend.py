@@ -23,6 +23,7 @@ from hyperslab.results.comparisons import (
     not_worse_than_best,
     of_rounds,
 )
+from hyperslab.results.file_sizes import of_layouts
 from hyperslab.results.requests import (
     Entry,
     Mix,
@@ -91,8 +92,9 @@ class Recommendation:
     by objective; `alternatives` are other layouts for other mixes, `left_out` says why a layout is not in it.
     Without intervals (under three rounds) `tied` is empty, `pick` is the best and `reason` says so.
     Intervals are of level 1 - `alpha`.
-    `chosen_by` says of how many tied layouts the pick was chosen by steadied times, and which one it would be
-    by measured ones alone; None where nothing was predicted.
+    `chosen_by` says of how many tied layouts the pick was chosen by steadied times, which is best by these
+    (the pick, unless that is as fast and smaller), and which it would be by measured ones alone; None where
+    nothing was predicted.
     """
 
     site: str
@@ -189,9 +191,7 @@ def _recommend_site(
         return replace(empty, reason=reason, left_out=left_out)
     # Only files of the cases that count: another case may be measured on an array of another shape.
     files = rows[rows["case"].isin({case for case, _ in question.shares})]
-    by_case = files.groupby(["layout", "case"], observed=True)["file_bytes"].median()
-    # Of cases on arrays of several sizes the largest says most of the whole.
-    sizes = by_case.groupby("layout", observed=True).max().reindex(usable).astype(float)
+    sizes = of_layouts(files, "file_bytes").reindex(usable).astype(float)
     bound = empty.size_bound_bytes
     within = [name for name in usable if bound is None or sizes[name] <= bound]
     best = best_times(rows, question, within or usable)
@@ -206,7 +206,7 @@ def _recommend_site(
     pick, chosen_by = _smaller(order[0], tied, logs, sizes, alpha), None
     if len(tied) > 1 and all(name in foretold for name in tied):
         steady = steadied_best(rows, question, best, tied, foretold)
-        chosen_by = {"of": len(tied), "measured": pick}
+        chosen_by = {"of": len(tied), "measured": pick, "steady": steady}
         pick = _smaller(steady, tied, logs, sizes, alpha)
     runner_up = next((name for name in order if name != pick), None)
     alternatives = _alternatives(ranking, pick, question)

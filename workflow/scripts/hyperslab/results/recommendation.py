@@ -42,8 +42,10 @@ def answer(
     )
     sites = [_with_quoted(entry, chosen.get("quoted", ())) for entry in sites]
     alone = set(rows["site"]) - {entry.site for entry in sites}
-    reason = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
-    sites += [nothing(site, reason) for site in sorted(alone)]
+    choosing = set(rows["site"][rows["phase"] == "main"])
+    without = f"no layout is left: {'; '.join(dict.fromkeys(reasons.values()))}"
+    unchosen = "only confirming rounds were measured here, and none that choose a layout"
+    sites += [nothing(site, without if site in choosing else unchosen) for site in sorted(alone)]
     mixed = {} if chosen.get("mixed") else mixtures(context)
     sites = [nothing(entry.site, mixed[entry.site]) if entry.site in mixed else entry for entry in sites]
     return {

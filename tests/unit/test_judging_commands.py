@@ -1,0 +1,72 @@
+"""Commands that judge advice and grids end with one line where there is nothing to judge by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from studies import changed, load
+
+from beyond_grid import judged
+from hyperslab.validation.errors import ConfigurationError
+from judge_advice import Case, pick_of
+
+PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "cases": ["slices"]}}
+INSIDE = {"contiguous", "4x4x64"}
+
+
+def grid_rows(rounds: int, state: str = "cold", file_bytes: float = 1.0) -> pd.DataFrame:
+    """A summary of the layouts of a grid, one outside of it, and two copies."""
+    return pd.DataFrame(
+        {"site": "disk", "layout": layout, "case": "slices", "kind": "read", "phase": "main", "state": state,
+         "round": number, "median_s": seconds * (1 + 0.01 * number), "file_bytes": file_bytes}
+        for layout, seconds in {"contiguous": 0.4, "4x4x64": 0.2, "auto": 0.1, "pair": 0.05}.items()
+        for number in range(rounds)
+    )  # fmt: skip
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Any:
+    """The study of these layouts."""
+    content = changed("layouts.pair", PAIR)
+    content["cases"]["write"]["layouts"] = ["auto"]
+    return load(tmp_path, content)
+
+
+def test_layouts_beyond_a_grid_are_held_against_it(study: Any) -> None:
+    outside, *two = judged(study, INSIDE, grid_rows(6))
+    assert "auto is 2.00 times as fast as 4x4x64" in outside
+    assert [line.partition(" is ")[0] for line in two] == ["two copies, to be 1.5: pair"] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "inside", "said"),
+    [
+        (grid_rows(6, "library-cold"), INSIDE, "disk: needs layouts that were read cold in every case"),
+        (grid_rows(1), INSIDE, "in two rounds or more"),
+        (grid_rows(6, file_bytes=1e12), INSIDE, "no layout of the grid in a file as small as the raw array"),
+        (grid_rows(6), {"other"}, "measured no layout of the grid"),
+    ],
+    ids=["memory", "one round", "large files", "no grid"],
+)
+def test_a_grid_that_cannot_be_judged_is_one_line(
+    study: Any, rows: pd.DataFrame, inside: set[str], said: str
+) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        judged(study, inside, rows)
+    assert said in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_advice_without_a_pick_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    case = Case("waves", "equal", "disk")
+    folder = tmp_path / "results" / case.study
+    folder.mkdir(parents=True)
+    sites = [{"site": "disk", "pick": None, "reason": "no layout has a small file"}]
+    (folder / "recommendation.json").write_text(json.dumps({"sites": sites}), encoding="utf-8")
+    said = f"error: results/{case.study}/recommendation.json: no layout is advised for disk: no layout has a"
+    with pytest.raises(SystemExit, match=said):
+        pick_of(case)
