@@ -72,7 +72,7 @@ rule claims_page:
         template=[templates.CLAIMS, *templates.SHARED, *figures.CAPTIONS.values()],
     output:
         claims_page.TARGET,
-        "results/claims.md",
+        claims_page.MARKDOWN,
     log:
         "results/claims.log",
     localrule: PLAN.aggregate_here

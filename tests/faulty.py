@@ -93,9 +93,9 @@ def at_work(program: str, root: Path) -> list[CellProcess]:
             if (entry / "comm").read_text().strip() != program:
                 continue
             for file in open_files(int(entry.name)):
-                # ROOT/STUDY/LAYOUT/CASE.ROUND/FILE
-                if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 3:
-                    found.append(CellProcess(int(entry.name), root.joinpath(*parts[:3])))
+                # ROOT/STUDY/SITE/LAYOUT/CASE.ROUND/FILE
+                if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 4:
+                    found.append(CellProcess(int(entry.name), root.joinpath(*parts[:4])))
                     break
     return found
 
@@ -106,7 +106,7 @@ def catch(program: str, root: Path, seconds: float = LONGEST_SECONDS) -> CellPro
 
     def stopped() -> bool:
         # To look through all processes, hundreds of times a second, would take a processor from them.
-        if next(glob.iglob(f"{glob.escape(str(root))}/*/*/*.[rc]*"), None) is None:
+        if next(glob.iglob(f"{glob.escape(str(root))}/*/*/*/*.[rc]*"), None) is None:
             return False
         for process in at_work(program, root):
             process.send(signal.SIGSTOP)

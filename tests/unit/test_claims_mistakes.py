@@ -51,6 +51,7 @@ COMPARISONS: list[tuple[str, Any, str]] = [
         "{m}x{m}x11",
         f"{ATOM}.a.layouts: '{{m}}x{{m}}x11' matches no layout here; there are 10",
     ),
+    ("a.layouts", "chunk-{1}", f"{ATOM}.a.layouts: 'chunk-{{1}}' matches no layout here; there are 10"),
     ("a.where", {"n": [10]}, f"{ATOM}.a.where.n: no variable {{n}} in {{m}}x{{m}}x10"),
     ("a.where", {"m": [16]}, f"{ATOM}.a.where: leaves no layout"),
     ("a.state", "write", f"{ATOM}.a.state: case 'slices' is not measured in state 'write'"),
@@ -228,5 +229,9 @@ def test_a_filled_in_pattern_matches_with_its_values(m: int, n: int, before: str
 def test_globs_and_variables_go_together() -> None:
     assert matches("{m}x*", ["1x1", "12x3", "ax1"]) == {"1x1": {"m": 1}, "12x3": {"m": 12}}
     assert matches("[ab]", ["a", "b", "ab"]) == {"a": {}, "b": {}}
+    # Whatever a variable is called, also as a group of fnmatch is.
+    assert matches("*x*{g0}-{a²}", ["1x-2-3"]) == {"1x-2-3": {"g0": 2, "a²": 3}}
+    # A number names no variable.
+    assert variables("{1}x{n}") == ["n"]
     # What a name holds besides digits is no pattern.
     assert matches("a.b", ["a.b", "axb"]) == {"a.b": {}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
@@ -58,6 +60,8 @@ def test_a_root_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ro
     [
         ("extra", "--comment='a", "platforms.here: extra: is no list of options: No closing quotation"),
         ("extra", "--time 5", "platforms.here: extra: for --time there is the key minutes"),
+        ("extra", "-t5", "platforms.here: extra: for -t there is the key minutes"),
+        ("extra", "--gres=gpu:1", "platforms.here: extra: Snakemake's plugin for Slurm refuses --gres"),
         ("partition", "", "platforms.here.partition: should have at least 1 character"),
         ("partition", "a b", "platforms.here.partition: should be one word, not 'a b'"),
         ("account", "a\nb", "platforms.here.account: should be one word, not 'a\\nb'"),
@@ -68,6 +72,15 @@ def test_a_root_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ro
 )
 def test_a_platform_that_slurm_would_refuse(tmp_path: Path, key: str, value: Any, expected: str) -> None:
     assert said(tmp_path, {"executor": "slurm", key: value}, root="/r").startswith(expected)
+
+
+def test_what_the_plugin_refuses_of_a_job_is_refused_before_it_is_submitted(tmp_path: Path) -> None:
+    patterns = "|".join(get_forbidden_slurm_options()).split("|")
+    options = {found[0] for pattern in patterns if (found := re.match(r"--?[A-Za-z-]+", pattern))}
+    assert {"--gpus", "-J", "--parsable"} < options
+    for option in sorted(options):
+        line = said(tmp_path, {"executor": "slurm", "extra": f"{option} 1"}, root="/r")
+        assert line.startswith("platforms.here: extra: ") and f" {option}" in line
 
 
 @pytest.mark.parametrize(
@@ -91,4 +104,40 @@ def test_what_only_a_node_knows_stays_as_it_is_written(tmp_path: Path) -> None:
         "sites": {"far": {"platform": "far", "file_system": "fs"}},
     }
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    assert load_sites(file)["far"]["root"].endswith("$ONLY_THERE/x")
+    assert load_sites(file)["far"]["root"] == "$ONLY_THERE/x"
+
+
+def on_one_root(directory: Path, platform: str = "local", **other: Any) -> Any:
+    """Sites of two file systems with one root, the second of which says more and lies on a platform."""
+    root = directory / "files"
+    content = {
+        "platforms": {"local": {"executor": "local"}, "nodes": {"executor": "slurm"}},
+        "file_systems": {"one": {"root": str(root)}, "other": {"root": f"{root.parent}/./files/", **other}},
+        "sites": {"one": {"file_system": "one"}, "other": {"platform": platform, "file_system": "other"}},
+    }
+    file = directory / "sites.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_sites(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cgroup", "/sys/fs/cgroup/slow"), ("read_ahead_bytes", 131072), ("node_local", True),
+        ("stripe", {"count": 4}), ("store", {"start": "moto"}),
+    ],
+)  # fmt: skip
+def test_one_root_has_one_setting(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        on_one_root(tmp_path, **{key: value})
+    assert str(error.value) == (
+        f"{tmp_path}/sites.yaml: file_systems.other.root: {tmp_path}/files is that of one, too, "
+        f"which has another {key}; give each a root of its own"
+    )
+
+
+def test_one_root_may_have_two_names_and_be_two_places(tmp_path: Path) -> None:
+    assert list(on_one_root(tmp_path, cap_bytes=10**9)) == ["one", "other"]
+    # The disk of a node has the path that another disk has here.
+    apart = on_one_root(tmp_path, platform="nodes", node_local=True, read_ahead_bytes=0)
+    assert apart["one"]["root"] == apart["other"]["root"]

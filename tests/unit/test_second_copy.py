@@ -21,6 +21,7 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5.array import Hdf5
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5_schema import Hdf5Model
+from hyperslab.planning.planned_study import LOSSY
 from hyperslab.results.file_sizes import OF_A_COPY, of_whole_files
 from hyperslab.rewrite import rewrite
 from hyperslab.rewriting import RewriteError
@@ -89,6 +90,21 @@ def test_a_study_has_layouts_of_two_copies_which_are_recommended_only_if_it_says
     single = layout_of({key: value for key, value in study.layouts["pair"].items() if key != "second"})
     assert layout.largest_bytes(study.dataset) > 1.9 * single.largest_bytes(study.dataset)
     assert "beside it for slices chunks of 8x8x1" in layout.words(study.dataset.axes, 2)
+
+
+def test_a_second_copy_that_changes_values_is_recommended_only_if_the_study_says_so(tmp_path: Path) -> None:
+    clipped = {"chunks": [8, 8, 1], "filters": [{"scaleoffset": {"bits": 4}}], "cases": ["slices"]}
+    content = with_pair(second=clipped)
+    content["recommendation"]["copies"] = True
+    assert load(tmp_path, content).recommendation_settings()["excluded"] == {"pair": LOSSY}
+    content["recommendation"]["lossy"] = True
+    assert "excluded" not in load(tmp_path, content).recommendation_settings()
+
+
+def test_a_second_copy_that_hdf5_would_lose_is_refused(tmp_path: Path) -> None:
+    whole = {"chunks": ["all", "all", "all"], "cases": ["slices"]}
+    content = with_pair(second=whole, settings={"libver": "latest", "fill_time": "never"})
+    assert "layouts.pair.settings.fill_time: never loses the values" in mistake(tmp_path, content)
 
 
 @pytest.mark.parametrize(

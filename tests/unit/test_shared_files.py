@@ -14,9 +14,13 @@ from samples import file_specification, prepared
 from studies import BASE
 
 from hyperslab import generate
+from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.artifact import in_turn, leave, shared
+from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.reruns import Reruns
+from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 
 PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "filters": [{"gzip": 4}], "cases": ["slices"]}}
@@ -38,7 +42,7 @@ def inventory(directory: Path, **changes: Any) -> Inventory:
 
 
 def place(found: Inventory, layout: str, case: str) -> str:
-    return found.place(found.study("mine"), "disk", (layout, case, "r2")).removeprefix("/files/mine/")
+    return found.place(found.study("mine"), "disk", (layout, case, "r2")).removeprefix("/files/mine/disk/")
 
 
 def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
@@ -50,6 +54,47 @@ def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
     # Each of two copies is the array to the reads that it serves.
     assert place(found, "pair", "slices") == "pair/slices.r2"
     assert place(found, "pair", "spectra") == "pair/spectra.r2"
+
+
+def test_two_sites_on_one_file_system_have_no_file_in_common(tmp_path: Path) -> None:
+    found = inventory(tmp_path)
+    found.sites["twin"] = {**found.sites["disk"], "name": "twin"}
+    study, cell = found.study("mine"), ("auto", "short", "r0")
+    places = [found.place(study, site, cell) for site in ("disk", "twin")]
+    assert places == [f"/files/mine/{site}/auto/short.r0" for site in ("disk", "twin")]
+
+
+@pytest.mark.parametrize(("batch", "cut", "whole"), [("r0of2", "slices", "r0"), ("r1of2", "spectra", "r2")])
+def test_only_cells_of_one_batch_share_a_file(tmp_path: Path, batch: str, cut: str, whole: str) -> None:
+    found = inventory(tmp_path)
+    found.batch = batch
+    study = found.study("mine")
+    # The second of three rounds is cut between both batches.
+    assert found.place(study, "disk", ("auto", cut, "r1")).endswith(f"/auto/{cut}.r1")
+    assert found.place(study, "disk", ("auto", "slices", whole)).endswith(f"/auto/slices,spectra.{whole}")
+
+
+def test_what_a_dead_job_left_is_swept_whatever_shared_it_and_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(other_file_systems.VARIABLE, raising=False)
+    found = inventory(tmp_path)
+    root, other = tmp_path / "files", tmp_path / "other"
+    found.sites["disk"]["root"] = str(root)
+    found.sites["far"] = {**found.sites["disk"], "file_system": "far", "root": str(other)}
+    roots.prepare(str(root), roots.Root())
+    left, kept = (root / "mine/disk/auto" / name for name in ("slices,spectra.r0", "short.r0"))
+    metadata = Path(f"{other}{left}/data.h5")
+    for directory in (left, kept, metadata.parent):
+        directory.mkdir(parents=True)
+    for file in (left / "data.h5", metadata):
+        file.touch()
+    # By now each cell has its own file.
+    found.shares = False
+    Reruns(found, BatchJobs(found), "").sweep(["results/mine/cells/disk/auto/slices.r0.json"])
+    assert kept.exists() and not left.exists()
+    assert other.exists() and not list(other.iterdir())
 
 
 def test_a_name_that_no_file_system_has_is_not_made(tmp_path: Path) -> None:

@@ -216,6 +216,17 @@ def test_unknown_sites_of_a_study(tmp_path: Path, wanted: list[str], case: str, 
     assert text == expected.format(file=file)
 
 
+def test_a_case_at_none_of_the_sites_of_its_study_is_no_silent_loss(tmp_path: Path) -> None:
+    file = sites_file(tmp_path, SITES)
+    cases: dict[str, Any] = {"slices": {"read": {"z": 25}}, "far": {"read": {"z": 1}, "sites": ["far"]}}
+    study = study_of(tmp_path, sites=["disk"], cases=cases)
+    text = mistake(tmp_path, lambda: sites_of(study, load_sites(file), file))
+    assert text == "study.yaml: cases.far.sites: none of them is a site of this study, which has disk"
+    # A case may name more sites than the study has just now.
+    cases["far"]["sites"] = ["far", "disk"]
+    assert sites_of(study_of(tmp_path, sites=["disk"], cases=cases), load_sites(file), file) == ["disk"]
+
+
 # ---- roots
 
 
@@ -281,6 +292,16 @@ def test_a_root_has_room_for_what_is_copied_there(tmp_path: Path) -> None:
     assert text.endswith("GB for one test artifact and what is copied of it")
     file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
     check_roots(study, ["here"], sites, file)
+
+
+def test_a_root_has_room_for_all_that_lie_there_at_once(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    needed = 4 * largest_bytes(study) + RESERVE_BYTES
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
+    text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file, {"here": 4}))
+    assert text.endswith("GB for 4 test artifacts at once")
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
+    check_roots(study, ["here"], sites, file, {"here": 4})
 
 
 def test_the_largest_study_that_comes_along_is_refused_where_it_has_no_room(tmp_path: Path) -> None:

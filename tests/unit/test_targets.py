@@ -73,6 +73,11 @@ def test_the_default_study_is_made_only_where_it_is_asked_for() -> None:
     assert targets.studies([".venv-mpi/made-from.lock"], "quick") == []
 
 
+def test_both_pages_of_all_claims_are_one_target() -> None:
+    assert targets.spelt("results/claims.md") == targets.spelt("claims_page") == "results/claims.html"
+    assert targets.studies([targets.spelt("./results/claims.md")], "quick") == []
+
+
 @pytest.mark.parametrize(
     "target", ["report", "summarise", "mine", "results", "results/mine", "config/x", "/x/y"]
 )

@@ -21,8 +21,12 @@ def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
 
 def wanted(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return (site, layout, case, round) of every added or confirming cell that was wanted."""
-    parts = (Path(record).parts for record in listed.get("wanted", []))
-    return [(part[-3], part[-2], part[-1].split(".")[0], part[-1].split(".")[1]) for part in parts]
+    found = []
+    for record in map(Path, listed.get("wanted", [])):
+        # The name of a case may hold dots, too.
+        case, _, round_ = record.stem.rpartition(".")
+        found.append((record.parts[-3], record.parts[-2], case, round_))
+    return found
 
 
 def main(job: Any) -> None:

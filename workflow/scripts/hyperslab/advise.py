@@ -128,7 +128,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
     probes = {}
     for site in names:
         say(f"probing {site} ({sites[site]['root']})")
-        probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats)
+        probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats, sites=sites_file)
         storage = probes[site].storage
         ahead = f"{1e-6 / storage.ahead_s:,.0f} MB/s read ahead"
         say(f"{storage.latency_s * 1e6:.0f} µs until a read begins, {ahead}")

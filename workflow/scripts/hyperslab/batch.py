@@ -20,6 +20,7 @@ from hyperslab.measuring import fork_server, job_nodes, machine
 from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.records import write_record
 
@@ -36,7 +37,7 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
         "--profile", "none", "--workflow-profile", "none", "--cores", "1", "--jobs", "1", "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
         "--quiet", "rules", "--show-failed-logs",
-        "--config", *(f"{key}={value}" for key, value in config.items()), "--", "batch_cells",
+        "--config", *inner_run.configured(config), "--", "batch_cells",
     ]  # fmt: skip
 
 

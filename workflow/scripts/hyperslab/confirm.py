@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import write_record
 
 
@@ -29,7 +30,9 @@ def main() -> None:
     options = parser.parse_args()
     run = json.loads(os.environ[RUN_VARIABLE])
     recommendation = json.loads(options.recommendation.read_text(encoding="utf-8"))
-    records = wanted_records(recommendation, options.study, options.cases, options.rounds)
+    studies = Path(run["snakefile"]).parent / "config" / "studies"
+    study = PlannedStudy(studies / f"{options.study}.yaml")
+    records = wanted_records(recommendation, study, options.cases, options.rounds)
     measuring = run["config"].get("measure", True)
     own = {"study": options.study}
     if measuring and records and inner_run.measure(CONFIRMING, "confirm", run, own, options.log):

@@ -18,6 +18,8 @@ from pathlib import Path
 from hyperslab.advising.probe import Probe, storage, storage_of_file
 from hyperslab.measuring import limits, locks, read_ahead
 from hyperslab.sites import mounts, roots
+from hyperslab.sites.configuration import load_sites
+from hyperslab.validation.errors import ConfigurationError
 
 
 @contextmanager
@@ -59,17 +61,24 @@ def probed(options: argparse.Namespace) -> Probe:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", required=True, type=Path, help="of the site's test files")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--root", type=Path, help="of the site's test files")
+    place.add_argument(
+        "--sites", type=Path, help="the file in which --site has its root, as this node finds it"
+    )
+    parser.add_argument("--site", help="name of the site there")
     parser.add_argument("--file", type=Path, help="read this instead, where nothing can be written")
     parser.add_argument("--cgroup", help="that throttles whoever measures there")
     parser.add_argument("--read-ahead-bytes", type=int, help="what the site sets while a cell is timed")
     parser.add_argument("--zarr", action="store_true", help="probe zarr-python, too")
     options = parser.parse_args()
     try:
+        if options.sites:
+            options.root = Path(load_sites(options.sites, inside=options.site)[options.site]["root"])
         print(json.dumps(asdict(probed(options))))
     except OSError as error:
         sys.exit(f"hyperslab.probe_site: {options.file or options.root}: {error.strerror or error}")
-    except ValueError as error:
+    except (ConfigurationError, ValueError) as error:
         sys.exit(f"hyperslab.probe_site: {error}")
 
 

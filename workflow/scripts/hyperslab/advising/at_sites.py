@@ -48,12 +48,14 @@ def described(site: Mapping[str, Any]) -> dict[str, Any]:
     return {key: site[key] for key in ("name", "root", "executor", "cgroup", "read_ahead_bytes")}
 
 
-def probed(site: Mapping[str, Any], zarr: bool, file: Path | None = None) -> Probe:
+def probed(site: Mapping[str, Any], zarr: bool, file: Path | None = None, sites: Path | None = None) -> Probe:
     """Probe a site in a process of its own, on a node where the site is a cluster's; raises OutOfReach.
 
-    Where nothing can be written, `file` is read instead.
+    Where nothing can be written, `file` is read instead. The root is as its node finds it in the file
+    `sites`, where that is given: variables of it may be known only there.
     """
-    command = [sys.executable, "-m", "hyperslab.probe_site", "--root", str(site["root"])]
+    command = [sys.executable, "-m", "hyperslab.probe_site"]
+    command += ["--sites", str(sites), "--site", site["name"]] if sites else ["--root", str(site["root"])]
     command += ["--file", str(file)] if file else []
     command += ["--cgroup", site["cgroup"]] if site["cgroup"] else []
     command += (
@@ -78,6 +80,7 @@ def _on_a_node(site: Mapping[str, Any]) -> list[str]:
     return [
         "srun", "--quiet", "--nodes=1", "--ntasks=1", f"--time={min(PROBE_MINUTES, site['minutes'])}",
         f"--mem={site['memory_mb']}M", *(f"--{key}={value}" for key, value in options.items()),
+        *([f"--cpus-per-task={site['cpus']}"] if site["cpus"] else []),
         *(["--exclusive"] if site["exclusive"] else []), *shlex.split(site["extra"]),
     ]  # fmt: skip
 

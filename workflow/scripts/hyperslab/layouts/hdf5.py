@@ -128,8 +128,8 @@ class Hdf5Layout(Layout):
         return {**self.described, "chunks": chunks}
 
     def lossy(self) -> bool:
-        """Return whether a filter may change values."""
-        return lossy(self.filters)
+        """Return whether a filter may change values, in the second copy too where there is one."""
+        return lossy([*self.filters, *self.described.get("second", {}).get("filters", [])])
 
     def promised_error(self) -> float | None:
         """Return the largest absolute error that lossy filters promise; None without a promise of each."""

@@ -147,15 +147,16 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
     if given.release and chosen_settings.libver in RELEASES[given.release].unknown_libvers:
         message = f"HDF5 {given.release} does not know {chosen_settings.libver}"
         raise place.at("settings", "libver").mistake(message)
-    if not filters and chunks == array.shape and _loses_one_chunk(chosen_settings):
+    second = _second(given.second, array, place.at("second")) if given.second else None
+    copies = [(chunks, filters), *([(second["chunks"], second["filters"])] if second else [])]
+    if (array.shape, []) in copies and _loses_one_chunk(chosen_settings):
         raise place.at("settings", "fill_time").mistake(LOSS)
     if given.netcdf and (taken := {"data", "provenance"}.intersection(array.axes)):
         raise place.at("netcdf").mistake(
             f"a dimension cannot be called {min(taken)}, which the file has already"
         )
     optional: dict[str, Any] = {"storage": given.storage, "release": given.release}
-    optional |= {"netcdf": given.netcdf or None}
-    optional |= {"second": _second(given.second, array, place.at("second")) if given.second else None}
+    optional |= {"netcdf": given.netcdf or None, "second": second}
     return {
         "format": given.format,
         "chunks": chunks,

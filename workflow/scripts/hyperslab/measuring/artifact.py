@@ -183,14 +183,15 @@ def make_directory(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
 
 
-def remove_directory(directory: Path) -> None:
+def remove_directory(directory: Path, elsewhere: Mapping[str, str] | None = None) -> None:
     """Remove an artifact's directory, what belongs to it elsewhere, and what is empty then above it.
 
-    The root stays, as all that lies above it.
+    The root stays, as all that lies above it. `elsewhere` are the roots of other file systems by name, where
+    the environment does not say which there are.
     """
     if directory.is_dir():
         for data in directory.iterdir():
-            other_file_systems.remove(data)
+            other_file_systems.remove(data, elsewhere)
     _remove(directory)
     # Nothing is tidied where the file system has vanished, nor where another cell's artifact lies.
     with suppress(OSError):
@@ -204,6 +205,11 @@ def remove_directory(directory: Path) -> None:
 def shared(cases: Sequence[str]) -> str:
     """Return what the artifact of several cases is called, before its round."""
     return SHARED.join(cases)
+
+
+def sharing(directory: Path) -> list[str]:
+    """Return the cases whose artifact lies in a directory."""
+    return directory.name.rpartition(".")[0].split(SHARED)
 
 
 def in_turn(directory: Path, record: Path) -> list[Path]:

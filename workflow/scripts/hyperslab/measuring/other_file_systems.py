@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +30,11 @@ def template(file_system: str) -> str:
 
 def file_on(data: str | Path, file_system: str) -> Path:
     """Return the file that belongs to `data` on another file system; raises KeyError for an unknown one."""
-    return Path(template(file_system).replace("%s", str(Path(data).absolute())))
+    return _below(roots()[file_system], data)
+
+
+def _below(root: str, data: str | Path) -> Path:
+    return Path(f"{root}{Path(data).absolute()}")
 
 
 def files_of(data: str | Path) -> list[Path]:
@@ -37,10 +42,13 @@ def files_of(data: str | Path) -> list[Path]:
     return [found for name in roots() if (found := file_on(data, name)).is_file()]
 
 
-def remove(data: str | Path) -> None:
-    """Remove them and the directories that were made for them alone, and let their file systems finish."""
-    for name, root in roots().items():
-        found = file_on(data, name)
+def remove(data: str | Path, known: Mapping[str, str] | None = None) -> None:
+    """Remove them and the directories that were made for them alone, and let their file systems finish.
+
+    `known` are the roots by name, where the environment does not say which there are.
+    """
+    for root in (roots() if known is None else known).values():
+        found = _below(root, data)
         if not found.exists():
             continue
         found.unlink(missing_ok=True)

@@ -90,6 +90,8 @@ class BatchJobs:
             "qos": described["qos"],
             "mem_mb": described["memory_mb"],
             "runtime": described["minutes"],
+            # Below 0 the plugin asks for none: then a job, and the step in it, has all those of its node.
+            "cpus_per_task": described["cpus"] or (-1 if described["exclusive"] else None),
             "slurm_extra": shlex.join(options),
         }
         return {key: value for key, value in asked.items() if value is not None}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hyperslab.planning.inventory import Inventory
 
 TARGET = "results/claims.html"
+# The same as Markdown, written by the same rule.
+MARKDOWN = "results/claims.md"
 UNTESTED = Path("config") / "claims" / "untested.yaml"
 
 

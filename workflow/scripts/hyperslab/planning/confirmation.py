@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.validation.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from hyperslab.planning.planned_study import PlannedStudy
 
 # The Snakefile exports here which workflow and configuration a run inside it takes.
 RUN_VARIABLE = "HYPERSLAB_RUN"
@@ -51,13 +54,20 @@ def listed_records(listed: Path, which: str) -> list[str]:
 
 
 def wanted_records(
-    recommendation: dict[str, Any], study: str, cases: Sequence[str], rounds: int
+    recommendation: dict[str, Any], study: PlannedStudy, cases: Sequence[str], rounds: int
 ) -> list[str]:
-    """Return the records of every finalist of every site, in each case and confirming round."""
+    """Return the records of every finalist of every site, in each case and confirming round; none of a layout
+    that a case leaves out, or of a case that is not measured at the site.
+    """
+    known = {
+        site["site"]: {(layout, case) for layout, case, _ in study.cells(site["site"], "c0")}
+        for site in recommendation["sites"]
+    }
     return [
-        f"results/{study}/cells/{site['site']}/{layout}/{case}.c{number}.json"
+        f"results/{study.name}/cells/{site['site']}/{layout}/{case}.c{number}.json"
         for site in recommendation["sites"]
         for number in range(rounds)
         for layout in site["finalists"]
         for case in cases
+        if (layout, case) in known[site["site"]]
     ]

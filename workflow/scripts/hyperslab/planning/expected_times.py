@@ -8,7 +8,7 @@ from pathlib import Path
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.inventory import Cell, Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import DamagedRecord, Record, parts_of, read_record
+from hyperslab.records import DamagedRecord, Record, first_moment, parts_of, read_record
 from hyperslab.studies import specification
 
 
@@ -42,9 +42,12 @@ def _taken(study: PlannedStudy, cell: Cell, path: str) -> float | None:
 
 
 def _seconds(record: Record) -> float:
-    """Return the time from the first of writer and reader to the end, by a clock that both of them have."""
-    writer = record["writer"]
-    first, last = (writer["began"] if writer else record["began"]), record["ended"]
-    if first["boot_id"] == last["boot_id"]:
-        return last["boottime_s"] - first["boottime_s"]
-    return last["wall_s"] - first["wall_s"]
+    """Return the time from the first of writer and reader to the end, by a clock that both of them have.
+
+    Of a writer that has another clock it is the time in which it wrote.
+    """
+    first, last, writer = first_moment(record), record["ended"], record["writer"]
+    took = last["boottime_s"] - first["boottime_s"]
+    if writer and "began" in writer and writer["began"]["boot_id"] != last["boot_id"]:
+        took += writer["generate_s"]
+    return took

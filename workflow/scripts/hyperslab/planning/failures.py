@@ -88,7 +88,7 @@ def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str
         sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
         "--workflow-profile", "none", "--cores", "all", "--scheduler", "greedy", "--quiet", "all",
         "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--config", *(f"{key}={value}" for key, value in inner.items()), "--", target,
+        "--config", *inner_run.configured(inner), "--", target,
     ]  # fmt: skip
     before = _written(target)
     failed = subprocess.run(command, check=False).returncode != 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.validation.errors import name_mistake
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
 PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))
@@ -22,18 +23,29 @@ def name_of(phase: str) -> str:
     return "confirming rounds" if phase == "confirm" else "added rounds"
 
 
+def configured(config: Mapping[str, Any]) -> list[str]:
+    """Return configuration as a command line has it after --config, so that every name stays text.
+
+    Snakemake takes 002.3 and 2026_11_25 for numbers, also between quotation marks, but not with YAML's tag.
+    """
+    return [
+        f"{key}=!!str {value}" if isinstance(value, str) and not name_mistake(value) else f"{key}={value}"
+        for key, value in config.items()
+    ]
+
+
 def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str, Any], log: Path) -> int:
     """Run Snakemake for `target`, a rule, as `run` says and with `config` besides; returns the exit status.
 
     Its output goes into `log`, its progress to the terminal.
     """
-    # The profile's number of jobs and its executor come in through `executing`, nothing else of it.
+    # What the profile says of submitting and awaiting jobs comes in through `executing`, nothing else of it.
     command = [
         sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
         "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
         "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
         "--show-failed-logs",
-        "--config", *(f"{key}={value}" for key, value in {**run["config"], **config}.items()), "--", target,
+        "--config", *configured({**run["config"], **config}), "--", target,
     ]  # fmt: skip
     # How far a run is begins so (planning/progress.py).
     progress = f"hyperslab: {name_of(phase)}: "

@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab.measuring.artifact import shared
+from hyperslab.measuring.artifact import shared, sharing
 from hyperslab.planning import slurm
+from hyperslab.planning.batches import parse
 from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
@@ -57,8 +58,11 @@ class Inventory:
         self.measured: frozenset[str] | None = None
         # Whether cells may share their test artifacts: not where some of them alone are asked for.
         self.shares = True
+        # The batch that is measured from inside, "" outside of any.
+        self.batch = ""
         self._studies: dict[str, PlannedStudy] = {}
         self._elsewhere: dict[str, list[str]] = {}
+        self._inside: dict[tuple[str, str], set[Cell]] = {}
 
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name, read once; raises ConfigurationError."""
@@ -130,12 +134,30 @@ class Inventory:
     def place(self, study: PlannedStudy, site: str, cell: Cell) -> str:
         """Return where a cell's test artifact lies; one that several cells share is called after all of them.
 
-        Where cells are measured side by side each has its own.
+        Where cells are measured side by side each has its own, and no two sites have one.
         """
         layout, case, round_ = cell
         together = self.shares and self.concurrency(site) == 1
         cases = study.sharing(layout, case, site) if together else [case]
-        return f"{self.sites[site]['root']}/{study.name}/{layout}/{shared(cases)}.{round_}"
+        if self.batch and len(cases) > 1:
+            # What is kept for cells of another batch would lie there with that of every other layout.
+            cases = [one for one in cases if (layout, one, round_) in self._in_batch(study, site)] or [case]
+        return f"{self.sites[site]['root']}/{study.name}/{site}/{layout}/{shared(cases)}.{round_}"
+
+    def places(self, study: PlannedStudy, site: str, cell: Cell) -> list[Path]:
+        """Return where a cell's test artifact lies, and where it was left when other cells shared it."""
+        _, case, round_ = cell
+        place = Path(self.place(study, site, cell))
+        others = [other for other in place.parent.glob(f"*.{round_}") if other != place]
+        return [place, *(other for other in others if case in sharing(other))]
+
+    def _in_batch(self, study: PlannedStudy, site: str) -> set[Cell]:
+        """Return the cells of the batch that is measured from inside."""
+        key = (study.name, site)
+        if key not in self._inside:
+            batch = parse(self.batch)
+            self._inside[key] = set(batch.of(self.cells(study, site, batch.phase)))
+        return self._inside[key]
 
     # Cells and their records
 

@@ -27,7 +27,7 @@ class Invocation:
     in_job: bool = False
     # Studies of the jobs for which Snakemake started this process.
     studies: tuple[str, ...] = ()
-    # Options with which a run inside this one submits its jobs as this one does.
+    # Options with which a run inside this one submits its jobs, and waits for them, as this one does.
     executing: tuple[str, ...] = ()
 
     @property
@@ -37,8 +37,9 @@ class Invocation:
 
 
 def _executing(executor: str, found: Namespace) -> Iterator[str]:
-    """Yield the options that say how jobs are submitted, as a command line has them."""
+    """Yield the options that say how jobs are submitted and awaited, as a command line has them."""
     yield from ("--executor", executor, "--jobs", str(found.jobs or DEFAULT_JOBS))
+    yield from ("--latency-wait", str(found.latency_wait), "--retries", str(found.retries))
     for name, value in vars(found).items():
         # What was not given is an object of Snakemake's own.
         if not name.startswith(f"{executor}_") or not isinstance(value, str | int | Path) or value is False:

@@ -47,9 +47,10 @@ class Plan:
             request.directory, sites, request.sites_file, out, request.batched, request.claim
         )
         self.inventory.shares = not any("/cells/" in target for target in request.invocation.targets)
+        self.inventory.batch = request.batch
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
-        self.reruns = Reruns(self.inventory, self.batches, request.remeasure)
+        self.reruns = Reruns(self.inventory, self.batches, request.remeasure, request.asked_s)
         self.inputs = PageInputs(self.inventory, self.reruns)
         self._named = request.studies(sites)
         advice_first.settle(request, self._named)

@@ -61,9 +61,10 @@ def lines(
 
 
 def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: PlannedStudy, site: str) -> str:
-    due, asked = reruns.due(study, site), len(reruns.asked(study, site))
-    kept = sum(len(inventory.records_of(study, site, phase)) for phase in ("main", ADDED)) - len(due)
-    again = f", {asked} of them again" if asked else ""
+    due, asked = reruns.due(study, site), reruns.asked(study, site)
+    records = [record for phase in ("main", ADDED) for record in inventory.records_of(study, site, phase)]
+    kept, of_these = len(records) - len(due), len(asked.intersection(records))
+    again = f", {of_these} of them again" if of_these else ""
     pairs = [(layout, case) for layout, case, _ in due]
     expected = expected_seconds(study, site, pairs, inventory)
     seconds = sum(expected[pair] for pair in pairs)
@@ -75,6 +76,8 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
         count = len(batches.of(study.name, site))
         limit = duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
+    if confirming := len(asked) - of_these:
+        text += f"; of confirming rounds {confirming} cell{'s' if confirming > 1 else ''} again"
     if more := reruns.may_add(study, site):
         further = [(layout, case) for layout, case, _ in more]
         expected = expected_seconds(study, site, further, inventory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +20,9 @@ DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
 # What of the configuration a run inside this one is given.
 FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi", "fork")
+
+# When a run began, in s since 1970, for the runs inside it: a job has it, also when it is tried again.
+BEGAN_VARIABLE = "HYPERSLAB_BEGAN"
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class Request:
     def remeasure(self) -> str:
         """A glob over site/layout/case.round, noisy, or "" for nothing."""
         return str(self.config.get("remeasure", ""))
+
+    @property
+    def asked_s(self) -> float:
+        """When `remeasure` was asked for, in s since 1970: inside a run when that began; else inf."""
+        return float(os.environ.get(BEGAN_VARIABLE, math.inf)) if self.inner else math.inf
 
     @property
     def aggregate_here(self) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from hyperslab.measuring.artifact import remove_directory
+from hyperslab.planning import requirements
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import PATTERN
 from hyperslab.planning.confirmation import listed_records, made_of_records
 from hyperslab.planning.inventory import Cell, Inventory, cell_of, record_of
-from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.planned_study import ROUND, PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
 from hyperslab.records import previous
 from hyperslab.results import sources
@@ -24,8 +26,9 @@ from hyperslab.validation.errors import ConfigurationError
 MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
 # Logs of what runs inside a run: the page made after a failure makes such a job again, without measuring.
 INNER_LOG = re.compile(rf"results/[^/]+/logs/([^/]+/{PATTERN}|add-rounds|claims/[^/]+\.rounds|confirm)\.log")
-# --config remeasure=noisy: the cells that the study's table flags.
+# --config remeasure=noisy: the cells that the study's tables flag.
 NOISY = "noisy"
+NOISY_TABLES = ("measurements.parquet", "confirmation.parquet")
 
 
 def named(pattern: str, study: str) -> Callable[[str], bool]:
@@ -36,25 +39,34 @@ def named(pattern: str, study: str) -> Callable[[str], bool]:
     prefix = f"results/{study}/cells/"
     if pattern != NOISY:
         return lambda record: fnmatch.fnmatchcase(record.removeprefix(prefix).removesuffix(".json"), pattern)
-    table = Path(f"results/{study}/measurements.parquet")
-    if not table.exists():
-        return lambda record: False
+    tables = [Path(f"results/{study}/{name}") for name in NOISY_TABLES]
+    flagged = {f"{prefix}{cell}.json" for table in tables if table.exists() for cell in _noisy(table)}
+    return lambda record: record in flagged
+
+
+def _noisy(table: Path) -> Iterator[str]:
+    """Yield site/layout/case.round of every cell that a table flags; raises ConfigurationError."""
     from hyperslab.results.tables import read_table
 
     with made_of_records(table):
         rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
-    rows = rows[rows["noisy"] & (rows["phase"] == "main")].drop_duplicates()
-    flagged = {f"{prefix}{r.site}/{r.layout}/{r.case}.r{r.round}.json" for r in rows.itertuples()}
-    return lambda record: record in flagged
+    for row in rows[rows["noisy"]].drop_duplicates().itertuples():
+        yield f"{row.site}/{row.layout}/{row.case}.{ROUND[str(row.phase)]}{row.round}"
 
 
 class Reruns:
-    """What is made again; `remeasure` names the records that the user asks for again."""
+    """What is made again; `remeasure` names the records that the user asks for again.
 
-    def __init__(self, inventory: Inventory, batches: BatchJobs, remeasure: str) -> None:
+    `asked_s` says when that was (s since 1970): what is younger was made for it. Without it nothing is.
+    """
+
+    def __init__(
+        self, inventory: Inventory, batches: BatchJobs, remeasure: str, asked_s: float = math.inf
+    ) -> None:
         self._inventory = inventory
         self._batches = batches
         self._remeasure = remeasure
+        self._asked_s = asked_s
         self._asked: dict[tuple[str, str], set[str]] = {}
 
     def asked(self, study: PlannedStudy, site: str) -> set[str]:
@@ -62,8 +74,18 @@ class Reruns:
         key = (study.name, site)
         if key not in self._asked:
             again = named(self._remeasure, study.name)
-            self._asked[key] = set(filter(again, self._planned(study, site)))
+            known = self._planned(study, site)
+            if self._remeasure:
+                known += self._inventory.records_of(study, site, "confirm")
+            self._asked[key] = {record for record in filter(again, known) if self._older(record)}
         return self._asked[key]
+
+    def _older(self, record: str) -> bool:
+        """Tell whether a record is of before it was asked for again, or not there."""
+        try:
+            return Path(record).stat().st_mtime < self._asked_s
+        except FileNotFoundError:
+            return True
 
     def _planned(self, study: PlannedStudy, site: str) -> list[str]:
         """Return where the records of a site's first and added rounds lie."""
@@ -123,7 +145,7 @@ class Reruns:
                 if made:
                     yield from inventory.missing(study, site)
                 continue
-            for phase in ("main", *(stage.phase for stage in inventory.stages(study))):
+            for phase in ("main", *(stage.phase for stage in inventory.stages(study)), "confirm"):
                 records = inventory.records_of(study, site, phase)
                 markers = self._batches.markers(study, site, phase)
                 for batch, marker in zip(self._batches.of(study.name, site, phase), markers, strict=True):
@@ -174,17 +196,25 @@ class Reruns:
                 yield str(table)
 
     def _unconfirmed(self, study: PlannedStudy) -> str | None:
-        """Return the list of confirming records, where one that this run can measure is not there, or does
-        not stand beside the others.
+        """Return the list of confirming records, where one that this run can measure is not there, is asked
+        for again, or does not stand beside the others, and where the study has no such cell.
         """
         inventory = self._inventory
         listed = f"results/{study.name}/confirmation.json"
         if not Path(listed).exists():
             return None
-        wanted = list(map(Path, listed_records(Path(listed), "wanted")))
-        reached = sorted(inventory.sites.keys() - inventory.left_out.keys())
-        by_site = ([record for record in wanted if record.parts[-3] == site] for site in reached)
-        return listed if any(out_of_step(study, records) for records in by_site) else None
+        wanted: dict[str, list[Path]] = {}
+        for record in map(Path, listed_records(Path(listed), "wanted")):
+            wanted.setdefault(record.parts[-3], []).append(record)
+        for site, records in wanted.items():
+            # None of these is ever measured; the list that is made next has none.
+            if not {cell_of(record)[:2] for record in records} <= {c[:2] for c in study.cells(site, "c0")}:
+                return listed
+            if site not in inventory.sites or site in inventory.left_out:
+                continue
+            if out_of_step(study, records) or self.asked(study, site) & set(map(str, records)):
+                return listed
+        return None
 
     def may_add(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that may be added beside those due; none where no more are."""
@@ -221,7 +251,10 @@ class Reruns:
         """Tell whether cells that this run can measure have no record, or may have kept the old one."""
         inventory = self._inventory
         reached = [site for site in inventory.sites_of(study) if site not in inventory.left_out]
-        return any(self.due(study, site) or inventory.missing(study, site, "confirm") for site in reached)
+        return any(
+            self.due(study, site) or self.asked(study, site) or inventory.missing(study, site, "confirm")
+            for site in reached
+        )
 
     def check(self, studies: list[str]) -> None:
         """Refuse a `remeasure` that names nothing which this run can measure; raises ConfigurationError."""
@@ -282,8 +315,9 @@ class Reruns:
             _, study, _, site, *_ = record.parts
             # Where the file system has gone, so has the file.
             with suppress(OSError):
-                place = self._inventory.place(self._inventory.study(study), site, cell_of(record))
-                remove_directory(Path(place))
+                for place in self._inventory.places(self._inventory.study(study), site, cell_of(record)):
+                    # The environment of this process says nothing of other file systems.
+                    remove_directory(place, requirements.roots_by_file_system(self._inventory.sites))
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)

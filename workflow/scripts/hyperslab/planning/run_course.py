@@ -17,7 +17,7 @@ from hyperslab.planning.failures import Interrupts, partial_result, partial_resu
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
-from hyperslab.planning.request import Request
+from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
@@ -67,6 +67,8 @@ class RunCourse:
             # A job on a cluster removes what it makes, too.
             snakemake_patches.keep(self._reruns.stays)
             return
+        if not self._request.inner:
+            os.environ[BEGAN_VARIABLE] = repr(self._began)
         snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
             self._interrupts.watch_planning()
@@ -189,7 +191,7 @@ class RunCourse:
             self._reruns.sweep(self.batch_records())
             return
         if request.invocation.executor == "slurm":
-            slurm.cancel_jobs(slurm_patches.job_name(workflow), self._studies)
+            slurm.cancel_jobs(slurm_patches.job_name(workflow))
         for name in self._studies:
             self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name)))
         # Added and confirming rounds run inside another run, which makes the report. What fails although

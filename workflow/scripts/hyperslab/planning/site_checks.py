@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hyperslab.layouts import layout_of
@@ -47,6 +47,9 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
                 raise ConfigurationError(
                     study.file, where, f"{pattern!r} matches no site; {file} has {choices(pattern, sites)}"
                 )
+        if not any(fnmatch.filter(wanted, pattern) for pattern in resolved["sites"]):
+            message = f"none of them is a site of this study, which has {', '.join(wanted)}"
+            raise ConfigurationError(study.file, f"cases.{case}.sites", message)
     return wanted
 
 
@@ -68,14 +71,24 @@ def _copies(study: LoadedStudy, site: Resolved) -> int:
     return fetched + (store.get("start") == "versitygw")
 
 
-def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Path) -> None:
-    """Raise ConfigurationError, before anything runs, for a root that cannot be written or is too small."""
-    files = largest_files(study) + RESERVE_FILES
+def check_roots(
+    study: LoadedStudy,
+    names: list[str],
+    sites: Expansion,
+    file: Path,
+    at_once: Mapping[str, int] | None = None,
+) -> None:
+    """Raise ConfigurationError, before anything runs, for a root that cannot be written or is too small.
+
+    `at_once` says of sites how many test artifacts lie there side by side, where it is more than one.
+    """
     for name in names:
         site = sites[name]
-        copies = _copies(study, site)
-        needed = (1 + copies) * largest_bytes(study) + RESERVE_BYTES
-        what = "one test artifact" + (" and what is copied of it" if copies else "")
+        copies, number = _copies(study, site), (at_once or {}).get(name, 1)
+        needed = number * (1 + copies) * largest_bytes(study) + RESERVE_BYTES
+        files = number * largest_files(study) + RESERVE_FILES
+        artifacts = "one test artifact" if number == 1 else f"{number} test artifacts at once"
+        what = f"{artifacts} and what is copied of {'it' if number == 1 else 'them'}" if copies else artifacts
         root = Path(site["root"])
         path = f"file_systems.{site['file_system']}"
         existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
@@ -97,7 +110,7 @@ def check_roots(study: LoadedStudy, names: list[str], sites: Expansion, file: Pa
                 file,
                 f"{path}.root",
                 f"{root} has room for {there.f_favail:,} files, but study {study.name} needs {files:,} for "
-                "one test artifact; take shards or larger chunks, or a file system with more inodes",
+                f"{artifacts}; take shards or larger chunks, or a file system with more inodes",
             )
 
 

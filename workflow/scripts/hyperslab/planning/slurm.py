@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hyperslab.planning.batches import PATTERN
@@ -86,24 +85,14 @@ def held_up(known: Mapping[str, Queued], run: str) -> dict[str, str]:
     return found
 
 
-def cancel_jobs(run: str, studies: Sequence[str]) -> None:
-    """Cancel the Slurm jobs of this run, all named `run`, that still are in the queue.
+def cancel_jobs(run: str) -> None:
+    """Cancel the Slurm jobs in the queue of the run whose jobs are named `run`, and of those inside it, whose
+    names begin so.
 
-    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for. The
-    batches of `studies` that were submitted from this directory go, too: confirming rounds have another name.
+    Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for.
     """
-    listed = _said("squeue", "--me", "--noheader", "--format=%A|%j|%k|%Z")
-    here = os.path.realpath(os.getcwd())
-    rows = [line.split("|", maxsplit=3) for line in (listed or "").splitlines()]
-    ours = [
-        job
-        for job, name, comment, where in rows
-        if name == run
-        or (
-            (found := BATCH_COMMENT.match(comment))
-            and found["study"] in studies
-            and os.path.realpath(where) == here
-        )
-    ]
+    listed = _said("squeue", "--me", "--noheader", "--format=%A|%j") if run else None
+    rows = [line.split("|", maxsplit=1) for line in (listed or "").splitlines()]
+    ours = [job for job, name in rows if name == run or name.startswith(f"{run}_")]
     if ours and _said("scancel", *ours) is not None:
         print(f"hyperslab: cancelled {len(ours)} Slurm jobs of this run", file=sys.stderr, flush=True)

@@ -19,6 +19,8 @@ from typing import Any
 from hyperslab.planning import slurm, snakemake_patches
 from hyperslab.planning.snakemake_patches import PLUGIN, Touch
 
+# What the jobs of a run are named, for the runs inside it.
+OUTER_VARIABLE = "HYPERSLAB_JOBS"
 # Between two looks at the markers of batches and at what jobs print, which ask nothing of Slurm.
 LOOK_SECONDS = 1.0
 # So long after its marker or its last words a job takes to end, and Slurm is asked this often meanwhile.
@@ -57,8 +59,9 @@ OF_EXECUTORS = {
 def begin(workflow: Any, name: str, markers: str, judge: Judge) -> None:
     """Patch the executor of `workflow` from now on.
 
-    `name` begins the name of its jobs, files like `markers` say that a batch has ended, and `judge` what to
-    make of a job that failed. Raises ConfigurationError where the executor lacks what is patched.
+    The names of its jobs begin with `name`, or with that of the jobs around this run; files like `markers`
+    say that a batch has ended, and `judge` what to make of a job that failed. Raises ConfigurationError where
+    the executor lacks what is patched.
     """
     submits = executor(workflow)
     for attribute, use in OF_EXECUTORS.items():
@@ -66,7 +69,8 @@ def begin(workflow: Any, name: str, markers: str, judge: Judge) -> None:
             place = f"{type(submits).__module__}:{type(submits).__name__}.{attribute}"
             raise snakemake_patches.lacking(Touch(PLUGIN, place, use))
     # The plug-in tells its jobs from others by their name, which is one for a run.
-    submits.run_uuid = f"{re.sub('[^A-Za-z0-9-]', '-', name)[:40]}_{submits.run_uuid}"
+    begins = os.environ.get(OUTER_VARIABLE) or re.sub("[^A-Za-z0-9-]", "-", name)[:40]
+    submits.run_uuid = os.environ[OUTER_VARIABLE] = f"{begins}_{submits.run_uuid}"
     # It would guess one of jobs of the past, and complain where none can be had. Slurm has a default itself.
     submits._fallback_account_arg = ""
     if not slurm.has_accounting():

@@ -52,7 +52,8 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
-        check_roots(study, names, inventory.sites, inventory.sites_file)
+        at_once = {name: _at_once(study, name, inventory) for name in names}
+        check_roots(study, names, inventory.sites, inventory.sites_file, at_once)
         timed = [
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
@@ -67,6 +68,14 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             check_place(study, site, inventory)
         if wrong := _donor_mistake(study):
             raise ConfigurationError(study.file, "dataset.donor", wrong)
+
+
+def _at_once(study: PlannedStudy, site: str, inventory: Inventory) -> int:
+    """Return how many test artifacts of a study may lie on a file system at once, seen from this machine."""
+    if inventory.batched or inventory.sites[site]["node_local"]:
+        # Inside a batch those of others are there already.
+        return 1
+    return max(1, min(inventory.concurrency(site), len(inventory.cells(study, site, "main"))))
 
 
 def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.planning.claims_page import TARGET
+from hyperslab.planning.claims_page import MARKDOWN, TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.stages import ADDING
 from hyperslab.studies import figures
@@ -29,13 +29,14 @@ RESULT = "a target is a file, such as results/{study}/report.html, or the rule a
 
 
 def spelt(target: str) -> str:
-    """Return a target as Snakemake knows its file: relative, without ./ and .., a rule by its one file."""
+    """Return a target as Snakemake knows its file: relative, without ./ and .., a rule by its first file."""
     if target in RULES or "/" not in target:
         return RULES.get(target, target)
     path = os.path.normpath(target)
     if os.path.isabs(path) and Path(path).is_relative_to(Path.cwd()):
         path = os.path.relpath(path)
-    return path
+    # What makes one of the two pages makes both.
+    return TARGET if path == MARKDOWN else path
 
 
 def studies(targets: Sequence[str], default: str, roots: Sequence[str] = ()) -> list[str]:

@@ -17,6 +17,7 @@ import pandas as pd
 from hyperslab.records import MALFORMED, Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.tables import context_entry, record_rows, tidy
+from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError
 from hyperslab.validation.yaml_files import read_yaml
@@ -60,7 +61,9 @@ def pack(
     partial = output.with_name(f".{output.name}.partial")
     try:
         _check(study, studies)
-        described = [(f"config/studies/{name}.yaml", text) for name, text in _chain(study, studies).items()]
+        described = [
+            (f"config/studies/{name}.yaml", text) for name, text in _measured(study, studies).items()
+        ]
         content = ((name, path.read_bytes()) for name, path in zip(names, paths, strict=True))
         write(partial, (each for part in (described, content) for each in part))
         # What cannot be unpacked must not take another pack's place.
@@ -237,6 +240,16 @@ def _chain(study: str, studies: Path) -> dict[str, bytes]:
         found[name] = (studies / f"{name}.yaml").read_bytes()
         name = content.get("extends") if isinstance(content, dict) else None
     return found
+
+
+def _measured(study: str, studies: Path) -> dict[str, bytes]:
+    """Return `_chain`; of a study that asks for advice the one that was made of it, under its name.
+
+    What it asks is answered by probing sites, which are others elsewhere.
+    """
+    if advised.asks(studies / f"{study}.yaml"):
+        return {study: advised.place(study).read_bytes()}
+    return _chain(study, studies)
 
 
 def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:

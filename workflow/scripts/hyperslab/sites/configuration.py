@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import itertools
 import os
 import re
 import shlex
@@ -25,9 +26,17 @@ LEAST_MEMORY_MB = 900
 OWN_KEYS = {
     "--account": "account", "-A": "account", "--partition": "partition", "-p": "partition",
     "--constraint": "constraint", "-C": "constraint", "--qos": "qos", "-q": "qos",
-    "--exclusive": "exclusive", "--mem": "memory_mb", "--time": "minutes", "-t": "minutes",
-    "--nodes": "nodes", "-N": "nodes",
+    "--exclusive": "exclusive", "--mem": "memory_mb", "--mem-per-cpu": "memory_mb",
+    "--time": "minutes", "-t": "minutes", "--nodes": "nodes", "-N": "nodes",
+    "--cpus-per-task": "cpus", "-c": "cpus",
 }  # fmt: skip
+# Others that the plugin refuses, because it sets them itself or has no way for them.
+REFUSED = frozenset({
+    "--job-name", "-J", "--output", "-o", "--error", "-e", "--parsable", "--export", "--comment", "--workdir",
+    "-D", "--ntasks", "-n", "--ntasks-per-gpu", "--cpus-per-gpu", "--clusters", "--gres", "--gpus",
+})  # fmt: skip
+# What the marker of a root, or the root itself, has one of for all who measure there.
+OF_A_ROOT = ("store", "cgroup", "read_ahead_bytes", "node_local", "stripe")
 
 
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -36,6 +45,8 @@ MOST_MINUTES = 10 * 366 * 24 * 60
 MOST_MEMORY_MB = 2**40
 # Of any cluster.
 MOST_NODES = 100_000
+# Of any node.
+MOST_CPUS = 2**16
 # Of any machine's memory.
 MOST_READ_AHEAD = 2**30
 # As many storage targets as no file system has.
@@ -74,6 +85,11 @@ class Platform(Strict):
     minutes: Annotated[Count, Field(le=MOST_MINUTES)] = Field(
         default=240, description="time limit of a job, minutes"
     )
+    cpus: Annotated[Count, Field(le=MOST_CPUS)] | None = Field(
+        default=None,
+        description="processors of a job on each of its nodes; by default all of a node that it has for "
+        "itself, else one",
+    )
     nodes: Annotated[Count, Field(le=MOST_NODES)] = Field(
         default=1,
         description="nodes of a job of a study that has MPI ranks or Dask workers, which it is spread over",
@@ -94,8 +110,12 @@ class Platform(Strict):
         except ValueError as error:
             raise ValueError(f"extra: is no list of options: {error}") from None
         for option in options:
-            if key := OWN_KEYS.get(option.split("=")[0]):
-                raise ValueError(f"extra: for {option.split('=')[0]} there is the key {key}")
+            # The value of one letter may follow at once.
+            name = option.split("=")[0] if option.startswith("--") else option[:2]
+            if key := OWN_KEYS.get(name):
+                raise ValueError(f"extra: for {name} there is the key {key}")
+            if name in REFUSED:
+                raise ValueError(f"extra: Snakemake's plugin for Slurm refuses {name}; leave it out")
         return self
 
 
@@ -205,6 +225,7 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
             **file_system.model_dump(exclude={"root"}),
             "concurrency": site.concurrency,
         }
+    _check_shared_roots(resolved, file)
     return resolved
 
 
@@ -219,8 +240,29 @@ def _shared_with_store(sites: Sites, name: str) -> str | None:
     return f"{own.root} is that of {others[0]}, too; a store's root is its own" if others else None
 
 
+def _check_shared_roots(sites: Expansion, file: Path) -> None:
+    """Raise ConfigurationError where file systems have one root and do not say the same of it."""
+    for one, other in itertools.combinations(sites.values(), 2):
+        if os.path.normpath(one["root"]) != os.path.normpath(other["root"]) or _apart(one, other):
+            continue
+        for key in OF_A_ROOT:
+            if one[key] != other[key]:
+                raise ConfigurationError(
+                    file,
+                    f"file_systems.{other['file_system']}.root",
+                    f"{other['root']} is that of {one['file_system']}, too, which has another {key}; "
+                    "give each a root of its own",
+                )
+
+
+def _apart(one: Resolved, other: Resolved) -> bool:
+    """Return whether a path may be two places: a disk in each node, and what another machine has there."""
+    in_nodes = any(site["node_local"] and site["executor"] == "slurm" for site in (one, other))
+    return in_nodes and one["platform"] != other["platform"]
+
+
 def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
-    """Return a root with ~ and environment variables filled in, absolute.
+    """Return a root with ~ and environment variables filled in, absolute as far as can be known here.
 
     Raises ConfigurationError for a variable that is not set and for a directory that is none of test files.
     """
@@ -247,7 +289,8 @@ def _expanded(file: Path, path: str, root: str, strict: bool) -> str:
         raise ConfigurationError(file, path, f"{root}: there is no such user") from None
     if wrong := _no_root(expanded, absolute) if strict else None:
         raise ConfigurationError(file, path, wrong)
-    return str(absolute)
+    # Only the node knows where something lies that begins with a variable of its own.
+    return expanded if expanded.startswith("$") and not strict else str(absolute)
 
 
 def _no_root(given: str, absolute: Path) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 Values = dict[str, int]
 
-VARIABLE = re.compile(r"\{(\w+)\}")
+VARIABLE = re.compile(r"\{([^\W\d]\w*)\}")
 # Private characters, which neither a name nor fnmatch has a use for.
 OPEN, CLOSE = "\ue000", "\ue001"
 
@@ -28,18 +28,19 @@ def matches(pattern: str, names: Iterable[str]) -> dict[str, Values]:
     a variable has one value wherever it stands.
     """
     regular = fnmatch.translate(VARIABLE.sub(rf"{OPEN}\1{CLOSE}", pattern))
-    seen: set[str] = set()
+    # Groups are numbered: not every name of a variable is one of a group, and fnmatch has groups of its own.
+    seen: list[str] = []
 
     def group(found: re.Match[str]) -> str:
         if found[1] in seen:
-            return f"(?P={found[1]})"
-        seen.add(found[1])
-        return rf"(?P<{found[1]}>\d+)"
+            return f"(?P=v{seen.index(found[1])})"
+        seen.append(found[1])
+        return rf"(?P<v{len(seen) - 1}>\d+)"
 
     compiled = re.compile(re.sub(f"{OPEN}(\\w+){CLOSE}", group, regular))
     fits = {name: compiled.match(name) for name in names}
     return {
-        name: {key: int(value) for key, value in fit.groupdict().items() if key in seen}
+        name: {key: int(fit[f"v{number}"]) for number, key in enumerate(seen)}
         for name, fit in fits.items()
         if fit
     }

@@ -1,0 +1,168 @@
+"""Confirming rounds as a run knows them: cells that there can be, and those that are asked for again."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from studies import BASE
+
+from hyperslab import confirm
+from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.confirmation import RUN_VARIABLE, wanted_records
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.progress import lines
+from hyperslab.planning.reruns import Reruns, named
+from hyperslab.sites.configuration import load_sites
+from report import wanted
+
+SITES = """
+platforms: {cluster: {executor: slurm, minutes: 60}}
+file_systems: {disk: {root: testfiles}, far: {root: far}}
+sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far}}
+"""
+FINALISTS = ["auto", "contiguous"]
+RECOMMENDATION = {"sites": [{"site": site, "finalists": FINALISTS} for site in ("disk", "far")]}
+CELLS = "results/mine/cells"
+# What of them there can be: one case leaves out a layout, the other is measured at one site alone.
+WANTED = [
+    f"{CELLS}/disk/auto/slices.c0.json",
+    f"{CELLS}/far/auto/box-0.5.c0.json",
+    f"{CELLS}/far/auto/slices.c0.json",
+    f"{CELLS}/far/contiguous/box-0.5.c0.json",
+]
+LIST = "results/mine/confirmation.json"
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
+    """A project with the study `mine`, of which everything is measured on a disk and on a cluster."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/studies").mkdir(parents=True)
+    (tmp_path / "config/sites.yaml").write_text(SITES, encoding="utf-8")
+    study = yaml.safe_load(BASE)
+    study["cases"]["slices"]["layouts"] = ["auto", "4x4x64"]
+    study["cases"]["box-0.5"] = {"read": {"x": 1, "y": 1}, "states": ["cold", "warm"], "sites": ["far"]}
+    study |= {"sites": ["disk", "far"], "recommendation": {"mix": {"slices": 2}, "confirm_rounds": 1}}
+    (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    made = Inventory(
+        tmp_path, load_sites(tmp_path / "config/sites.yaml"), tmp_path / "config/sites.yaml", {}, ""
+    )
+    made.concurrency = lambda site: 2  # type: ignore[method-assign]
+    # What is there counts as measured by today's study.
+    monkeypatch.setattr(
+        PlannedStudy, "standing", lambda self, record, cell: "today" if Path(record).exists() else "stale"
+    )
+    (tmp_path / "results/mine").mkdir(parents=True)
+    Path("results/mine/recommendation.json").write_text(json.dumps(RECOMMENDATION), encoding="utf-8")
+    main = [record for site in ("disk", "far") for record in made.records_of(made.study("mine"), site)]
+    for record in [*WANTED, *main]:
+        Path(record).parent.mkdir(parents=True, exist_ok=True)
+        Path(record).touch()
+    for marker in BatchJobs(made).markers(made.study("mine"), "far"):
+        Path(marker).parent.mkdir(parents=True, exist_ok=True)
+        Path(marker).touch()
+    write_list(WANTED)
+    return made
+
+
+def write_list(records: list[str]) -> None:
+    """A confirmation.json of these records."""
+    Path(LIST).write_text(json.dumps({"wanted": records, "records": records}), encoding="utf-8")
+
+
+def reruns_of(inventory: Inventory, remeasure: str = "", asked_s: float = float("inf")) -> Reruns:
+    return Reruns(inventory, BatchJobs(inventory), remeasure, asked_s)
+
+
+def test_only_cells_that_there_can_be_are_wanted(inventory: Inventory) -> None:
+    study = inventory.study("mine")
+    assert sorted(wanted_records(RECOMMENDATION, study, study.read_cases(), 1)) == WANTED
+    # As in the run that measures them.
+    found = [record for site in ("disk", "far") for record in inventory.records_of(study, site, "confirm")]
+    assert sorted(found) == WANTED
+
+
+def test_the_list_of_confirming_rounds_has_no_other_cells(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = {"snakefile": str(tmp_path / "Snakefile"), "config": {"measure": False}}
+    monkeypatch.setenv(RUN_VARIABLE, json.dumps(run))
+    options = {"recommendation": "results/mine/recommendation.json", "study": "mine", "rounds": "1"}
+    options |= {"log": "log", "output": LIST}
+    given = [word for key, value in options.items() for word in (f"--{key}", value)]
+    monkeypatch.setattr(sys, "argv", ["confirm", *given, "--cases", "slices", "box-0.5"])
+    confirm.main()
+    assert sorted(json.loads(Path(LIST).read_text(encoding="utf-8"))["wanted"]) == WANTED
+
+
+def test_a_list_is_made_again_where_it_lacks_a_record_or_names_what_cannot_be(inventory: Inventory) -> None:
+    assert LIST not in reruns_of(inventory).forced(["mine"])
+    Path(WANTED[0]).unlink()
+    assert LIST in reruns_of(inventory).forced(["mine"])
+    Path(WANTED[0]).touch()
+    # As earlier versions wrote it; what is made in its place has no such cell.
+    write_list([*WANTED, f"{CELLS}/disk/contiguous/slices.c0.json"])
+    assert LIST in reruns_of(inventory).forced(["mine"])
+
+
+def test_a_report_knows_the_cells_of_a_case_with_a_dot_in_its_name() -> None:
+    assert wanted({"wanted": WANTED[1:2]}) == [("far", "auto", "box-0.5", "c0")]
+    assert wanted({"wanted": [f"{CELLS}/disk/a.b/slices.r11.json"]}) == [("disk", "a.b", "slices", "r11")]
+    assert wanted({}) == []
+
+
+def test_confirming_rounds_are_measured_again_where_they_are_asked_for(inventory: Inventory) -> None:
+    study = inventory.study("mine")
+    again = reruns_of(inventory, "disk/auto/slices.c0")
+    again.check(["mine"])
+    assert again.asked(study, "disk") == {WANTED[0]}
+    assert again.forced(["mine"]) == {LIST, WANTED[0]}
+    (line,) = [
+        line
+        for line in lines(inventory, BatchJobs(inventory), again, ["mine"], dry_run=True)
+        if "site disk" in line
+    ]
+    assert ": 0 cells to measure (" in line
+    assert line.endswith("; of confirming rounds 1 cell again")
+    # In the run inside, the batch that has it.
+    again = reruns_of(inventory, "far/contiguous/*.c0")
+    assert again.forced(["mine"]) == {LIST, "results/mine/batches/far/c1of2.json"}
+    # Main rounds by their own names.
+    again = reruns_of(inventory, "disk/auto/slices.r*")
+    assert again.asked(study, "disk") == {f"{CELLS}/disk/auto/slices.r{number}.json" for number in range(3)}
+    assert LIST not in again.forced(["mine"])
+
+
+def test_a_confirming_batch_without_its_record_is_measured_again(inventory: Inventory) -> None:
+    Path(WANTED[1]).unlink()
+    assert reruns_of(inventory).forced(["mine"]) == {LIST, "results/mine/batches/far/c0of2.json"}
+
+
+def test_noisy_confirming_rounds_are_found_in_their_table(inventory: Inventory) -> None:
+    rows = {"site": "disk", "layout": "auto", "case": "slices", "round": 0, "phase": "confirm", "noisy": True}
+    pd.DataFrame([rows]).to_parquet("results/mine/confirmation.parquet")
+    noisy = named("noisy", "mine")
+    assert noisy(WANTED[0])
+    assert not noisy(f"{CELLS}/disk/auto/slices.r0.json")
+
+
+def test_what_was_measured_again_since_it_was_asked_for_is_not_measured_once_more(
+    inventory: Inventory,
+) -> None:
+    old, new, gone, confirming = (
+        f"{CELLS}/far/auto/slices.{round_}.json" for round_ in ("r0", "r1", "r2", "c0")
+    )
+    for record, written_s in ((old, 999.0), (new, 1001.0), (confirming, 999.0)):
+        os.utime(record, (written_s, written_s))
+    Path(gone).unlink()
+    study, pattern = inventory.study("mine"), "far/auto/slices.*"
+    assert reruns_of(inventory, pattern).asked(study, "far") == {old, new, gone, confirming}
+    # In a job that goes on where an earlier one was ended.
+    assert reruns_of(inventory, pattern, 1000.0).asked(study, "far") == {old, gone, confirming}

@@ -1,0 +1,103 @@
+"""Runs of Snakemake inside another: what they are told, and how they submit and wait."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from snakemake.cli import parse_config
+
+from hyperslab import batch
+from hyperslab.planning import failures, inner_run
+from hyperslab.planning.invocation import Invocation, read
+from hyperslab.planning.request import BEGAN_VARIABLE, Request
+from hyperslab.planning.run_configuration import checked
+
+TEXTS = (
+    "002.3", "9.2", "1e5", "2026_11_25", "0x1F", "inf", "true", "True", "no", "null", "a_b.c+d-", "",
+    "disk/*/slices.r0", "*", "[ab]/*", "it's.yaml", "my sites.yaml", "srun --overlap --mpi=pmix",
+)  # fmt: skip
+NAMES = ("002.3", "2026_11_25", "true")
+
+
+def told(command: list[str]) -> dict[str, Any]:
+    """What the Snakemake of a command finds in its configuration."""
+    found: dict[str, Any] = parse_config(command[command.index("--config") + 1 : command.index("--")])
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_reaches_a_run_inside_as_it_is(text: str) -> None:
+    given = {"study": "mine", "claim": text, "measure": False, "stage": 2}
+    found = checked(parse_config(inner_run.configured(given)), ())
+    assert {key: found[key] for key in given} == {**given, "stage": "2"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_of_the_study_that_it_is_asked_for(name: str) -> None:
+    run = {"snakefile": "Snakefile", "config": {"measure": True, "study": "quick"}}
+    assert told(batch.command(name, "node", "r0of1", run)) == {
+        "measure": True, "study": name, "batched": "node", "batch": "r0of1"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rounds_are_added_for_the_claim_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    commands: list[list[str]] = []
+
+    def start(command: list[str], **options: Any) -> Any:
+        commands.append(command)
+        raise InterruptedError
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    run = {"snakefile": "Snakefile", "config": {"study": "quick"}, "executing": ()}
+    own = {"study": "mine", "stage": 1, "claim": name}
+    with pytest.raises(InterruptedError):
+        inner_run.measure("added_cells", "a1", run, own, tmp_path / "log")
+    assert told(commands[0]) == own
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_partial_report_is_of_the_study_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"results/{name}/cells/disk/auto").mkdir(parents=True)
+    (tmp_path / f"results/{name}/cells/disk/auto/slices.r0.json").touch()
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **options: Any) -> Any:
+        commands.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    failures.partial_results({name: f"results/{name}/report.html"}, Path("Snakefile"), {"remeasure": "*"})
+    assert told(commands[0]) == {"study": name, "measure": False}
+
+
+def test_a_run_inside_submits_and_waits_as_the_one_around_it() -> None:
+    called = ("--executor", "slurm", "--jobs", "3", "--retries", "2", "--latency-wait", "60")
+    executing = read((*called, "--", "all")).executing
+    pairs = dict(zip(executing[::2], executing[1::2], strict=False))
+    assert (pairs["--executor"], pairs["--jobs"]) == ("slurm", "3")
+    assert (pairs["--retries"], pairs["--latency-wait"]) == ("2", "60")
+    # A run inside that one, too.
+    assert read((*executing, "--", "all")).executing == executing
+
+
+def test_a_run_inside_knows_when_the_one_around_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = Request({"study": "mine", "batched": "far"}, Invocation(), tmp_path)
+    outside = Request({"study": "mine"}, Invocation(), tmp_path)
+    monkeypatch.delenv(BEGAN_VARIABLE, raising=False)
+    assert inside.asked_s == math.inf
+    monkeypatch.setenv(BEGAN_VARIABLE, "1795270025.25")
+    assert inside.asked_s == 1795270025.25
+    assert outside.asked_s == math.inf
