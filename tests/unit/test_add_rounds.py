@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from hyperslab.claims.open_comparisons import Comparison
 from hyperslab.planning import inner_run
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import listed
+from hyperslab.report.added_rounds import added_rounds
 
 CELLS = (("disk", "auto", "slices"), ("disk", "4x4x64", "slices"))
 OTHER = (("memory", "auto", "slices"),)
@@ -266,3 +268,18 @@ def test_a_page_says_how_many_rounds_each_comparison_had() -> None:
     assert check.tone == "good"
     assert "All of 2 comparisons are decided, 1 of them in more than the first rounds" in check.text
     assert not [check for check in page_of().checks if check.name == "Added rounds"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([], "There are no comparisons to decide."),
+        ([3], "The only comparison is decided, in the first rounds."),
+        ([5], "The only comparison is decided, in more than the first rounds."),
+    ],
+)
+def test_one_comparison_and_none_are_not_several(rounds: list[int], said: str) -> None:
+    told = [{**ROUNDS["comparisons"][0], "rounds": number} for number in rounds]
+    data: Any = SimpleNamespace(rounds={**ROUNDS, "comparisons": told})
+    (check,) = added_rounds(data)
+    assert check.text.startswith(f"{said} Looked at after")

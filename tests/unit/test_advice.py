@@ -235,7 +235,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "  disk: {platform: local, file_system: disk}\n  cluster: {platform: nodes, file_system: disk}\n"
         "platforms: {nodes: {executor: slurm}}\n"
     )
-    monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None: PROBE)
+    monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None, sites=None: PROBE)
     with h5py.File("mine.h5", "w") as file:
         file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
         file["other"] = np.zeros((3, 4))

@@ -17,6 +17,7 @@ from hyperslab import figures, formats
 from hyperslab.cases.clients import case as clients_case
 from hyperslab.cases.clients.requests import Client, asked, dealt
 from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.wire import Answers, of_clients
 from hyperslab.data.selections import Box
 from hyperslab.figures import FigureData
 from hyperslab.figures.clients import served
@@ -118,6 +119,23 @@ def test_a_request_that_fails_is_made_again_a_few_times(monkeypatch: pytest.Monk
             continue
         go()
         assert (client.result()["errors"], format_.opened) == (failures, opened)
+
+
+def test_what_a_client_has_of_a_server_is_counted_apart_from_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    had = iter([0, 10, 17, 20, 120])
+    monkeypatch.setattr("hyperslab.measuring.received.so_far", lambda: next(had))
+    answers = Answers()
+    answers.begin()
+    answers.opened()
+    answers.begin()
+    found = answers.columns()
+    assert found == {"client_bytes": 100, "open_client_bytes": 7}
+    other = {"client_bytes": 1, "open_client_bytes": 2}
+    assert of_clients([found, other], {"open_s": 1.0}) == {"client_bytes": 101, "open_client_bytes": 9}
+    assert of_clients([found, other], None) == {"client_bytes": 101}
+    # Files have no server.
+    monkeypatch.setattr("hyperslab.measuring.received.so_far", lambda: None)
+    assert of_clients([Answers().columns()] * 2, {"open_s": 1.0}) == {}
 
 
 # ---- what a study may say

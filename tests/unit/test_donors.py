@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import h5py
+import hdf5plugin
 import numpy as np
 import pytest
 from pyimzml.ImzMLWriter import ImzMLWriter
 
+import hyperslab
 from hyperslab.data.donor_paths import identity
 from hyperslab.data.values import Donor, open_values
 from hyperslab.formats import donor_files as donors
@@ -59,6 +64,25 @@ def test_a_donor_is_kept_in_the_datasets_type(tmp_path: Path, kind: str) -> None
     kept = np.load(tmp_path / "kept.npy")
     assert kept.dtype == np.uint16
     np.testing.assert_array_equal(kept, VALUES)
+
+
+def test_a_donor_that_a_plug_in_compressed_is_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        file.create_dataset("counts", data=VALUES, chunks=(2, 2, 10), **hdf5plugin.Zstd())
+    asked = dataset({"path": str(tmp_path / "donor.h5"), "dataset": "counts"})
+    # In a process that has not imported what wrote it.
+    command = [
+        sys.executable,
+        "-m",
+        "hyperslab.donors",
+        "--dataset",
+        json.dumps(asked),
+        "--output",
+        "kept.npy",
+    ]
+    environment = {"PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path, env=environment, capture_output=True)
+    assert np.array_equal(np.load(tmp_path / "kept.npy"), VALUES)
 
 
 @pytest.mark.parametrize("kind", KINDS)

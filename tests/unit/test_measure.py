@@ -27,6 +27,7 @@ from hyperslab.cases.context import Context, VerificationError
 from hyperslab.data.values import open_values
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.generate import generate
+from hyperslab.measuring import locks
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.measuring.probes import PROBE_FILE, ensure_probe_file
@@ -202,6 +203,22 @@ def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
         assert file["data"][3, 5, 7] == np.load(tmp_path / "donor.npy")[0, 3, 0]
     done = run([*measure_command(spec, memory_root, tmp_path / "a.json"), *donor])
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_jobs_of_a_node_share_a_lock_whatever_their_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SLURM_CLUSTER_NAME": "c", "SLURMD_NODENAME": "n1"}.items():
+        monkeypatch.setenv(name, value)
+    found = {}
+    for job in ("", "7"):
+        if job:
+            monkeypatch.setenv("SLURM_JOB_ID", job)
+        for own in ("one", "other"):
+            monkeypatch.setattr("tempfile.tempdir", str(tmp_path / own))
+            found[job, own] = locks._of_node()
+    assert found["", "one"] == tmp_path / "one" / "hyperslab-c-n1-node.lock"
+    assert found["7", "one"] == found["7", "other"] == Path("/tmp/hyperslab-c-n1-node.lock")
 
 
 def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:

@@ -289,6 +289,29 @@ def test_records_that_would_come_back_as_others_are_refused(tmp_path: Path, dtyp
         assert "\n" not in str(raised.value) and list(file) == []
 
 
+def test_bytes_that_rows_share_are_not_given_to_others(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with ragged.create(file, "rows", "uint8", reuse=True) as rows:
+            rows.append([list(b"abcd"), list(b"efgh"), list(b"ijkl")])
+        # As another writer may: the second row is the end of the first.
+        references = rows.primary[:]
+        references["offset"][1], references["length"][1] = 2, 2
+        rows.primary[:] = references
+        with ragged.open(file["rows"]) as rows:
+            rows[0], rows[2] = list(b"mnop"), list(b"qrst")
+            assert [row.tobytes() for row in rows] == [b"mnop", b"cd", b"qrst"]
+
+
+@pytest.mark.parametrize("chosen", [[True, False, True], [[True] * 5], [1.0, 2.0], ["1"], [[1, 2]]])
+def test_rows_are_chosen_by_numbers_or_a_truth_value_each(tmp_path: Path, chosen: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "uint8") as rows:
+        rows.append([[number] for number in range(5)])
+        with pytest.raises(IndexError, match="rows"):
+            rows[chosen]
+        assert [row.tolist() for row in rows[[True, False, True, False, False]]] == [[0], [2]]
+        assert rows[[]] == [] and [row.tolist() for row in rows[np.array([4, -5], np.int8)]] == [[4], [0]]
+
+
 def test_records_without_gaps_come_back(tmp_path: Path) -> None:
     deep = np.dtype([("at", [("x", "<f4"), ("y", ">i2")]), ("tag", "S3"), ("more", "<u2", (2, 3))])
     aligned = np.dtype([("a", "<i4"), ("b", "<f4")], align=True)

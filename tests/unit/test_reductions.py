@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
 from hyperslab.cases.reduce import moments
+from hyperslab.cases.reduce.division import Division
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.data.selections import Box
 
@@ -201,16 +202,46 @@ def test_chunks_that_two_workers_read(parts: int, shared: int) -> None:
     assert moments.chunks_shared(box, None, 0, parts) == 0
 
 
-@given(parts=st.integers(1, 30), chunk=st.integers(1, 30), start=st.integers(0, 20), planes=st.integers(1, 9))
-def test_shared_chunks_counted_one_by_one(parts: int, chunk: int, start: int, planes: int) -> None:
+BORDERS = st.tuples(st.integers(0, 1), st.lists(st.integers(1, 50), unique=True, max_size=4).map(sorted))
+
+
+def chunk_of(x: int, z: int, chunk: tuple[int, int], borders: tuple[int, list[int]]) -> tuple[int, ...]:
+    """The file of an element, and its chunk in that."""
+    axis, starts = borders
+    place = [x, z]
+    file = sum(start <= place[axis] for start in starts)
+    place[axis] -= starts[file - 1] if file else 0
+    return file, place[0] // chunk[0], place[1] // chunk[1]
+
+
+@given(
+    parts=st.integers(1, 30), chunk=st.integers(1, 30), start=st.integers(0, 20), planes=st.integers(1, 9),
+    borders=BORDERS,
+)  # fmt: skip
+def test_shared_chunks_counted_one_by_one(
+    parts: int, chunk: int, start: int, planes: int, borders: tuple[int, list[int]]
+) -> None:
     box = Box((start, 3), (30, planes))
-    readers: dict[tuple[int, int], set[int]] = {}
+    readers: dict[tuple[int, ...], set[int]] = {}
     for index in range(parts):
         part = moments.part_of(box, 0, index, parts)
         for x, z in itertools.product(*(range(s.start, s.stop) for s in part.slices())):
-            readers.setdefault((x // chunk, z // 4), set()).add(index)
+            readers.setdefault(chunk_of(x, z, (chunk, 4), borders), set()).add(index)
     counted = sum(len(found) > 1 for found in readers.values())
-    assert moments.chunks_shared(box, (chunk, 4), 0, parts) == counted
+    assert moments.chunks_shared(box, (chunk, 4), 0, parts, borders) == counted
+
+
+@given(chunk=st.integers(1, 30), start=st.integers(0, 20), borders=BORDERS)
+def test_no_piece_cuts_a_chunk_of_any_file(chunk: int, start: int, borders: tuple[int, list[int]]) -> None:
+    nothing = moments.Moments.zeros(1)
+    division = Division(0, 1, 1, 30, [chunk, 4], [0, 1], 2**19, borders, nothing, False)
+    owners: dict[tuple[int, ...], int] = {}
+    elements = 0
+    for number, piece in enumerate(division.cut(Box((start, 3), (30, 9)))):
+        for x, z in itertools.product(*(range(s.start, s.stop) for s in piece.slices())):
+            elements += 1
+            assert owners.setdefault(chunk_of(x, z, (chunk, 4), borders), number) == number
+    assert elements == 30 * 9
 
 
 @given(st.integers(0, 30), st.integers(1, 30), st.lists(st.integers(1, 60), unique=True))

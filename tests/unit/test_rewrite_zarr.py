@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
+from hyperslab import rewrite
 from hyperslab.formats.zarr.array import ZarrArray
 from hyperslab.rewriting import RewriteError, zarr_copy
 from hyperslab.rewriting.progress import Progress
@@ -147,6 +149,24 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "hyperslab.rewrite", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(zarr_copy.__file__).parents[2])}
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("kind", ["folder", "group", "folder of the original", "to HDF5"])
+def test_a_directory_that_is_no_result_is_never_removed(tmp_path: Path, kind: str) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    original = stored(new / "a.h5" if "original" in kind else tmp_path / "a.h5", np.ones(SHAPE))
+    if kind == "group":
+        zarr.open_group(new, mode="w")
+    if kind == "to HDF5":
+        zarr.create_array(new, shape=(1,), dtype="u1")
+    (new / "mine").touch()
+    layout = {"format": "zarr"} if kind != "to HDF5" else {}
+    words = ["--layouts", json.dumps({"it": layout}), "--dataset", "/group/values", "--overwrite"]
+    options = rewrite._parser().parse_args([str(original), str(new), *words])
+    with pytest.raises(RewriteError, match=f"{new} is a directory"):
+        rewrite._rewrite(options, Progress())
+    assert (new / "mine").exists()
 
 
 def test_a_user_writes_and_verifies(tmp_path: Path) -> None:

@@ -269,6 +269,35 @@ def test_rows_of_a_users_file_go_there_and_back(donor: Path, tmp_path: Path) -> 
             assert there.dtype == here.dtype and there.tobytes() == here.tobytes()
 
 
+def test_rows_that_a_plug_in_compressed_are_read_back(donor: Path, tmp_path: Path) -> None:
+    convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "zstd")
+    # In a process that has not imported what wrote them.
+    command = [sys.executable, "-m", "hyperslab.convert_rows", "new.h5::/rows", "back.h5", "--to", "vlen"]
+    environment = {"PYTHONPATH": str(SCRIPTS)}
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path, env=environment, capture_output=True)
+    with h5py.File(tmp_path / "back.h5") as file, h5py.File(donor) as original:
+        assert [row.tolist() for row in file["rows"][:]] == [row.tolist() for row in original["rows"][:]]
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_an_attribute_that_leads_to_another_place_of_its_file_is_refused(
+    donor: Path, tmp_path: Path, depth: int
+) -> None:
+    with h5py.File(donor, "r+") as file:
+        leads = file["values"].ref
+        file["rows"].attrs["leads"] = leads
+        if depth == 1:
+            # A list of references for each axis.
+            del file["rows"].attrs["leads"]
+            file["rows"].dims[0].attach_scale(file["values"])
+        if depth == 2:
+            table = np.array([(leads, 1)], [("to", h5py.ref_dtype), ("number", int)])
+            file["rows"].attrs.create("leads", table)
+    with pytest.raises(ragged.RaggedError, match="attribute (leads|DIMENSION_LIST) holds references"):
+        convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")
+    assert [path.name for path in tmp_path.iterdir()] == ["peaks.h5"]
+
+
 @pytest.mark.parametrize(
     ("rows", "target", "words"),
     [

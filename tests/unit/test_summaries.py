@@ -96,6 +96,29 @@ def test_a_summary_that_is_not_the_truth_is_found(change: str) -> None:
     assert list(found.differing(truth)) == [1]
 
 
+def test_nan_is_in_all_that_is_said_of_its_plane_as_in_numpys() -> None:
+    block = np.linspace(0, 9, 60, dtype=np.float32).reshape(3, 4, 5)
+    block[1, 2, 3] = np.nan
+    truth = Summaries.nothing(3, None)
+    truth.exact(block, 0)
+    parts = [summaries_of(part, 0) for part in np.split(block, [2], axis=1)]
+    merged, _ = moments.merged(parts, 3)
+    assert np.isnan([merged.least[1], merged.greatest[1], truth.least[1]]).all()  # type: ignore[attr-defined]
+    assert not len(merged.differing(truth))
+    assert list(summaries_of(np.nan_to_num(block), 0).differing(truth)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "missing"), [("uint16", -999), ("int32", -999.5), ("uint8", 256), ("float32", 1e39)]
+)
+def test_what_no_element_can_be_is_no_mark_of_a_missing_value(
+    tmp_path: Path, dtype: str, missing: float
+) -> None:
+    dataset = {"axes": ["x", "y"], "shape": [4, 4], "dtype": dtype, "missing": missing}
+    said = mistake(tmp_path, {"title": "t", "dataset": dataset, "layouts": {"a": None}, "cases": {}})
+    assert f"missing: {missing:g} is no {dtype}" in said
+
+
 # ---- cells
 
 

@@ -16,7 +16,7 @@ from hyperslab.cases import context
 from hyperslab.data.values import open_values
 from hyperslab.records import DamagedRecord
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
-from hyperslab.results.measurements import build
+from hyperslab.results.measurements import build, standing
 from hyperslab.results.tables import context_of, rows_of, tidy
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
@@ -234,6 +234,54 @@ def test_a_record_that_no_table_can_hold_is_named(tmp_path: Path, key: str, valu
     records[1].write_text(json.dumps(record))
     with pytest.raises(DamagedRecord, match=f"^{records[1]} is not a record of Hyperslab "):
         build(records, "mine", {}, {})
+
+
+def test_a_writer_on_another_node_or_before_a_boot_has_another_clock(tmp_path: Path) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    record["writer"]["began"] = {"boot_id": "w", "boottime_s": 500.0, "wall_s": 990.0}
+    began = ["began_boottime_s", "began_wall_s"]
+    assert table_of(record, tmp_path)[began].drop_duplicates().values.tolist() == [[2.0, 990.0]]
+    # What it wrote before its own node was booted anew is not of this interval.
+    record["writer"]["node"] = "reader"
+    assert table_of(record, tmp_path)[began].drop_duplicates().values.tolist() == [[2.0, 1002.0]]
+
+
+@pytest.mark.parametrize(
+    ("began", "place", "overlap"),
+    [
+        (1002.5, {"identity": "one"}, True),
+        (1003.0, {"identity": "one"}, False),
+        (1002.5, {"identity": "other"}, False),
+        (1002.5, {"identity": "one", "node_local": True}, False),
+    ],
+)
+def test_cells_on_two_nodes_overlap_where_they_share_a_file_system(
+    tmp_path: Path, began: float, place: dict[str, Any], overlap: bool
+) -> None:
+    here = record_of(spec_of(study_of(tmp_path)), tmp_path, root={"identity": "one"})
+    there = {
+        **here,
+        "specification": spec_of(study_of(tmp_path), round_="r1"),
+        "root": place,
+        "writer": None,
+        # A boot-time clock of its own.
+        "began": {"boot_id": "c", "boottime_s": 1.0, "wall_s": began},
+        "ended": {"boot_id": "c", "boottime_s": 3.0, "wall_s": began + 0.1},
+    }
+    table = build([saved(record, tmp_path) for record in (here, there)], "mine", {}, {})
+    assert table.groupby("round")["overlap"].agg(["all", "any"]).values.tolist() == [[overlap] * 2] * 2
+
+
+def test_what_is_stale_says_nothing_of_machines_while_there_is_something_else(tmp_path: Path) -> None:
+    record, paths = record_of(spec_of(study_of(tmp_path)), tmp_path), []
+    for site, number in (("here", 0), ("here", 1), ("old", 0)):
+        paths.append(tmp_path / site / "small" / f"slices.r{number}.json")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        spec = spec_of(study_of(tmp_path), round_=f"r{number}")
+        paths[-1].write_text(json.dumps({**record, "site": site, "specification": spec}))
+    table = build(paths, "mine", {}, {})
+    assert standing(paths, table.assign(stale=table["site"] == "old")) == paths[:2]
+    assert standing(paths, table.assign(stale=True)) == paths
 
 
 def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Errand:
     def __init__(self, index: int) -> None:
         self._index = index
         self._ran_at = 0.0
+        self._unreported = False
 
     def command(self, name: str) -> float:
         if name == f"fail {self._index}":
@@ -32,6 +33,7 @@ class Errand:
         return float(self._index)
 
     def prepare(self, task: str) -> Callable[[], None]:
+        self._unreported = task == f"no result {self._index}"
         if task == f"not ready {self._index}":
             raise ValueError("cannot be prepared")
 
@@ -49,6 +51,8 @@ class Errand:
         return go
 
     def result(self) -> Counts:
+        if self._unreported:
+            raise OSError("nothing to report")
         return {"ran_at": self._ran_at, "pid": os.getpid()}
 
 
@@ -89,6 +93,7 @@ def test_all_go_after_the_start_and_none_before() -> None:
         ("fail 1", "worker 1 of 2: OSError: told to fail 1"),
         ("task not ready 0", "worker 0 of 2: ValueError: cannot be prepared"),
         ("task fail 1", "worker 1 of 2: ArithmeticError: in the middle"),
+        ("task no result 1", "worker 1 of 2: OSError: nothing to report"),
         ("task die 0", "worker 0 of 2 was ended by signal 9 before its work was done"),
     ],
 )
@@ -99,6 +104,7 @@ def test_a_failure_is_one_line_that_names_the_worker(step: str, said: str) -> No
             if step.startswith("task "):
                 workers.prepare(step.removeprefix("task "))
                 workers.go()
+                workers.results()
             else:
                 workers.command(step)
         assert str(error.value) == said
@@ -135,7 +141,7 @@ if __name__ == "__main__":
 def test_busy_workers_end_with_a_killed_parent(tmp_path: Path, number: signal.Signals) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    path = os.pathsep.join([str(Path(hyperslab.__file__).parents[1]), str(Path(__file__).parent)])
+    path = os.pathsep.join(map(str, [Path(hyperslab.__file__).parents[1], *Path(__file__).parents[:2]]))
     parent = subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": path},

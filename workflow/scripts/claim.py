@@ -25,7 +25,7 @@ def main(job: Any) -> None:
         if (path.parent.name, Path(path.stem).stem) in cells and path.exists()
     ]
     table = measurements.build(records, study, hashes, {})
-    found = evaluate(study, [claim], table, site_facts(context_of(records)))
+    found = evaluate(study, [claim], table, site_facts(context_of(measurements.standing(records, table))))
     Path(job.output[0]).write_text(render(build([found], [], []), templates.CLAIMS), encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperslab.records import DamagedRecord
 from hyperslab.results import sources
-from hyperslab.results.measurements import build, without_leftovers
+from hyperslab.results.measurements import build, standing, without_leftovers
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import context_of
 
@@ -30,7 +30,8 @@ def main(job: Any) -> None:
         table = without_leftovers(table, read_json(Path(added)))
     table.to_parquet(job.output.measurements, compression="zstd", index=False)
     summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)
-    Path(job.output.context).write_text(json.dumps(context_of(paths), indent=1), encoding="utf-8")
+    context = context_of(standing(paths, table))
+    Path(job.output.context).write_text(json.dumps(context, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

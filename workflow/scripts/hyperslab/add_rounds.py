@@ -27,7 +27,7 @@ from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDING, Stage
 from hyperslab.records import DamagedRecord, write_record
 from hyperslab.results.looks import looks
-from hyperslab.results.measurements import build
+from hyperslab.results.measurements import build, standing
 from hyperslab.results.recommendation import answer
 from hyperslab.results.statistics import summarise
 from hyperslab.results.tables import context_of
@@ -89,7 +89,7 @@ def look(study: PlannedStudy, rounds: int, claim: str = "") -> Look:
     """
     paths, claims = list(records(study, rounds, claim)), asked(study, claim)
     table = build(paths, study.name, study.hashes("main"), study.grid_values)
-    context = context_of(paths)
+    context = context_of(standing(paths, table))
     judged = evaluate(study.name, claims, table, site_facts(context))
     fresh = table[~table["stale"]]
     picks = study.confirms and not claim

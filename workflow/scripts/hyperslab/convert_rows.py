@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 
 from hyperslab import ragged
 from hyperslab.data.donor_paths import SEPARATOR
+from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.ragged.convention import MARK, NUMBER, REUSE, TYPE, VECTOR
 
 VLEN, OFFSET_VECTOR = "vlen", "offset-vector"
@@ -45,10 +47,13 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
             if not isinstance(original.get(name), h5py.Dataset):
                 raise ragged.RaggedError(f"{source} has no dataset {name}")
             given = original[name]
+            _check_readable(given)
+            attributes = _attributes(given)
             parent = new.require_group(given.name.rpartition("/")[0] or "/")
             own = given.name.rpartition("/")[2]
             if to == VLEN:
                 rows = ragged.open(given)
+                _check_readable(rows.vector)
                 made = ragged.to_vlen(rows, parent, own)
             else:
                 rows = ragged.from_vlen(
@@ -63,7 +68,7 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
                     ),
                 )
                 made = rows.primary
-            _copy_attributes(given, made)
+            made.attrs.update(attributes)
             count, values = len(rows), len(rows.vector)
             rows.close()
         written.replace(target)
@@ -73,11 +78,33 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
     return f"{target}: {count:,} rows of {values:,} bytes, compared with the original; {sizes}"
 
 
-def _copy_attributes(given: h5py.Dataset, made: h5py.Dataset) -> None:
-    """Copy a user's own attributes."""
-    for name, value in given.attrs.items():
-        if name not in (MARK, NUMBER, REUSE, TYPE, VECTOR):
-            made.attrs[name] = value
+def _check_readable(dataset: h5py.Dataset) -> None:
+    """Raise RaggedError where a filter is missing; those of hdf5plugin are made known where one is needed."""
+    if why := filter_setters.missing(dataset.id):
+        raise ragged.RaggedError(f"{dataset.file.filename}: {dataset.name} {why}")
+
+
+def _attributes(given: h5py.Dataset) -> dict[str, Any]:
+    """Return a user's own attributes; raises RaggedError for one that another file cannot have."""
+    own = [name for name in given.attrs if name not in (MARK, NUMBER, REUSE, TYPE, VECTOR)]
+    for name in own:
+        if _holds_references(given.attrs.get_id(name).dtype):
+            place = f"{given.file.filename}: {given.name}, attribute {name}"
+            raise ragged.RaggedError(
+                f"{place} holds references, which lead nowhere in a new file; python -m hyperslab.rewrite "
+                "keeps them, and all else of the file"
+            )
+    return {name: given.attrs[name] for name in own}
+
+
+def _holds_references(dtype: np.dtype[Any]) -> bool:
+    """Return whether values of this type, or parts of them, lead to something else in their file."""
+    parts = [part for part, *_ in (dtype.fields or {}).values()]
+    if dtype.subdtype:
+        parts.append(dtype.subdtype[0])
+    if isinstance(rows := h5py.check_vlen_dtype(dtype), np.dtype):
+        parts.append(rows)
+    return h5py.check_ref_dtype(dtype) is not None or any(map(_holds_references, parts))
 
 
 def main() -> None:

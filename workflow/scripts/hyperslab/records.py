@@ -71,6 +71,22 @@ class Record(Measured):
     site: str
 
 
+def first_moment(record: Record) -> Moment:
+    """Return when a cell began, its writer included, by clocks that its end can be compared with.
+
+    The boot-time clock of another node cannot be, so that it is the reader's beginning then, and by the wall
+    clock the writer's. What was written before the node was booted anew does not count.
+    """
+    own, writer = record["began"], record["writer"]
+    # One that wrote for another cell, too, has no time in it.
+    first = writer.get("began", own) if writer else own
+    if first["boot_id"] == own["boot_id"]:
+        return first
+    if writer and writer["node"] == record["machine"]["node"]:
+        return own
+    return {**own, "wall_s": min(first["wall_s"], own["wall_s"])}
+
+
 def partial(path: str | Path) -> Path:
     """Return where this process writes what is to become the record `path`."""
     return Path(path).with_name(f".{Path(path).name}.{os.getpid()}")

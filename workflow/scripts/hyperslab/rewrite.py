@@ -182,16 +182,30 @@ def _verify(options: argparse.Namespace) -> int:
     return int(found)
 
 
+def _check_replaceable(there: Path, original: Path, directory: bool) -> None:
+    """Raise RewriteError for a directory that is no earlier result, and so never removed."""
+    if not directory:
+        raise RewriteError(f"{there} is a directory; name a file in it, such as {there / 'new.h5'}")
+    try:
+        described = json.loads((there / "zarr.json").read_text(encoding="utf-8"))
+        array = described["node_type"] == "array"
+    except (OSError, ValueError, KeyError, TypeError):
+        array = False
+    if not array or original.resolve().is_relative_to(there.resolve()):
+        raise RewriteError(f"{there} is a directory and no Zarr array; name another, which need not exist")
+
+
 def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
     layout = _choose(options, progress)
     if not options.original.exists():
         raise RewriteError(f"{options.original}: there is no such file")
     if options.new.exists() and options.new.samefile(options.original):
         raise RewriteError(f"{options.original}: would be overwritten; name another file to write")
+    directory = layout.get("format") == ZARR
+    if options.new.is_dir():
+        _check_replaceable(options.new, options.original, directory)
     if options.new.exists() and not options.overwrite:
         raise RewriteError(f"{options.new} exists; name another file, or give --overwrite")
-
-    directory = layout.get("format") == ZARR
 
     def work(partial: Path) -> None:
         what = (options.original, partial, options.dataset, layout, options.budget * MIB, progress)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import in_turn, span_columns, timed_end, timed_reference
 from hyperslab.cases.states import each_state
+from hyperslab.cases.timed_selections import same
 from hyperslab.formats import ManyArrays, OpenArrays
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.residency import NodeCache
@@ -71,7 +72,7 @@ class _Latest:
     def verify(self) -> None:
         """Raise VerificationError where a read differs from what was written."""
         for found in self._read:
-            if found.dtype != self._truth.dtype or not np.array_equal(found, self._truth):
+            if not same(found, self._truth):
                 raise VerificationError(f"{self._path}: object {self._number} differs from what was written")
 
 
@@ -134,7 +135,7 @@ def _verify_all(context: Context) -> None:
     try:
         for first, values in _objects(context):
             for number, block in enumerate(values, first):
-                if not np.array_equal(opened.read(number), block):
+                if not same(opened.read(number), block):
                     raise VerificationError(f"{context.path}: object {number} cannot be read back")
     finally:
         opened.close()

@@ -8,11 +8,10 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
 from hyperslab import formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.states import each_state
+from hyperslab.cases.timed_selections import same
 from hyperslab.data.selections import Box
 from hyperslab.measuring.counters import Counters, between, on_wire
 from hyperslab.measuring.residency import NodeCache
@@ -67,7 +66,7 @@ def _verify(context: Context, members: list[Member]) -> None:
         finally:
             opened.close()
         where = [start + inside for start, inside in zip(part.origin, last, strict=True)]
-        if not np.array_equal(found, context.values.block(where, element)):
+        if not same(found, context.values.block(where, element)):
             raise VerificationError(f"{path}: its last element differs from what was written")
     let_go()
 

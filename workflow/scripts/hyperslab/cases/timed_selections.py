@@ -35,6 +35,11 @@ def digest(block: npt.NDArray[Any]) -> bytes:
     return hashed.digest()
 
 
+def same(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> bool:
+    """Return whether two arrays have one type, one extent and the same bytes: NaN is NaN, -0.0 is not 0.0."""
+    return digest(found) == digest(truth)
+
+
 def counted(row: Row) -> Row:
     """Return the row with what the kernel counted in place of its two readings: parsed once,
     after the stopwatch.

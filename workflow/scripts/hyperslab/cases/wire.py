@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from hyperslab.cases.context import Context
+from hyperslab.measuring import received
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import OF_READS, Passed, on_wire
 from hyperslab.records import Row
 
+# Columns of what a server's clients have had of it.
+OF_CLIENTS = ("client_bytes", "open_client_bytes")
+
+
+class Answers:
+    """What one of several processes has had of a server: when it last opened the data, and for its task."""
+
+    def __init__(self) -> None:
+        self._had, self._opening = received.so_far(), 0
+
+    def begin(self) -> None:
+        """Have what comes from now on be that of a task, or of an opening."""
+        self._had = received.so_far()
+
+    def opened(self) -> None:
+        """Note that what has come since `begin` was that of an opening."""
+        self._opening = self._since()
+
+    def columns(self) -> dict[str, int]:
+        """Return what came since `begin`, and at the last opening; nothing where no server is asked."""
+        if self._had is None:
+            return {}
+        return dict(zip(OF_CLIENTS, (self._since(), self._opening), strict=True))
+
+    def _since(self) -> int:
+        return 0 if self._had is None else (received.so_far() or 0) - self._had
+
+
+def of_clients(results: Sequence[Mapping[str, Any]], opening: Row | None) -> Row:
+    """Return what all workers have had of a server as columns; of an opening where there was one."""
+    names = OF_CLIENTS if opening else OF_CLIENTS[:1]
+    return {name: sum(one[name] for one in results) for name in names if all(name in one for one in results)}
+
 
 class Wire:
-    """What passes from now on, counted at the gateway and by the client of this process."""
+    """What passes from now on, counted at the gateway and by the client of this process, if that is one."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, itself: bool = True) -> None:
         self._artifact = artifact
-        self._before, self._had = artifact.wire(), artifact.received()
+        self._before, self._had = artifact.wire(), artifact.received() if itself else None
 
     def _passed(self) -> Passed | None:
         return on_wire(self._before, self._artifact.wire())

@@ -20,6 +20,7 @@ from hyperslab.cases.durable import (
     timed_end,
     timed_reference,
 )
+from hyperslab.cases.timed_selections import same
 from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
@@ -77,7 +78,7 @@ def _verify(context: Context) -> dict[str, float]:
             found, truth = opened.read(slab), context.values.block(slab.origin, slab.extent)
             if not exact:
                 deviation.add(found, truth)
-            elif not np.array_equal(found, truth):
+            elif not same(found, truth):
                 raise VerificationError(
                     f"{context.path}: what was written cannot be read back at {slab.origin}"
                 )

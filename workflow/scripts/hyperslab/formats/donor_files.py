@@ -104,8 +104,17 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
             raise DonorError(f"{path}: {asked}; the file has {choices(dataset, found)}")
         if file[dataset].shape is None:
             raise DonorError(f"{path}: {dataset} is a null dataset, which holds nothing")
+        check_filters(path, file[dataset])
         _check_other_files(path, file[dataset])
         yield file[dataset]
+
+
+def check_filters(path: Path, dataset: Any) -> None:
+    """Raise DonorError where an HDF5 dataset cannot be read for want of a filter; plug-ins are made known."""
+    from hyperslab.formats.hdf5 import filter_setters
+
+    if why := filter_setters.missing(dataset.id):
+        raise DonorError(f"{path}: {dataset.name} {why}")
 
 
 def _check_other_files(path: Path, dataset: Any) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hyperslab import ragged
 from hyperslab.data.donor_paths import NotThere, is_hdf5, located
-from hyperslab.formats.donor_files import IMZML, DonorError, converted, readable, spectra
+from hyperslab.formats.donor_files import IMZML, DonorError, check_filters, converted, readable, spectra
 from hyperslab.ragged import RaggedError
 from hyperslab.ragged.convention import MARK
 from hyperslab.ragged.vlen import vlen_blocks
@@ -80,6 +80,7 @@ def _of_hdf5(path: Path, name: str | None, donor: dict[str, Any]) -> Iterator[Fo
             yield lengths, None, lambda: np.concatenate([np.empty(0, kind), *(block[1] for block in blocks)])
         elif MARK in dataset.attrs:
             rows = ragged.open(dataset)
+            check_filters(path, rows.vector)
             yield rows.lengths, None, lambda: rows.read(slice(0, len(rows)))[1]
         else:
             lengths = _lengths(file, path, donor, dataset)
@@ -113,6 +114,7 @@ def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
         raise DonorError(f"{path}: {asked}; the file has {choices(name, found)}")
     if file[name].ndim != 1:
         raise DonorError(f"{path}: {name} has {file[name].ndim} axes; rows have one")
+    check_filters(path, file[name])
     return file[name]
 
 

@@ -7,20 +7,23 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hyperslab.sites import roots
 
 ROOT_LOCK = ".hyperslab-lock"
+EVERYBODYS = "/tmp"  # noqa: S108
 # Between two looks for a free one of several locks.
 POLL_SECONDS = 0.1
 
 
 def _opened(path: Path) -> int:
     # Another user's file in a sticky directory may be opened, but not with O_CREAT (fs.protected_regular).
-    return os.open(path, os.O_RDWR if path.exists() else os.O_RDWR | os.O_CREAT, 0o666)
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 @dataclass(frozen=True)
@@ -101,15 +104,23 @@ def one_of(path: Path, count: int) -> Iterator[bool]:
             os.close(descriptor)
 
 
+def _of_node() -> Path:
+    """Return the lock file of this node."""
+    # Several nodes and clusters may be on one machine, as those of tests are.
+    slurm = map(os.environ.get, ("SLURM_CLUSTER_NAME", "SLURMD_NODENAME"))
+    # Each job may have a directory of temporary files of its own, which locks nothing.
+    shared = "SLURM_JOB_ID" in os.environ and os.access(EVERYBODYS, os.W_OK)
+    directory = EVERYBODYS if shared else tempfile.gettempdir()
+    return Path(directory) / "-".join(["hyperslab", *filter(None, slurm), "node.lock"])
+
+
 @contextmanager
 def alone(root: str) -> Iterator[dict[str, bool]]:
     """Wait until no other timed job runs on this node or in `root`, then hold both locks.
 
     A root whose sites ask for a concurrency above one lets as many in, each on a node of its own.
     """
-    # Several nodes of a test cluster can share one machine's directory of temporary files.
-    name = "-".join(["hyperslab", *filter(None, [os.environ.get("SLURMD_NODENAME")]), "node.lock"])
-    node = Path(tempfile.gettempdir()) / name
+    node = _of_node()
     if not node.exists():
         # Any user's jobs share this lock, whatever the umask of whoever comes first.
         os.close(os.open(node, os.O_RDWR | os.O_CREAT, 0o666))

@@ -48,7 +48,10 @@ class NodeCache:
         return self.resident() if self._memory_resident else pagecache.evict(self._opened, COLD_AT_MOST)
 
     def fill(self) -> float:
-        """Bring all data in; returns the share that is resident then."""
+        """Bring all data in, and what belongs to them elsewhere; returns the share of the data there then."""
+        for other in other_file_systems.files_of(self._artifact.data):
+            with other.open("rb") as file:
+                pagecache.read_whole(file.fileno())
         share = self.resident()
         if share < WARM_AT_LEAST and not self._memory_resident:
             for descriptor in self._opened():

@@ -27,6 +27,10 @@ PATIENCE_S = 10.0
 Counts = dict[str, Any]
 
 
+class NoResult(str):
+    """Why a worker has nothing to report of a task that it did."""
+
+
 class Job(Protocol):
     """What a worker does; made in the worker."""
 
@@ -61,13 +65,22 @@ def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Conne
                 return
             go()
             os.write(pipe, DONE)
-            connection.send(job.result())
+            try:
+                result = job.result()
+            except Exception as error:  # noqa: BLE001
+                # No tag is awaited any more.
+                result = NoResult(_words(error))
+            connection.send(result)
         connection.send(largest_memory_bytes())
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001
         os.write(pipe, FAILED)
-        connection.send(" ".join(f"{type(error).__name__}: {error}".split()))
+        connection.send(_words(error))
+
+
+def _words(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class Workers:
@@ -119,7 +132,11 @@ class Workers:
 
     def results(self) -> list[Any]:
         """Return what each worker reports of the last task."""
-        return [self._receive(pipe) for pipe in self._pipes]
+        found = [self._receive(pipe) for pipe in self._pipes]
+        for number, result in enumerate(found):
+            if isinstance(result, NoResult):
+                raise ChildProcessError(f"worker {number} of {len(found)}: {result}")
+        return found
 
     def end(self) -> int:
         """End all; returns the largest memory of each, summed, in bytes."""

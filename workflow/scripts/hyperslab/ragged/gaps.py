@@ -19,6 +19,7 @@ class Gaps:
         starts = np.concatenate([found["offset"], [end]]).astype(np.int64)
         # Rows may share bytes; then the next one begins before the last one ends.
         ends = np.maximum.accumulate(ends)
+        self._shared = bool((starts < ends).any())
         self._gaps = [(int(a), int(b - a)) for a, b in zip(ends, starts, strict=True) if b > a]
 
     def take(self, size: int) -> int | None:
@@ -33,9 +34,12 @@ class Gaps:
         return None
 
     def give(self, gap: tuple[int, int]) -> None:
-        """Add a gap, its start and length, joined with its neighbours."""
+        """Add a gap, its start and length, joined with its neighbours.
+
+        Nothing is added where rows share bytes: another row may lead to these.
+        """
         start, length = gap
-        if not length:
+        if not length or self._shared:
             return
         stop, place = start + length, bisect_left(self._gaps, gap)
         first = last = place

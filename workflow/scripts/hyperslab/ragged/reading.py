@@ -83,9 +83,17 @@ class RaggedRows:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """Return the elements of rows of any numbers, in this order, and the values of all end to end."""
         wanted = np.asarray(numbers)
-        if wanted.dtype == bool and len(wanted) == len(self):
-            wanted = np.flatnonzero(wanted)
         self._settled()
+        if wanted.dtype == bool:
+            if wanted.shape != (len(self),):
+                raise IndexError(
+                    f"{self._place}: {wanted.shape} truth values cannot choose of {len(self)} rows"
+                )
+            wanted = np.flatnonzero(wanted)
+        if wanted.size and (wanted.ndim != 1 or wanted.dtype.kind not in "iu"):
+            raise IndexError(
+                f"{self._place}: rows are chosen by whole numbers or truth values, not {wanted.dtype}"
+            )
         places = [self._position(number) for number in wanted.tolist()]
         known = sorted(set(places))
         # A range is read at once where most of it is wanted, else its parts.

@@ -162,7 +162,7 @@ _FLAGS = {
     ),
     "throttle_artefact": yes_no(
         "the cell's repeats in this state need less than 0.1 s at the limit in the median: most went at the "
-        "speed of bursts, and their mean stands for them"
+        "speed of bursts; of cold reads and writes the mean stands for them"
     ),
     "noisy": yes_no("a probe before or after the cell lay beyond max(5 MAD, 25 %) of its site's median"),
     "overlap": yes_no("another timed job ran on this node or file system meanwhile"),
@@ -254,6 +254,7 @@ _PLACE = {
     "began_wall_s": seconds("since 1970 at the cell's start, writer included"),
     "ended_wall_s": seconds("since 1970 at the cell's end"),
     "boot_id": text("boot of the node, without which boot-time clocks cannot be compared"),
+    "shared_root": text("root that other nodes see, too; empty where it is the node's own"),
 }
 MEASUREMENTS: dict[str, Column] = {
     "study": text("name of the study"),

@@ -23,13 +23,26 @@ def with_flags(table: pd.DataFrame) -> pd.DataFrame:
     for probe in ("probe_compute_s", "probe_read_s"):
         flagged |= cells.groupby("site")[probe].transform(noisy).astype(bool)
     cells["noisy"] = flagged
-    clock = cells.rename(columns={"began_boottime_s": "start", "ended_boottime_s": "end"})
-    cells["overlap"] = overlaps(clock[["boot_id", "start", "end"]]).to_numpy() if len(cells) else False
+    cells["overlap"] = _overlap(cells)
     marks = table[CELL].merge(cells[[*CELL, "noisy", "overlap"]], on=CELL, how="left", validate="many_to_one")
     return table.assign(
         noisy=marks["noisy"].to_numpy(),
         overlap=marks["overlap"].to_numpy(),
         throttle_artefact=bursts(table),
+    )
+
+
+def _overlap(cells: pd.DataFrame) -> pd.Series:
+    """Return which cells ran while another did: on their node, or on one that shares their file system."""
+    clock = cells.rename(columns={"began_boottime_s": "start", "ended_boottime_s": "end"})
+    found = overlaps(clock[["boot_id", "start", "end"]])
+    nodes = cells.groupby("shared_root")["boot_id"].transform("nunique")
+    between = cells[(cells["shared_root"] != "") & (nodes > 1)]
+    # A wall clock may be set back.
+    start = between[["began_wall_s", "ended_wall_s"]].min(axis=1)
+    wall = between.assign(start=start, end=between["ended_wall_s"])
+    return found | overlaps(wall[["shared_root", "start", "end"]], "shared_root").reindex(
+        found.index, fill_value=False
     )
 
 
@@ -52,6 +65,19 @@ def build(
                 tidy(own)
         raise
     return with_flags(superseded(table))
+
+
+def standing(records: Sequence[Path], table: pd.DataFrame) -> list[Path]:
+    """Return the records whose results count in their table: not the stale ones, unless there are no others.
+
+    What is said of machines, versions and data is said of these.
+    """
+    cells = table.loc[~table["stale"], CELL].drop_duplicates().itertuples(index=False)
+    names = {
+        (site, layout, f"{case}.{'r' if phase == 'main' else 'c'}{number}.json")
+        for site, layout, case, phase, number in cells
+    }
+    return [record for record in records if record.parts[-3:] in names] or list(records)
 
 
 def without_leftovers(table: pd.DataFrame, added: Mapping[str, Any]) -> pd.DataFrame:

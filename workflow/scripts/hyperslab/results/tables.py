@@ -13,7 +13,7 @@ import pandas as pd
 
 from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
-from hyperslab.records import Record, Row, parts_of, read_record
+from hyperslab.records import Record, Row, first_moment, parts_of, read_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
 from hyperslab.specifications import Specification
@@ -59,7 +59,7 @@ def record_rows(
     spec = record["specification"]
     layout, case, round_ = layout_of(spec["layout"]), spec["case"], spec["round"]
     writer: Mapping[str, Any] = record["writer"] or {}
-    first = writer.get("began", record["began"])
+    first, place = first_moment(record), places.recorded(record)
     probes = [record["probes"][when] for when in ("before", "after")]
     values = list(grid.values())
     standing = specification.standing(expected, spec, study)
@@ -94,6 +94,7 @@ def record_rows(
         "began_wall_s": first["wall_s"],
         "ended_wall_s": record["ended"]["wall_s"],
         "boot_id": record["ended"]["boot_id"],
+        "shared_root": "" if place.node_local else place.identity,
     }
     return [{**common, **repeat, **_spans(repeat)} for repeat in record["repeats"]]
 

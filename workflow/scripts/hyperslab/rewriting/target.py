@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from h5py import h5d, h5g, h5p, h5s, h5t, h5z
+from h5py import h5d, h5g, h5p, h5s, h5t
 
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
@@ -114,12 +114,8 @@ def _dtype(datatype: h5t.TypeID) -> str | None:
 
 def check_filters(dataset: h5d.DatasetID) -> None:
     """Raise RewriteError, without names, where a dataset cannot be read for want of a filter's plug-in."""
-    creation = dataset.get_create_plist()
-    for position in range(creation.get_nfilters()):
-        code, _, _, name = creation.get_filter(position)
-        if not h5z.filter_avail(code):
-            known = f" ({name.decode(errors='replace')})" if name else ""
-            raise RewriteError(f"was written with filter {code}{known}, whose plug-in is not installed here")
+    if why := filter_setters.missing(dataset):
+        raise RewriteError(why)
 
 
 def put_chunks(creation: h5p.PropDCID, chunk: Sequence[int], filters: Sequence[dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Literal, get_args
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from hyperslab.data import models
@@ -114,6 +115,8 @@ class Dataset(Strict):
                 raise ValueError(
                     f"fill daily-grid has {MISSING:g} where there is no value; leave `missing` out"
                 )
+        if self.missing is not None and not self._holds(self.missing):
+            raise ValueError(f"missing: {self.missing:g} is no {self.dtype}, so that no element can be it")
         if self.collection and (self.rows or self.collection.along not in self.axes):
             raise ValueError(
                 f"collection.along: should be an axis of the array, one of {', '.join(self.axes)}"
@@ -125,6 +128,12 @@ class Dataset(Strict):
         if self.donor and self.donor.window and len(self.donor.window) != len(self.shape):
             raise ValueError(f"donor.window needs {len(self.shape)} extents, one an axis")
         return self
+
+    def _holds(self, value: float) -> bool:
+        """Return whether an element can have a value, floats within their digits."""
+        if self.dtype.startswith("float"):
+            return abs(value) <= float(np.finfo(self.dtype).max)
+        return value.is_integer() and np.iinfo(self.dtype).min <= value <= np.iinfo(self.dtype).max
 
     @property
     def itemsize(self) -> int:

@@ -14,7 +14,7 @@ from hyperslab.cases.clients.requests import Client, asked
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import digest
-from hyperslab.cases.wire import Wire, kernel_apart
+from hyperslab.cases.wire import Wire, kernel_apart, of_clients
 from hyperslab.data.selections import Box
 from hyperslab.measuring import machine
 from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
@@ -49,7 +49,7 @@ class Repeats:
         """
         self._servers.follow(self._context.artifact.processes())
         self._clients.prepare(requests)
-        wire = Wire(self._context.artifact)
+        wire = Wire(self._context.artifact, itself=False)
         before = self._servers.read()
         started = perf_counter_ns()
         self._clients.go()
@@ -71,7 +71,7 @@ class Repeats:
         }
         served = between(before, after, itself=False)
         row |= {name: int(served[name] + sum(result[name] for result in results)) for name in OF_READS}
-        row |= wire.selection(row)
+        row |= wire.selection(row) | of_clients(results, opening)
         if memory := self._context.artifact.memory_bytes():
             row["server_memory_bytes"] = memory
         row = kernel_apart(self._context, row)
@@ -122,7 +122,7 @@ def of_requests(results: Sequence[Mapping[str, Any]]) -> Row:
 
 def _opened(context: Context, clients: Workers) -> Row:
     """Open the array in every client; returns the columns of that, seconds of the slowest."""
-    wire = Wire(context.artifact)
+    wire = Wire(context.artifact, itself=False)
     return {"open_s": clients.command("open"), **wire.opening()}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hyperslab import formats
 from hyperslab.cases.timed_selections import digest
+from hyperslab.cases.wire import Answers
 from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import largest_memory_bytes
@@ -49,6 +50,7 @@ class Client:
         self._format = formats.format_of(spec["layout"])
         self._format.prepare(spec)
         self._opened: Any = None
+        self._answers = Answers()
         self._counters = Counters()
         self._before = self._counters.read()
         self._errors = 0
@@ -58,7 +60,9 @@ class Client:
         """Open or close the array; seconds. To close what is not open takes none."""
         started = perf_counter_ns()
         if name == "open":
+            self._answers.begin()
             self._opened = self._format.open(self._path, self._spec)
+            self._answers.opened()
         elif self._opened is not None:
             opened, self._opened = self._opened, None
             opened.close()
@@ -67,6 +71,7 @@ class Client:
     def prepare(self, task: Sequence[Box]) -> Callable[[], None]:
         """Return what asks for this client's share of the requests of all clients."""
         numbers = dealt(task, self._index, self._spec["case"]["workers"])
+        self._answers.begin()
         self._before = self._counters.read()
         return lambda: self._ask([(number, task[number]) for number in numbers])
 
@@ -89,7 +94,7 @@ class Client:
         for left in reversed(range(TRIES)):
             try:
                 if self._opened is None:
-                    self.command("open")
+                    self._opened = self._format.open(self._path, self._spec)
                 return self._opened.read(box)
             except OSError:
                 self._errors += 1
@@ -101,10 +106,11 @@ class Client:
         raise AssertionError
 
     def result(self) -> Counts:
-        """Return latencies and digests by number of the request, errors, and what the kernel counted."""
+        """Return latencies and digests by number of the request, errors, and what was counted."""
         counted = between(self._before, self._counters.read())
         return {
             **self._last,
+            **self._answers.columns(),
             "errors": self._errors,
             "memory_bytes": largest_memory_bytes(),
             **{name: max(0, counted[name] - GATE.get(name, 0)) for name in OF_READS},

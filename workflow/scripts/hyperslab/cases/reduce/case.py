@@ -18,7 +18,7 @@ from hyperslab.cases.reduce.division import Division, OwnTeam, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.states import each_state
-from hyperslab.cases.wire import Wire, kernel_apart
+from hyperslab.cases.wire import Wire, kernel_apart, of_clients
 from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
@@ -73,12 +73,13 @@ class Repeats:
         """Measure one repeat; `opening` are the columns of opening the data, where that was done for it."""
         self._servers.follow(self._artifact.processes())
         self.team.prepare(box)
-        wire = Wire(self._artifact)
+        wire = Wire(self._artifact, itself=False)
         before = self._servers.read()
         time_s, merged, variance = self._timed()
         after = self._servers.read()
         served = between(before, after, itself=False)
-        counted: list[Mapping[str, float]] = [*self.team.results(), served]
+        results = self.team.results()
+        counted: list[Mapping[str, float]] = [*results, served]
         self.found.append(Found(state, repeat, box, merged, variance))
         row: Row = {
             "state": state,
@@ -91,7 +92,7 @@ class Repeats:
             **of_servers(before, after, itself=False),
             **(opening or {}),
         }
-        row |= wire.selection(row)
+        row |= wire.selection(row) | of_clients(results, opening)
         if memory := self._artifact.memory_bytes():
             row["server_memory_bytes"] = memory
         self.rows.append(row)
@@ -155,7 +156,7 @@ def plane_truth(values: Values, axis: int, boxes: Sequence[Box], nothing: Moment
 
 def _opened(context: Context, team: Team) -> Row:
     """Open the data everywhere; returns the columns of that, seconds of the slowest."""
-    wire = Wire(context.artifact)
+    wire = Wire(context.artifact, itself=False)
     return {"open_s": team.command("open"), **wire.opening()}
 
 
@@ -285,8 +286,9 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
             row["files_touched"] = predicted["files_touched"]
         if not spec["case"].get("fetch"):
             row |= kernel_apart(context, row)
-        # A task of Dask's is cut along chunks.
-        row["chunks_shared"] = 0 if spec["case"]["by"] == "dask" else division.chunks_shared(box)
+        # A task that Dask deals to whoever is free is cut along chunks; own parts may not be.
+        dealt = spec["case"]["by"] == "dask" and spec["case"].get("fetch") != EACH
+        row["chunks_shared"] = 0 if dealt else division.chunks_shared(box)
         row.setdefault("physical_cores", cores)
         if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
             # Each worker has a library, so an index and caches, of its own.

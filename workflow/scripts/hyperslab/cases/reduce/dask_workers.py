@@ -20,6 +20,7 @@ from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.division import Division
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.cases.reduce.source import Fetch, Source
+from hyperslab.cases.wire import Answers
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
@@ -46,6 +47,7 @@ class _Worker:
         self.format = formats.format_of(self.spec["layout"])
         self.format.prepare(self.spec)
         self.opened: Any = None
+        self.answers = Answers()
         self.counters = Counters()
         self.before: Reading = self.counters.read()
 
@@ -53,7 +55,9 @@ class _Worker:
         """Open or close the file; seconds."""
         started = perf_counter_ns()
         if name == "open":
+            self.answers.begin()
             self.opened = self.format.open(self.path, self.spec)
+            self.answers.opened()
         elif self.opened is not None:
             self.opened.close()
             self.opened = None
@@ -82,13 +86,14 @@ def _command(name: str) -> float:
 
 def _reset() -> None:
     worker = _own()
+    worker.answers.begin()
     worker.before = worker.counters.read()
 
 
 def _counted() -> Counts:
     worker = _own()
     counted: Mapping[str, float] = between(worker.before, worker.counters.read())
-    return {name: counted[name] for name in OF_READS}
+    return {**{name: counted[name] for name in OF_READS}, **worker.answers.columns()}
 
 
 def _fetch(task: Box) -> None:
@@ -170,7 +175,7 @@ class DaskTeam:
         return [total]
 
     def results(self) -> list[Counts]:
-        """Return what each worker counted; what passes between them and the scheduler is in no count."""
+        """Return what each worker counted, what passes between it and the scheduler included."""
         found: list[Counts] = self._cluster.everywhere(_counted)
         return found
 

@@ -15,6 +15,7 @@ from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.reduce.summaries import Summaries
+from hyperslab.cases.wire import Answers
 from hyperslab.data.models import missing_of
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
@@ -125,12 +126,18 @@ class Division:
 
     def cut(self, box: Box) -> list[Box]:
         """Return all of a box in such pieces, whoever reads them: of whole chunks, none of two files."""
-        pieces = reductions.pieces(box, self.chunk, self.order, self.itemsize)
-        return [part for piece in pieces for part in reductions.cut_at(piece, *self.borders)]
+        axis = self.borders[0]
+        found = []
+        for part, first in reductions.by_file(box, *self.borders):
+            # Each file has chunks of its own from its beginning on.
+            inside = reductions.moved(part, axis, -first)
+            pieces = reductions.pieces(inside, self.chunk, self.order, self.itemsize)
+            found += [reductions.moved(piece, axis, first) for piece in pieces]
+        return found
 
     def chunks_shared(self, box: Box) -> int:
         """Return the chunks that more than one worker reads."""
-        return reductions.chunks_shared(box, self.chunk, self.split, self.workers)
+        return reductions.chunks_shared(box, self.chunk, self.split, self.workers, self.borders)
 
 
 class Share:
@@ -154,6 +161,7 @@ class Share:
         self._open = open_array or (lambda: format_.open(path, spec))
         self._opened: Any = None
         self._moments = self._division.found_in(shared)
+        self._answers = Answers()
         self._counters = Counters()
         self._before = self._counters.read()
 
@@ -161,7 +169,9 @@ class Share:
         """Open or close the file; seconds. To close what is not open takes none."""
         started = perf_counter_ns()
         if name == "open":
+            self._answers.begin()
             self._opened = self._open()
+            self._answers.opened()
         elif self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -176,15 +186,17 @@ class Share:
         cut = division.pieces(task, self._index)
         first = task.origin[division.planes]
         moments.clear()
+        self._answers.begin()
         self._before = self._counters.read()
         return lambda: reductions.reduce_pieces(
             self._opened, cut, division.planes, first, moments, division.ahead
         )
 
     def result(self) -> Counts:
-        """Return what the kernel counted since the task was prepared."""
+        """Return what was counted since the task was prepared."""
         counted = between(self._before, self._counters.read())
-        return {name: max(0, counted[name] - self._gate.get(name, 0)) for name in OF_READS}
+        own = {name: max(0, counted[name] - self._gate.get(name, 0)) for name in OF_READS}
+        return {**own, **self._answers.columns()}
 
 
 class Processes(Workers):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -203,6 +204,20 @@ def cut_at(box: Box, axis: int, borders: Sequence[int]) -> list[Box]:
     return found
 
 
+def moved(box: Box, axis: int, by: int) -> Box:
+    """Return a box that begins further on along an axis."""
+    origin = list(box.origin)
+    origin[axis] += by
+    return Box(tuple(origin), box.extent)
+
+
+def by_file(box: Box, axis: int, borders: Sequence[int]) -> Iterator[tuple[Box, int]]:
+    """Yield the part of a box in each file, and the index along the axis with which that file begins."""
+    for part in cut_at(box, axis, borders):
+        position = bisect_right(borders, part.origin[axis])
+        yield part, borders[position - 1] if position else 0
+
+
 def reduce_pieces(
     opened: Readable, parts: Sequence[Box], axis: int, first: int, into: Moments, ahead: bool = False
 ) -> None:
@@ -220,18 +235,36 @@ def reduce_pieces(
         into.planes(piece.origin[axis] - first, piece.extent[axis]).add(block, axis)
 
 
-def chunks_shared(box: Box, chunk: Sequence[int] | None, axis: int, parts: int) -> int:
+def chunks_shared(
+    box: Box,
+    chunk: Sequence[int] | None,
+    axis: int,
+    parts: int,
+    borders: tuple[int, Sequence[int]] = (0, ()),
+) -> int:
     """Return the chunks of which more than one worker reads elements when `axis` is split;
     0 where there are none.
+
+    `borders`: an axis, and the indices along it with which files begin, and in each the chunks anew.
     """
-    if not chunk:
-        return 0
-    readers: dict[int, int] = {}
+    return sum(
+        _shared(moved(part, borders[0], -first), box, chunk, axis, parts, first if axis == borders[0] else 0)
+        for part, first in by_file(box, *borders)
+        if chunk
+    )
+
+
+def _shared(inside: Box, box: Box, chunk: Sequence[int], axis: int, parts: int, first: int) -> int:
+    """Return the same of a box's part in one file, `inside` that; along `axis` the file begins at `first`."""
+    low, high = inside.origin[axis], inside.origin[axis] + inside.extent[axis]
+    readers: Counter[int] = Counter()
     for index in range(parts):
         mine = part_of(box, axis, index, parts)
-        for coordinate in arithmetic.touched_per_axis(mine.origin, mine.extent, chunk)[axis]:
-            readers[coordinate] = readers.get(coordinate, 0) + 1
-    touched = arithmetic.touched_per_axis(box.origin, box.extent, chunk)
+        start = max(low, mine.origin[axis] - first)
+        stop = min(high, mine.origin[axis] - first + mine.extent[axis])
+        if start < stop:
+            readers.update(range(start // chunk[axis], (stop - 1) // chunk[axis] + 1))
+    touched = arithmetic.touched_per_axis(inside.origin, inside.extent, chunk)
     others = math.prod(len(part) for number, part in enumerate(touched) if number != axis)
     return others * sum(count > 1 for count in readers.values())
 

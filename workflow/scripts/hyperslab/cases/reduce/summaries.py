@@ -77,8 +77,9 @@ class Summaries(Moments):
         """Add values of one plane; two passes for mean and deviation (stable), merged as moments are."""
         if not len(values):
             return
-        self.least[number] = min(self.least[number], values.min())
-        self.greatest[number] = max(self.greatest[number], values.max())
+        # As numpy has it: where one value is NaN, so are they.
+        self.least[number] = np.minimum(self.least[number], values.min())
+        self.greatest[number] = np.maximum(self.greatest[number], values.max())
         wide = values.astype(np.float64)
         mean = wide.sum() / len(wide)
         wide -= mean
@@ -110,5 +111,6 @@ class Summaries(Moments):
 
     def differing(self, truth: Self) -> npt.NDArray[np.intp]:
         """Return the planes that are not the truth: extremes exactly, all else within rounding."""
-        extremes = (self.least != truth.least) | (self.greatest != truth.greatest)
-        return np.union1d(differing(self, truth), np.flatnonzero(extremes))
+        pairs = ((self.least, truth.least), (self.greatest, truth.greatest))
+        wrong = [(found != right) & ~(np.isnan(found) & np.isnan(right)) for found, right in pairs]
+        return np.union1d(differing(self, truth), np.flatnonzero(np.logical_or(*wrong)))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xxhash
 
 from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.timed_selections import same
 from hyperslab.data.rows import BLOCK_BYTES, Lengths, RowBlock, Rows
 from hyperslab.formats.row_seam import RowsFormat
 
@@ -110,12 +111,12 @@ def verify(context: Context, dealt: Dealt) -> None:
             for first, stop in dealt.rows.alone(numbers).blocks():
                 found = opened.block(opened.reader(part, range(first, stop))())
                 truth = dealt.rows.picked(numbers[first:stop])
-                same = np.array_equal(found.lengths, truth.lengths)
-                if not (same and found.values.dtype == truth.values.dtype):
+                alike = np.array_equal(found.lengths, truth.lengths)
+                if not (alike and found.values.dtype == truth.values.dtype):
                     raise VerificationError(
                         f"{context.path}: rows from {first} on have other lengths or types"
                     )
-                if not np.array_equal(found.values, truth.values):
+                if not same(found.values, truth.values):
                     raise VerificationError(f"{context.path}: rows from {first} on cannot be read back")
     finally:
         opened.close()

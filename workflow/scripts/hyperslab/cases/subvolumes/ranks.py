@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from mpi4py import MPI
 
 from hyperslab.cases.context import Context, VerificationError
@@ -28,6 +29,12 @@ BY_RANK = {
 }
 # The levels of which the document says that they cost out of proportion.
 COARSE_LEVELS = range(7)
+
+
+def _same(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> bool:
+    """Return whether two arrays are equal, NaN to NaN."""
+    # Where NaN may be equal numpy copies both, so that this is asked only where they differ without.
+    return np.array_equal(found, truth) or np.array_equal(found, truth, equal_nan=found.dtype.kind == "f")
 
 
 class Cell:
@@ -62,7 +69,7 @@ class Cell:
         counted = between(before, counters.read())
         # Part by part: beside the values nothing large is held.
         for part, found in way.stored():
-            if not np.array_equal(found, self._values[part.slices()]):
+            if not _same(found, self._values[part.slices()]):
                 raise VerificationError(
                     f"{self._context.path}: the sub-volume at {self._box.origin} differs from what was "
                     "written"

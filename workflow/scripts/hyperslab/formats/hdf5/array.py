@@ -235,7 +235,8 @@ class Hdf5:
             self.add_levels(path, spec)
         if beside := spec["layout"].get("beside"):
             other: Any = {**spec, "layout": {**spec["layout"], **beside}}
-            second_copy.write(path, other, values, _lists(spec, path, chunk_cache_bytes=0))
+            memory = second_copy.write(path, other, values, _lists(spec, path, chunk_cache_bytes=0))
+            self._workers_memory_bytes = max(memory, self._workers_memory_bytes)
         return way
 
     def add_levels(self, path: str, spec: Specification) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
-from h5py import h5p, h5t, h5z
+from h5py import h5d, h5p, h5t, h5z
 
 from hyperslab.formats import Unavailable
 from hyperslab.layouts.hdf5_filters import options_in_force
@@ -94,6 +95,23 @@ def _prepare(name: str) -> None:
     code = BUILT_IN[name] if name in BUILT_IN else int(_plugin_class(name).filter_id)
     if not h5z.filter_avail(code):
         raise Unavailable(f"this build of HDF5 and its plugins has no filter {name}")
+
+
+def missing(dataset: h5d.DatasetID) -> str:
+    """Return in words which filter a dataset cannot be read for want of; empty where it can.
+
+    Filters of hdf5plugin are made known where a dataset was written with one that the library has not.
+    """
+    creation = dataset.get_create_plist()
+    for position in range(creation.get_nfilters()):
+        code, _, _, name = creation.get_filter(position)
+        if not h5z.filter_avail(code):
+            with suppress(ImportError):
+                importlib.import_module("hdf5plugin")
+        if not h5z.filter_avail(code):
+            known = f" ({name.decode(errors='replace')})" if name else ""
+            return f"was written with filter {code}{known}, whose plug-in is not installed here"
+    return ""
 
 
 def _plugin_class(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -103,12 +104,14 @@ class ManyArrays:
             dataset = file[b"000000"]
             in_force = settings.in_file(file, dataset, lists.transfer)
             size = settings.whole_size(path, spec["layout"]["settings"])
+            raw = math.prod(spec["dataset"]["shape"]) * dataset.dtype.itemsize
+            filtered = bool(spec["layout"]["filters"])
             return {
                 "file_bytes": size,
                 "files": 1 + len(layout_of(spec["layout"]).other_file_systems()),
                 "stored_bytes": stored,
-                "data_bytes": stored,
-                "padding_bytes": 0,
+                "data_bytes": stored if filtered else raw,
+                "padding_bytes": 0 if filtered else stored - raw,
                 "index_bytes": index,
                 "remainder_bytes": size - stored - index,
                 "chunks": chunks,

@@ -17,10 +17,11 @@ from hyperslab.specifications import Specification
 DATASET = b"second"
 
 
-def write(path: str, spec: Specification, values: Values, lists: Lists) -> None:
+def write(path: str, spec: Specification, values: Values, lists: Lists) -> int:
     """Add the copy that the layout of `spec` describes to a file, row-major over its chunks, each once.
 
-    `lists` have no chunk cache, or chunks would overtake each other.
+    `lists` have no chunk cache, or chunks would overtake each other. Returns the memory of the processes that
+    compressed, in bytes.
     """
     order = disk_order(spec)
     filter_setters.prepare(spec["layout"]["filters"])
@@ -32,11 +33,11 @@ def write(path: str, spec: Specification, values: Values, lists: Lists) -> None:
         extents = spec["layout"]["chunks"]
         chunk = [extents[axis] for axis in order] if extents else [1] * len(shape)
         if parallel_compression.suits(spec):
-            parallel_compression.fill(dataset, spec, chunk, values, order)
-            return
+            return parallel_compression.fill(dataset, spec, chunk, values, order)
         opened = h5py.Dataset(dataset)
         for tile in tiles(shape, chunk, values.dtype.itemsize):
             opened[tile.slices()] = read_tile(values, tile, order)
+        return 0
     finally:
         dataset.close()
         file_id.close()

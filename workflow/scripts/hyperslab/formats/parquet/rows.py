@@ -38,8 +38,9 @@ class ParquetWriter:
 
     def writer(self, part: int, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows; those of a group reach the file with its last one."""
-        ends = np.concatenate([[0], np.cumsum(block.lengths)]).astype(np.int32)
-        lists = pa.ListArray.from_arrays(pa.array(ends), pa.array(block.values, self._type))
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(block.lengths)])
+        # Parquet's lists have offsets of 32 bits, which pyarrow checks here.
+        lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(block.values, self._type))
 
         def write() -> None:
             self._held.append(lists)

@@ -53,6 +53,12 @@ class ParallelAccess(RankWrites):
         if case.parallel.apis != ["hdf5"] and layout.chunks:
             message = f"{case.parallel.apis[0]} has no chunks; name contiguous layouts"
             raise CaseMistake("layouts", message)
+        # The type that describes every rank's blocks has plain counts (cases.parallel.interfaces).
+        described = resolved["parallel"]
+        block = described["block"] if described["interleaved"] else described["bytes"]
+        if case.parallel.apis == ["mpiio"] and resolved["workers"] * block >= 2**31:
+            fix = "name fewer bytes, or interleaved blocks"
+            raise CaseMistake("parallel", f"mpiio describes less than 2 GiB of all ranks' blocks; {fix}")
         super().check(case, resolved, dataset, layout)
 
     def way(self, case: Resolved) -> str:

@@ -26,11 +26,13 @@ class RewriteRows(Kind):
     study_figures = ("rows",)
 
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
-        """Return how many rows are replaced; raises CaseMistake for more than there are."""
+        """Return how many rows are replaced; raises CaseMistake for more than there are, or one."""
         assert case.rewrite_rows is not None
         (count,) = shape.values()
         if case.rewrite_rows > count:
             raise CaseMistake(self.name, f"{case.rewrite_rows:,} rows are not there: there are {count:,}")
+        if count < 2:
+            raise CaseMistake(self.name, "one row alone has none of another length to be replaced by")
         return {"states": ["write"], "rows": {"replaced": case.rewrite_rows}}
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
