@@ -274,14 +274,17 @@ def test_cells_on_two_nodes_overlap_where_they_share_a_file_system(
 
 def test_what_is_stale_says_nothing_of_machines_while_there_is_something_else(tmp_path: Path) -> None:
     record, paths = record_of(spec_of(study_of(tmp_path)), tmp_path), []
-    for site, number in (("here", 0), ("here", 1), ("old", 0)):
+    # In the third nothing could be had, which it says.
+    for site, number in (("here", 0), ("here", 1), ("here", 2), ("old", 0)):
         paths.append(tmp_path / site / "small" / f"slices.r{number}.json")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
         spec = spec_of(study_of(tmp_path), round_=f"r{number}")
-        paths[-1].write_text(json.dumps({**record, "site": site, "specification": spec}))
+        repeats = record["repeats"] if number < 2 else []
+        paths[-1].write_text(json.dumps({**record, "site": site, "specification": spec, "repeats": repeats}))
     table = build(paths, "mine", {}, {})
-    assert standing(paths, table.assign(stale=table["site"] == "old")) == paths[:2]
-    assert standing(paths, table.assign(stale=True)) == paths
+    assert standing(paths, table.assign(stale=table["site"] == "old")) == paths[:3]
+    assert standing(paths, table.assign(stale=True)) == paths[2:3]
+    assert standing(paths[:2], table.assign(stale=True)) == paths[:2]
 
 
 def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ def main(job: Any) -> None:
     # Before they are read: one that is replaced meanwhile is another one for the next run.
     sources.write(Path(job.output.sources), paths)
     table = build(paths, job.wildcards.study, job.params.hashes, job.params.grid)
+    context = context_of(standing(paths, table))
     if added := job.input.get("rounds"):
         table = without_leftovers(table, read_json(Path(added)))
     table.to_parquet(job.output.measurements, compression="zstd", index=False)
     summarise(table[~table["stale"]]).to_csv(job.output.summary, index=False)
-    context = context_of(standing(paths, table))
     Path(job.output.context).write_text(json.dumps(context, indent=1), encoding="utf-8")
 
 

@@ -68,16 +68,16 @@ def build(
 
 
 def standing(records: Sequence[Path], table: pd.DataFrame) -> list[Path]:
-    """Return the records whose results count in their table: not the stale ones, unless there are no others.
+    """Return the records whose results count in their table: not the stale ones, unless all are.
 
-    What is said of machines, versions and data is said of these.
+    What is said of machines, versions and data is said of these, also of one in which nothing could be had.
     """
-    cells = table.loc[~table["stale"], CELL].drop_duplicates().itertuples(index=False)
-    names = {
+    cells = table.loc[table["stale"], CELL].drop_duplicates().itertuples(index=False)
+    stale = {
         (site, layout, f"{case}.{'r' if phase == 'main' else 'c'}{number}.json")
         for site, layout, case, phase, number in cells
     }
-    return [record for record in records if record.parts[-3:] in names] or list(records)
+    return [record for record in records if record.parts[-3:] not in stale] or list(records)
 
 
 def without_leftovers(table: pd.DataFrame, added: Mapping[str, Any]) -> pd.DataFrame:
