@@ -13,6 +13,8 @@ from hyperslab.specifications import Specification
 
 # One repeat: its keys are columns of the tables (results/columns.py), those that a kind of case has.
 Row = dict[str, Any]
+# Phase -> what stands before the number of a round in the name of its record.
+LETTER = {"main": "r", "confirm": "c"}
 
 
 class Moment(TypedDict):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.process import one_line
 
 READY, GO, DONE, FAILED = b"r", b"g", b"d", b"f"
 # What a worker reads from its pipe while it waits for GO: one byte by one call.
@@ -69,18 +70,14 @@ def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Conne
                 result = job.result()
             except Exception as error:  # noqa: BLE001
                 # No tag is awaited any more.
-                result = NoResult(_words(error))
+                result = NoResult(one_line(error))
             connection.send(result)
         connection.send(largest_memory_bytes())
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001
         os.write(pipe, FAILED)
-        connection.send(_words(error))
-
-
-def _words(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+        connection.send(one_line(error))
 
 
 class Workers:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from hyperslab.records import LETTER
+
 Cell = TypeVar("Cell")
 # Of the main rounds, of the confirming ones, and of the stages of added rounds (planning/stages.py).
 PATTERN = r"(?:r|c|a\d+r)\d+of\d+"
 NAME = re.compile(r"^(r|c|a\d+r)(\d+)of(\d+)$")
-LETTER = {"main": "r", "confirm": "c"}
 # A job is asked to hold no more than this share of its time limit.
 USED_SHARE = 0.6
 

@@ -13,7 +13,7 @@ from typing import Any
 from hyperslab.data.donor_paths import located
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import shared
-from hyperslab.records import read_record
+from hyperslab.records import LETTER, read_record
 from hyperslab.studies import figures, specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.claims.compared import candidates
@@ -23,8 +23,6 @@ from hyperslab.studies.summary import study_meta
 
 # Why a layout is not recommended to someone who did not ask for other values, however fast it is.
 LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
-# phase -> letter of its rounds
-ROUND = {"main": "r", "confirm": "c"}
 
 # Of a directory, with what is added to it.
 LONGEST_NAME = 200
@@ -113,7 +111,7 @@ class PlannedStudy(LoadedStudy):
         Rounds that may be added are main ones.
         """
         confirming = phase == "confirm"
-        letter = ROUND["confirm" if confirming else "main"]
+        letter = LETTER["confirm" if confirming else "main"]
         rounds = self.study.recommendation.confirm_rounds if confirming else self.study.most_rounds
         return {
             f"{layout}/{name}.{letter}{number}": specification.digest(

@@ -16,9 +16,9 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import PATTERN
 from hyperslab.planning.confirmation import listed_records, made_of_records
 from hyperslab.planning.inventory import Cell, Inventory, cell_of, record_of
-from hyperslab.planning.planned_study import ROUND, PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import previous
+from hyperslab.records import LETTER, previous
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
@@ -51,7 +51,7 @@ def _noisy(table: Path) -> Iterator[str]:
     with made_of_records(table):
         rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
     for row in rows[rows["noisy"]].drop_duplicates().itertuples():
-        yield f"{row.site}/{row.layout}/{row.case}.{ROUND[str(row.phase)]}{row.round}"
+        yield f"{row.site}/{row.layout}/{row.case}.{LETTER[str(row.phase)]}{row.round}"
 
 
 class Reruns:

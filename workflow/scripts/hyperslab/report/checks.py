@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab import text as fmt
+from hyperslab.records import LETTER
 from hyperslab.report.added_rounds import added_rounds
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
@@ -20,7 +21,6 @@ from hyperslab.results.tables import STATES
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
 
-LETTER = {"main": "r", "confirm": "c"}
 COLD_AT_MOST = 0.01
 # Between two cells of a round; after a longer pause the machine may be in another mood.
 PAUSE_S = 900.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.records import MALFORMED, parts_of
+from hyperslab.records import LETTER, MALFORMED, parts_of
 from hyperslab.results.statistics import bursts, noisy, overlaps
 from hyperslab.results.tables import rows_of, superseded, tidy
 
@@ -74,8 +74,7 @@ def standing(records: Sequence[Path], table: pd.DataFrame) -> list[Path]:
     """
     cells = table.loc[table["stale"], CELL].drop_duplicates().itertuples(index=False)
     stale = {
-        (site, layout, f"{case}.{'r' if phase == 'main' else 'c'}{number}.json")
-        for site, layout, case, phase, number in cells
+        (site, layout, f"{case}.{LETTER[phase]}{number}.json") for site, layout, case, phase, number in cells
     }
     return [record for record in records if record.parts[-3:] not in stale] or list(records)
 
