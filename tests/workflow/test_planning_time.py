@@ -1,4 +1,4 @@
-"""What a dry run costs: processor time, since that does not depend on who else is there."""
+"""What a dry run costs beside what Snakemake costs alone: processor time, side by side on one machine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from clones import Clone, make_clone
 
-# Seconds; twice as fast machines as that of today will come, and slower ones are in use.
-MOST_SECONDS = 2.0
+# A ratio, since machines differ: 1.2 was seen where the dry run took 1.2 s, and where it took 2.6 s.
+MOST = 1.6
 TRIES = 3
 
 
-def processor_seconds(clone: Clone) -> float:
-    """Of a dry run of `quick`, with compiled modules, as a user has them."""
+def processor_seconds(clone: Clone, target: str) -> float:
+    """Of a dry run, with compiled modules, as a user has them."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        clone.command("--dry-run", "results/quick/report.html"),
+        clone.command("--dry-run", target),
         cwd=clone.directory, env=environment, check=True, capture_output=True,
     )  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -28,6 +28,15 @@ def processor_seconds(clone: Clone) -> float:
 
 
 @pytest.mark.quiet
-def test_a_dry_run_takes_less_than_two_seconds(tmp_path: Path) -> None:
-    clone = make_clone(tmp_path / "clone")
-    assert min(processor_seconds(clone) for _ in range(TRIES)) < MOST_SECONDS
+def test_a_dry_run_costs_little_more_than_snakemake_alone(tmp_path: Path) -> None:
+    clone, alone = make_clone(tmp_path / "clone"), Clone(tmp_path / "alone")
+    (alone.directory / alone.profile).mkdir(parents=True)
+    (alone.directory / alone.profile / "config.yaml").write_text("cores: 1\n", encoding="utf-8")
+    (alone.directory / "Snakefile").write_text(
+        "rule only:\n    output: 'made'\n    shell: 'touch {output}'\n", encoding="utf-8"
+    )
+    pairs = [
+        (processor_seconds(clone, "results/quick/report.html"), processor_seconds(alone, "made"))
+        for _ in range(TRIES)
+    ]
+    assert min(ours for ours, _ in pairs) < MOST * min(theirs for _, theirs in pairs)

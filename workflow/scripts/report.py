@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hyperslab.records import cell_of
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
@@ -21,12 +22,7 @@ def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
 
 def wanted(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return (site, layout, case, round) of every added or confirming cell that was wanted."""
-    found = []
-    for record in map(Path, listed.get("wanted", [])):
-        # The name of a case may hold dots, too.
-        case, _, round_ = record.stem.rpartition(".")
-        found.append((record.parts[-3], record.parts[-2], case, round_))
-    return found
+    return [(record.parts[-3], *cell_of(record)) for record in map(Path, listed.get("wanted", []))]
 
 
 def main(job: Any) -> None:

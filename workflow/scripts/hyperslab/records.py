@@ -13,6 +13,8 @@ from hyperslab.specifications import Specification
 
 # One repeat: its keys are columns of the tables (results/columns.py), those that a kind of case has.
 Row = dict[str, Any]
+# Layout, case and round: what one record is of.
+Cell = tuple[str, str, str]
 # Phase -> what stands before the number of a round in the name of its record.
 LETTER = {"main": "r", "confirm": "c"}
 
@@ -71,6 +73,19 @@ class Record(Measured):
     """The same with the name of its site, as it is stored."""
 
     site: str
+
+
+def record_of(study: str, site: str, cell: Cell) -> str:
+    """Return where the record of a cell lies."""
+    layout, case, round_ = cell
+    return f"results/{study}/cells/{site}/{layout}/{case}.{round_}.json"
+
+
+def cell_of(record: Path) -> Cell:
+    """Return the cell whose record lies there."""
+    # The name of a case may hold dots, too.
+    case, _, round_ = record.stem.rpartition(".")
+    return record.parent.name, case, round_
 
 
 def first_moment(record: Record) -> Moment:

@@ -10,8 +10,9 @@ from typing import Any
 
 from hyperslab.cases.mpi import environment as ranks
 from hyperslab.planning import requirements
-from hyperslab.planning.inventory import Inventory, cell_of
+from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.records import cell_of
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.workers import by_ranks
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.records import LETTER, record_of
 from hyperslab.validation.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def wanted_records(
         for site in recommendation["sites"]
     }
     return [
-        f"results/{study.name}/cells/{site['site']}/{layout}/{case}.c{number}.json"
+        record_of(study.name, site["site"], (layout, case, f"{LETTER['confirm']}{number}"))
         for site in recommendation["sites"]
         for number in range(rounds)
         for layout in site["finalists"]

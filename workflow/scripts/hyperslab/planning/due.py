@@ -7,9 +7,10 @@ from pathlib import Path
 
 from hyperslab.planning.batches import parse
 from hyperslab.planning.estimates import estimated_seconds, total_bytes
-from hyperslab.planning.inventory import Cell, Inventory, cell_of
+from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about
+from hyperslab.records import Cell, cell_of
 
 # study -> site -> records, and markers of batches, that jobs of this run make
 Due = dict[str, dict[str, list[Path]]]

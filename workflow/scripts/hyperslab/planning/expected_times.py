@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hyperslab.planning.estimates import estimated_seconds
-from hyperslab.planning.inventory import Cell, Inventory
+from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import DamagedRecord, Record, first_moment, parts_of, read_record
+from hyperslab.records import Cell, DamagedRecord, Record, first_moment, parts_of, read_record
 from hyperslab.studies import specification
 
 

@@ -14,22 +14,9 @@ from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.stages import ADDED, Stage, listed, listing
+from hyperslab.records import Cell, record_of
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
-
-Cell = tuple[str, str, str]
-
-
-def record_of(study: PlannedStudy, site: str, cell: Cell) -> str:
-    """Return where the record of a cell lies."""
-    layout, case, round_ = cell
-    return f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json"
-
-
-def cell_of(record: Path) -> Cell:
-    """Return the cell whose record lies there."""
-    case, round_ = record.stem.rsplit(".", 1)
-    return record.parent.name, case, round_
 
 
 class Inventory:
@@ -204,12 +191,12 @@ class Inventory:
 
     def records_of(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """Return where the records of a site's cells lie."""
-        return [record_of(study, site, cell) for cell in self.cells(study, site, phase)]
+        return [record_of(study.name, site, cell) for cell in self.cells(study, site, phase)]
 
     def all_records(self, study: PlannedStudy) -> list[str]:
         """Return where the records of the main rounds lie or may come to lie, at every site."""
         return [
-            record_of(study, site, cell)
+            record_of(study.name, site, cell)
             for site in self.sites_of(study)
             for cell in self._first_cells(study, site, study.study.most_rounds)
         ]

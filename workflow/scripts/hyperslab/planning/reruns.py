@@ -15,10 +15,10 @@ from hyperslab.planning import requirements
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import PATTERN
 from hyperslab.planning.confirmation import listed_records, made_of_records
-from hyperslab.planning.inventory import Cell, Inventory, cell_of, record_of
+from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import LETTER, previous
+from hyperslab.records import LETTER, Cell, cell_of, previous, record_of
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
@@ -175,7 +175,7 @@ class Reruns:
         for site in inventory.sites_of(study):
             reached = site not in inventory.left_out
             for cell in inventory.added_cells(study, site, claim):
-                record = record_of(study, site, cell)
+                record = record_of(study.name, site, cell)
                 exists = Path(record).exists()
                 if exists != (record in there) or (reached and not exists):
                     return True
@@ -227,7 +227,7 @@ class Reruns:
             for number in range(study.study.first_rounds, study.study.most_rounds)
             for layout, case in sorted(study.can_be_added(site))
             if (cell := (layout, case, f"r{number}")) not in due
-            and not Path(record_of(study, site, cell)).exists()
+            and not Path(record_of(study.name, site, cell)).exists()
         ]
 
     def due(self, study: PlannedStudy, site: str) -> list[Cell]:
