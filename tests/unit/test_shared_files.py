@@ -18,7 +18,9 @@ from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.artifact import in_turn, leave, shared
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
+from hyperslab.planning.estimates import WRITE_BYTES_PER_S, estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
@@ -54,6 +56,19 @@ def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
     # Each of two copies is the array to the reads that it serves.
     assert place(found, "pair", "slices") == "pair/slices.r2"
     assert place(found, "pair", "spectra") == "pair/spectra.r2"
+
+
+def test_a_dry_run_counts_what_cases_share_once(tmp_path: Path) -> None:
+    alone = inventory(tmp_path / "alone", shared_files=False).study("mine")
+    together = inventory(tmp_path / "together").study("mine")
+    cells = [("auto", case, round_) for case in ("slices", "spectra", "short") for round_ in ("r0", "r1")]
+
+    def seconds(study: PlannedStudy) -> float:
+        return sum(estimated_seconds(study, layout, case, "disk") for layout, case, _ in cells)
+
+    spared = 2 * alone.dataset.nbytes
+    assert total_bytes(alone, "disk", cells) - total_bytes(together, "disk", cells) == spared
+    assert seconds(together) < seconds(alone) - 0.99 * spared / WRITE_BYTES_PER_S
 
 
 def test_two_sites_on_one_file_system_have_no_file_in_common(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ def lines(due: Due, inventory: Inventory) -> Iterator[str]:
         study = inventory.study(name)
         for site, files in sites.items():
             if cells := changed(study, site, files, inventory):
-                seconds = sum(estimated_seconds(study, layout, case) for layout, case, _ in cells)
+                seconds = sum(estimated_seconds(study, layout, case, site) for layout, case, _ in cells)
+                gigabytes = total_bytes(study, site, cells) / 1e9
                 yield (
                     f"{name}: site {site}: {len(cells)} cells have changed since they were measured and are "
-                    f"measured again, {total_bytes(study, cells) / 1e9:.1f} GB to write, {about(seconds)}"
+                    f"measured again, {gigabytes:.1f} GB to write, {about(seconds)}"
                 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hyperslab.layouts import layout_of
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.records import Cell
 from hyperslab.specifications import SHORT_SECONDS
 from hyperslab.studies.case_kinds import kind_of
-from hyperslab.studies.study import LoadedStudy
 
 # What a cell is assumed to take before one was measured: these decide no result, only how jobs are cut.
 WRITE_BYTES_PER_S = 200e6
@@ -22,8 +22,11 @@ SECONDS_A_VALUE = 6e-9
 SECONDS_A_CELL = 0.5
 
 
-def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
-    """Return about how long one cell takes, writing its file included: arithmetic at assumed rates."""
+def estimated_seconds(study: PlannedStudy, layout: str, case: str, site: str = "") -> float:
+    """Return about how long one cell takes, writing its file included: arithmetic at assumed rates.
+
+    Given a site, a cell takes its part of writing a file that cases share there.
+    """
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     kind = kind_of(asked)
     itemsize, shape = study.dataset.itemsize, study.dataset.values_shape(asked["shape"])
@@ -40,7 +43,9 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
         there = written * (writing + plain) + writing
         return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
     starts = 2 + asked["repeats"].get("cold", 0)
-    writing += starts * stored.restart_seconds()
+    writing = (
+        writing / (len(study.sharing(layout, case, site)) if site else 1) + starts * stored.restart_seconds()
+    )
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
@@ -57,9 +62,12 @@ def estimated_seconds(study: LoadedStudy, layout: str, case: str) -> float:
     return float(SECONDS_A_CELL + writing + truth + repeats * one)
 
 
-def total_bytes(study: LoadedStudy, cells: Sequence[tuple[str, str, str]]) -> int:
-    """Return the bytes that the test files of (layout, case, round) cells hold, before filters."""
-    sizes: Mapping[Any, int] = {
-        (layout, case): study.dataset.bytes_of(study.cases[case]["shape"]) for layout, case, _ in cells
+def total_bytes(study: PlannedStudy, site: str, cells: Sequence[Cell]) -> int:
+    """Return the bytes that the test files of cells at a site hold, before filters; of a shared one, once."""
+    sizes = {
+        (layout, round_, *study.sharing(layout, case, site)): study.dataset.bytes_of(
+            study.cases[case]["shape"]
+        )
+        for layout, case, round_ in cells
     }
-    return sum(sizes[layout, case] for layout, case, _ in cells)
+    return sum(sizes.values())

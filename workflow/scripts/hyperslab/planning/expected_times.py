@@ -25,7 +25,7 @@ def expected_seconds(
     found = {}
     for pair in dict.fromkeys(pairs):
         taken = _taken(study, *last[pair]) if pair in last else None
-        found[pair] = estimated_seconds(study, *pair) if taken is None else taken
+        found[pair] = estimated_seconds(study, *pair, site=site) if taken is None else taken
     return found
 
 

@@ -70,7 +70,7 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
     seconds = sum(expected[pair] for pair in pairs)
     text = (
         f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there), "
-        f"{total_bytes(study, due) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
+        f"{total_bytes(study, site, due) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
     )
     if inventory.in_batches(site):
         count = len(batches.of(study.name, site))
@@ -85,7 +85,7 @@ def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: Pl
         rounds = f"{study.study.first_rounds + 1} to {study.study.most_rounds}"
         text += (
             f"; then at most {len(more)} cells in rounds {rounds}, as far as comparisons are open, "
-            f"{total_bytes(study, more) / 1e9:.1f} GB to write, {about(seconds)}"
+            f"{total_bytes(study, site, more) / 1e9:.1f} GB to write, {about(seconds)}"
         )
     return text
 
