@@ -25,7 +25,7 @@ from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDING, Stage
-from hyperslab.records import DamagedRecord, write_record
+from hyperslab.records import DamagedRecord, record_of, write_record
 from hyperslab.results.looks import looks
 from hyperslab.results.measurements import build, standing
 from hyperslab.results.recommendation import answer
@@ -77,9 +77,9 @@ def records(study: PlannedStudy, rounds: int, claim: str = "") -> Iterator[Path]
     sites = sorted(place.name for place in Path(f"results/{study.name}/cells").glob("*"))
     wanted = {cell for one in asked(study, claim) for cell in compared(one)} if claim else None
     for number, site in itertools.product(range(rounds), sites):
-        for layout, case, round_ in study.cells(site, f"r{number}"):
-            record = Path(f"results/{study.name}/cells/{site}/{layout}/{case}.{round_}.json")
-            if (wanted is None or (layout, case) in wanted) and record.exists():
+        for cell in study.cells(site, f"r{number}"):
+            record = Path(record_of(study.name, site, cell))
+            if (wanted is None or cell[:2] in wanted) and record.exists():
                 yield record
 
 

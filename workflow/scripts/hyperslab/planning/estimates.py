@@ -43,9 +43,8 @@ def estimated_seconds(study: PlannedStudy, layout: str, case: str, site: str = "
         there = written * (writing + plain) + writing
         return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
     starts = 2 + asked["repeats"].get("cold", 0)
-    writing = (
-        writing / (len(study.sharing(layout, case, site)) if site else 1) + starts * stored.restart_seconds()
-    )
+    sharing = len(study.sharing(layout, case, site)) if site else 1
+    writing = writing / sharing + starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.planning.confirmation import made_of_records
+from hyperslab.records import Cell, record_of
 
 # The rule that such a run is asked for.
 ADDING = "added_cells"
@@ -35,7 +36,7 @@ class Stage:
         """What the cells of this stage are called among phases."""
         return phase_of(self.number)
 
-    def at(self, site: str) -> list[tuple[str, str, str]]:
+    def at(self, site: str) -> list[Cell]:
         """Return (layout, case, round) of the cells of a site, by round: a round is a block."""
         return [
             (layout, case, f"r{number}")
@@ -45,10 +46,7 @@ class Stage:
 
     def records_at(self, study: str, site: str) -> list[str]:
         """Return where the records of these cells lie."""
-        return [
-            f"results/{study}/cells/{site}/{layout}/{case}.{round_}.json"
-            for layout, case, round_ in self.at(site)
-        ]
+        return [record_of(study, site, cell) for cell in self.at(site)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what json.dumps accepts."""
