@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from golden_specifications import ROOT, studies
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
@@ -198,6 +199,19 @@ def test_sites_of_a_study(tmp_path: Path) -> None:
     sites = load_sites(file)
     assert sites_of(study_of(tmp_path), sites, file) == ["disk", "far"]
     assert sites_of(study_of(tmp_path, sites=["far"]), sites, file) == ["far"]
+
+
+@pytest.mark.parametrize("name", sorted(studies()))
+def test_the_sites_of_a_study_are_in_the_file_that_it_names(name: str) -> None:
+    study = LoadedStudy(studies()[name])
+    described = study.study.sites_file
+    file = described.file if described else "config/sites.yaml"
+    # Another is made by the commands that stand beside it.
+    if file.startswith("config/"):
+        sites = load_sites(ROOT / file)
+        assert sites_of(study, sites, ROOT / file)
+    else:
+        assert described and described.make
 
 
 @pytest.mark.parametrize(
