@@ -104,7 +104,7 @@ help:
 	@echo "make findings   docs/index.md and its figures from docs/findings.yaml and packs/"
 	@echo "make test    linters, type checker and all tests"
 	@echo "make lint    linters and type checker alone"
-	@echo "make unit    unit tests alone: seconds"
+	@echo "make unit    unit tests alone: some twenty minutes of processor time"
 	@echo "make lock    requirements.lock and requirements-dev.lock from their .in files, and the pins in envs/"
 	@echo "             (needs uv; LOCK_FLAGS=--upgrade for newer versions)"
 	@echo "make clean   remove .venv and caches; results, website and test files stay"

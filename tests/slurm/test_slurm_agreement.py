@@ -295,7 +295,8 @@ def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
     assert {record["file_system"]["type"] for record in records} == {"tmpfs"}
     # All lie at one place, so that nothing but the state of its one case stands against a recommendation.
     (site,) = json.loads((clone.directory / target).read_text(encoding="utf-8"))["sites"]
-    assert site["reason"] == "not measured here: all (cold; only warm)"
+    counted = "recommendation: {states: [warm]} counts what was"
+    assert site["reason"] == f"not measured here: all (cold; only warm); {counted}"
 
 
 def test_cells_that_may_not_fit_into_a_job_are_said_before(cluster: Cluster, tmp_path: Path) -> None:

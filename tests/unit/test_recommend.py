@@ -237,6 +237,12 @@ def test_layouts_that_cannot_be_ranked_are_left_out_with_the_reason() -> None:
     assert (absent.pick, absent.reason) == (None, "not measured here: typo (cold)")
     session = rows.assign(state=rows["state"].where(rows["case"] != "spectra", "session"))
     assert only(session).reason == "not measured here: spectra (cold; only session)"
+    alone = only(rows.assign(state="session")).reason
+    assert alone == (
+        "not measured here: slices (cold; only session), spectra (cold; only session); "
+        "recommendation: {states: [session]} counts what was"
+    )
+    assert only(rows.assign(state="session"), states=["session"]).pick == only(rows).pick
     assert only(rows.assign(kind="write")).reason == "not measured here: any read case"
 
 

@@ -40,20 +40,20 @@ class Filter(WithParameters):
 
     table = FILTERS
 
-    block: Whole | None = Field(default=None, description="szip: pixels of a block")
+    block: Whole | None = Field(default=None, description="szip: pixels of a block; bzip2: size of a block, 1 to 9")
     coding: str | None = Field(default=None, description="szip: the coding method")
     bits: Whole | None = Field(default=None, description="nbit, scaleoffset: bits kept")
     digits: Whole | None = Field(default=None, description="scaleoffset: decimal digits kept")
-    codec: str | None = Field(default=None, description="blosc, blosc2: the compressor inside")
+    codec: str | None = Field(default=None, description="blosc, blosc2, bitshuffle: the compressor inside")
     shuffle: str | None = Field(
-        default=None, description="blosc, blosc2 and others: how bytes or bits are sorted first"
+        default=None, description="blosc, blosc2: how bytes or bits are sorted first"
     )
     accuracy: Real | None = Field(default=None, description="zfp: largest absolute error")
     precision: Whole | None = Field(default=None, description="zfp: bits of each value kept")
-    rate: Real | None = Field(default=None, description="zfp: bits a value")
+    rate: Real | None = Field(default=None, description="zfp, sperr: bits a value")
     reversible: Literal[True] | None = Field(default=None, description="zfp: without loss")
     absolute: Real | None = Field(default=None, description="sz3, sperr: largest absolute error")
-    psnr: Real | None = Field(default=None, description="sz3, sperr: peak signal-to-noise ratio, dB")
+    psnr: Real | None = Field(default=None, description="sperr: peak signal-to-noise ratio, dB")
 
     @model_validator(mode="after")
     def _one_mode(self) -> Filter:

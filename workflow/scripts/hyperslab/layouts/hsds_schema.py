@@ -25,7 +25,7 @@ MOST_NODES = 64
 LEAST_TASKS = 100
 
 
-class Filter(WithParameters):
+class HsdsFilter(WithParameters):
     """One filter of a layout: "gzip", {gzip: 4}, or "fletcher32"."""
 
     table = FILTERS
@@ -65,7 +65,7 @@ class HsdsModel(LayoutModel):
     chunks: Annotated[Extents | Literal["auto"], Forms(CHUNKS_FORMS)] = Field(
         default="auto", description="the chunk shape"
     )
-    filters: list[Filter] = Field(default=[], description="at most one compressor, and fletcher32")
+    filters: list[HsdsFilter] = Field(default=[], description="at most one compressor, and fletcher32")
     settings: dict[str, Any] = Field(default={}, description="settings of the server and of its client")
 
     @model_validator(mode="after")

@@ -167,10 +167,20 @@ def nothing(site: str, reason: str) -> Recommendation:
     return Recommendation(site, "main", {}, "regret", IMPERCEPTIBLE_MS, reason=reason)
 
 
-def _absent(case: str, state: str, measured: Collection[tuple[str, str]]) -> str:
-    """Return a case that counts and was not measured in its state, and in which ones it was."""
-    others = sorted(other for name, other in measured if name == case)
-    return f"{case} ({state}{f'; only {listing(others)}' if others else ''})"
+def _absence(counting: Collection[Entry], measured: Collection[Entry]) -> str:
+    """Return which cases were not measured in the state that counts, and what the study could count instead."""
+    states: dict[str, set[str]] = {case: set() for case, _ in counting}
+    for case, state in measured:
+        states.get(case, set()).add(state)
+    absent = [
+        f"{case} ({state}{f'; only {listing(sorted(states[case]))}' if states[case] else ''})"
+        for case, state in counting
+        if state not in states[case]
+    ]
+    # Not a fault where a study measures another state on purpose: what it says to have that count.
+    instead = sorted(set.intersection(*states.values())) if states else []
+    hint = f"; recommendation: {{states: [{', '.join(instead)}]}} counts what was" if instead else ""
+    return f"not measured here: {', '.join(absent) or 'any read case'}{hint}"
 
 
 def _recommend_site(
@@ -179,11 +189,8 @@ def _recommend_site(
 ) -> Recommendation:  # fmt: skip
     """Return the recommendation of one site; `rows` are its summary in one phase."""
     measured = set(zip(rows["case"], rows["state"], strict=True))
-    absent = [
-        _absent(case, state, measured) for case, state in question.shares if (case, state) not in measured
-    ]
-    if absent or not question.shares:
-        return replace(empty, reason=f"not measured here: {', '.join(absent) or 'any read case'}")
+    if not measured.issuperset(question.shares) or not question.shares:
+        return replace(empty, reason=_absence(question.shares, measured))
     complete = objectives(rows, question, dict.fromkeys(question.shares, 1.0))
     usable, left_out = _comparable(complete)
     if not usable:

@@ -62,16 +62,15 @@ Selection = dict[Name, Extent | Stride]
 
 
 class Grid(BaseModel):
-    """Many layouts at once: every combination of the variables' values.
-
-    What else stands in it says the layouts, whose extents may be variables of `over`.
+    """Many layouts at once: every combination of the values of one or two variables. What else stands in it
+    says the layouts, such as `chunks: [m, m, n]`, whose extents may be variables of `over`.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     name: Text = Field(description="name of each layout, with variables in braces")
     over: dict[Name, Annotated[list[Count], Field(min_length=1)]] = Field(
-        min_length=1, max_length=2, description="variables, and the values that each takes"
+        min_length=1, max_length=2, description="one or two variables, and the values that each takes"
     )
 
     @property
