@@ -12,6 +12,8 @@ WORKERS ?= logical
 
 # A variable that is given on make's command line, and not one that the environment happens to have (WSL sets NAME).
 given = $(if $(filter command,$(origin $(1))),$($(1)))
+# The same, of which make expands nothing.
+literally = $(if $(filter command,$(origin $(1))),$(value $(1)))
 
 # A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start.
 MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv/bin/python -c '' 2>/dev/null || echo .venv/moved)
@@ -28,9 +30,13 @@ report: .venv/made-in
 	echo "The report: results/$$study/report.html"
 
 # How a file should be stored for the way it is read: a few layouts predicted, measured and put on one page.
+# What files call their arrays comes from elsewhere: it reaches the command through the environment, and no shell reads it.
+advise: export HYPERSLAB_FILE = $(call literally,FILE)
+advise: export HYPERSLAB_READS = $(call literally,READS)
+unexport FILE READS
 advise: .venv/made-in
-	@[ -n "$(call given,FILE)" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
-	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$(FILE)" --reads "$(call given,READS)" \
+	@[ -n "$$HYPERSLAB_FILE" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
+	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$$HYPERSLAB_FILE" --reads "$$HYPERSLAB_READS" \
 		--name "$(call given,NAME)" --filters "$(call given,FILTERS)" --orders "$(call given,ORDERS)" \
 		--state "$(call given,STATE)" --copies "$(call given,COPIES)" \
 		$(if $(call given,SIZE_BOUND),--size-bound "$(SIZE_BOUND)") $(if $(call given,SECONDS),--seconds "$(SECONDS)") \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import resource
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hdf5plugin
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,11 +21,12 @@ from hypothesis import strategies as st
 
 import replayed_packs
 from hyperslab import advise
-from hyperslab.advising import at_sites, budget, choice, model, subject
+from hyperslab.advising import at_sites, budget, choice, model, readahead, subject
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import HDF5, Candidate, chunk_shapes, expected_touched, filter_chains
 from hyperslab.advising.choice import Asked, choose
-from hyperslab.advising.coding import Chain, chain_of, coded, samples
+from hyperslab.advising.coding import MOST_SAMPLED_BYTES, Chain, chain_of, coded, samples
+from hyperslab.advising.found import look
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
 from hyperslab.advising.probe import Probe
@@ -128,6 +131,19 @@ def test_reading_on_and_on_is_read_ahead() -> None:
     assert found.misses < 4 and found.ahead_bytes > 0.95 * size
 
 
+def test_a_file_of_any_size_is_followed_alike_and_takes_no_memory_where_nothing_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = [(at * 70_001 % (8 * 2**20), 9_000) for at in range(300)]
+    small = traffic(asked, 8 * 2**20, 2**17)
+    monkeypatch.setattr(readahead, "MANY_PAGES", 0)
+    assert traffic(asked, 8 * 2**20, 2**17) == small
+    # 16 TB have more pages than this machine has bytes of memory for two bytes each, zeroed.
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert traffic([(2**43, 4096), (2**40, 4096)], 2**44, 2**17).misses == 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(1, 2**16)), max_size=60),
     st.sampled_from([0, 2**17]),
@@ -164,6 +180,13 @@ def test_filters_are_tried_on_chunks_of_the_data_itself() -> None:
     plain, *packed = [coded(blocks, chain) for chain in filter_chains("builtin", 2)]
     assert (plain.ratio, plain.decode_s) == (1.0, 0.0)
     assert all(0.05 < one.ratio < 0.7 and one.decode_s > 0 for one in packed)
+
+
+def test_of_a_huge_chunk_a_part_is_sampled() -> None:
+    values = InMemory(np.zeros((2, 9_000, 1_000), "int16"))
+    taken = samples(values, [2, 9_000, 1_000], count=2)
+    assert all(0.5 * MOST_SAMPLED_BYTES < one.nbytes < 1.5 * MOST_SAMPLED_BYTES for one in taken)
+    assert [one.shape for one in samples(values, [1, 90, 1_000], count=2)] == [(1, 90, 1_000)] * 2
 
 
 def test_a_chain_of_filters_is_tried_on_chunks_of_several_sizes() -> None:
@@ -319,6 +342,8 @@ def files(directory: Path) -> set[Path]:
         (["mine.h5::/counts", "--site", "moon"], "no site 'moon'"),
         (["mine.h5::/counts", "--site", "cluster"], "there is no srun here"),
         (["mine.h5::/counts", "--seconds", "3"], "seconds"),
+        (["mine.h5::/counts", "--seconds", "0"], "seconds"),
+        (["mine.h5::/counts", "--size-bound", "0"], "size_bound"),
         (["mine.h5::/counts", "--seconds", "20"], "too short to measure"),
         (["mine.h5::/counts", "--formats", "tiff"], "formats"),
         (["mine.h5::/counts", "--state", "lukewarm"], "state"),
@@ -449,6 +474,15 @@ def test_an_array_without_a_file_is_advised_on_by_its_shape_and_a_fill(here: Pat
         ),
         ({"file": "mine.h5::/counts", "reads": {"a": {"x": 1}}, "mix": {"b": 1}}, "mix: no read 'b'"),
         ({"file": "mine.h5::/counts", "reads": {"a": {"x": 1}}, "mix": {"a": 0}}, "happens 0 times"),
+        (
+            {"file": "mine.h5::/counts", "mix": {"a": 1}},
+            "mix: says how often reads happen, and there are no `reads`",
+        ),
+        (
+            {"file": "mine.h5::/counts", "reads": {"a": {"x": 1}, "b": {"y": 1}}, "mix": {"a": 1}},
+            "mix: says nothing of read 'b'; say how often it happens, 0 for never",
+        ),
+        ({"file": "mine.h5::/counts", "reads": {}}, "no read is named"),
         ({"file": "mine.h5::/counts", "reads": "a: [1, 1, 1]", "mix": {"a": 1}}, "in the line of reads"),
         ({"file": "$NOWHERE"}, "environment variable NOWHERE is not set"),
         ({"file": "mine.h5::/counts", "sites": ["disk", "disk"]}, "sites: each at most once"),
@@ -477,6 +511,121 @@ def test_a_study_of_the_users_own_is_never_written_over(here: Path) -> None:
     with pytest.raises(SystemExit, match="is there already and yours"):
         advise.main(["mine.h5::/counts"])
     assert own.read_text() == "title: mine\n"
+
+
+def test_advice_on_another_array_takes_no_place_of_the_first(here: Path) -> None:
+    with h5py.File("mine.h5", "a") as file:
+        file["more"] = counts()
+    advise.main(["mine.h5::/counts"])
+    before = {path: path.read_bytes() for path in files(here)}
+    with pytest.raises(
+        SystemExit, match=r"is there already, of .*mine.h5::/counts; give another name with NAME="
+    ):
+        advise.main(["mine.h5::/more"])
+    assert {path: path.read_bytes() for path in files(here)} == before
+    advise.main(["mine.h5::/more", "--name", "other"])
+    assert (here / "results" / "advice-other").is_dir()
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_what_was_rewritten_survives_a_run_that_was_killed_in_its_last_moment(
+    here: Path, exchanged: bool
+) -> None:
+    advise.main(["mine.h5::/counts"])
+    results = here / "results" / "advice-mine"
+    (results / "layout").mkdir()
+    (results / "layout" / "recommended.h5").write_bytes(b"hours of work")
+    # Between the two renamings, or behind both.
+    results.rename(here / "results" / ".advice-mine.old")
+    if exchanged:
+        results.mkdir()
+    advise.main(["mine.h5::/counts"])
+    assert (results / "layout" / "recommended.h5").read_bytes() == b"hours of work"
+    assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
+
+
+def predicted_of(here: Path, *arguments: str) -> dict[str, Any]:
+    advise.main([f"own.h5::/{arguments[0]}", "--name", arguments[0], *arguments[1:]])
+    found: dict[str, Any] = json.loads(
+        (here / "results" / f"advice-{arguments[0]}" / "prediction.json").read_text()
+    )
+    return found
+
+
+def test_todays_layout_is_known_with_the_filters_of_plug_ins(here: Path) -> None:
+    how = {"packed": hdf5plugin.Zstd(5), "blosc": hdf5plugin.Blosc("zstd", 9, 2)}
+    with h5py.File("own.h5", "w") as file:
+        for name, filters in how.items():
+            file.create_dataset(name, data=counts(), chunks=(2, 3, 100), shuffle=name == "packed", **filters)
+        file.create_dataset("lossy", data=counts(), chunks=(2, 3, 100), scaleoffset=8)
+    assert predicted_of(here, "packed")["today"] == "as-it-is"
+    study = PlannedStudy(here / "config" / "studies" / "advice-packed.yaml")
+    assert study.layouts["as-it-is"]["filters"] == [{"name": "shuffle"}, {"name": "zstd", "level": 5}]
+    assert predicted_of(here, "blosc")["today"] == "as-it-is"
+    lossy = predicted_of(here, "lossy")
+    assert lossy["today"] is None and "filters that a study cannot name" in lossy["unknown_layout"]
+
+
+def test_what_lies_elsewhere_has_no_layout_of_today(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        layout = h5py.VirtualLayout(counts().shape, counts().dtype)
+        layout[:] = h5py.VirtualSource("mine.h5", "counts", counts().shape)
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("beside", data=counts(), external=[("values.bin", 0, h5py.h5f.UNLIMITED)])
+    virtual = predicted_of(here, "virtual")
+    assert virtual["today"] is None and "the dataset is virtual" in virtual["unknown_layout"]
+    beside = predicted_of(here, "beside")
+    assert beside["today"] is None and "files beside it" in beside["unknown_layout"]
+
+
+def test_elements_that_are_measured_as_longer_ones_are_named(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        file["half"] = counts().astype("float16")
+        file["single"] = counts().astype("float32")
+    assert predicted_of(here, "half")["stored_dtype"] == "float16"
+    assert predicted_of(here, "single")["stored_dtype"] == ""
+
+
+def test_a_file_on_another_device_than_the_test_files_is_noted(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advise.main(["mine.h5::/counts"])
+    monkeypatch.setattr(at_sites, "one_device", lambda file, directory: False)
+    advise.main(["mine.h5::/counts", "--name", "far"])
+    for name, elsewhere in (("mine", False), ("far", True)):
+        prediction = json.loads((here / "results" / f"advice-{name}" / "prediction.json").read_text())
+        assert [one["elsewhere"] for one in prediction["sites"].values()] == [elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("labels", "axes"),
+    [
+        (["", "", ""], ["x", "y", "z"]),
+        (["z", "", ""], ["z", "y", "a2"]),
+        (["", "x", ""], ["a0", "x", "z"]),
+        (["x", "x", ""], ["x", "y", "z"]),
+        (["mz", "row", "column"], ["mz", "row", "column"]),
+    ],
+)
+def test_an_axis_is_called_as_the_file_calls_it(here: Path, labels: list[str], axes: list[str]) -> None:
+    with h5py.File("own.h5", "w") as file:
+        file["a"] = np.zeros((2, 3, 4), "int16")
+        for dimension, label in zip(file["a"].dims, labels, strict=True):
+            dimension.label = label
+    assert look(here / "own.h5", "/a").axes == axes
+
+
+def test_a_damaged_array_does_not_hide_the_others(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        for number in range(25):
+            file[f"b{number:02}"] = np.zeros((2, 3), "int16")
+        layout = h5py.VirtualLayout((2, 3), "int16")
+        layout[:] = h5py.VirtualSource("gone.h5", "a", (2, 3))
+        file.create_virtual_dataset("a", layout)
+    with pytest.raises(SystemExit) as error:
+        advise.main(["own.h5"])
+    lines = str(error.value).splitlines()
+    assert "gone.h5" in lines[1] and "make advise FILE=" in lines[2] and lines[-1].strip() == "# and 6 more"
 
 
 def test_candidates_have_names_and_layouts_that_a_study_can_say() -> None:
@@ -613,6 +762,28 @@ def test_a_throttled_site_has_more_time_and_its_cells_are_counted_with_what_they
     assert effort.layouts >= 3 and cells * 2.0 < budget.USUAL_THROTTLED_S
     with pytest.raises(budget.TooShort):
         budget.limit(45.0, find, [held])
+
+
+def test_every_site_gets_the_time_that_the_least_takes_there() -> None:
+    needs = {"near": 70.0, "far": 95.0}
+
+    def find(seconds: float) -> None:
+        for needed in needs.values():
+            if seconds < needed:
+                raise budget.TooShort("too short", needed)
+
+    assert needs["far"] <= budget.limit(None, find, [replace(DISK, write_s=1e-9)]) < 1.1 * needs["far"]
+
+
+def test_what_is_read_is_among_the_chunks_however_many_there_are() -> None:
+    for shape, reads in (
+        ((55_440, 40), [(1_109, 40)]),
+        ((60,) * 5, [(7, 60, 1, 60, 13), (60, 1, 11, 17, 60)]),
+    ):
+        shapes = chunk_shapes(shape, 2, reads)
+        for axis, size in enumerate(shape):
+            assert {read[axis] for read in reads} <= set(shapes[:, axis]) | {size}
+    assert len(chunk_shapes((6,) * 14, 2, [(1,) * 14])) < 2**20
 
 
 def test_rounds_are_added_only_where_time_is_left() -> None:

@@ -39,7 +39,8 @@ def prediction(**changes: Any) -> dict[str, Any]:
     found = {
         "array": "mine.h5::/RD/counts", "file": "/data/mine.h5", "shape": [10, 10, 10],
         "measured_shape": [10, 10, 10], "raw_bytes": 2000, "whole_bytes": 2000, "state": "cold",
-        "limit_s": 60.0, "today": "contiguous", "unnamed_filters": False, "guessed": False, "asked": {},
+        "limit_s": 60.0, "today": "contiguous", "unknown_layout": "", "stored_dtype": "",
+        "guessed": False, "asked": {},
         "sites": {"disk": site}, "reads": [{"name": "slices"}, {"name": "spectra"}], "began_wall_s": 1000.0,
         "seconds": {"probe": 2.0, "read": 1.0, "predict": 3.0},
     }  # fmt: skip
@@ -101,7 +102,10 @@ def test_what_was_predicted_is_called_so() -> None:
     [
         ({"guessed": True}, "these reads are guessed"),
         ({"shape": [10, 10, 99]}, "Measured was the first 10x10x10 of 10x10x99"),
-        ({"unnamed_filters": True, "today": None}, "Today's layout is not compared"),
+        (
+            {"unknown_layout": "the dataset is virtual", "today": None},
+            "Today's layout is not compared: the dataset is virtual.",
+        ),
     ],
 )
 def test_what_limits_the_advice_is_said(changed: dict[str, Any], words: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import requests
 from figure_samples import texts
 from report_samples import meta, plain_layout
+from requests.adapters import HTTPAdapter
 from samples import file_specification, prepared, values_of
 from studies import load, mistake, with_case
 
@@ -22,6 +26,7 @@ from hyperslab.data.selections import Box
 from hyperslab.figures import FigureData
 from hyperslab.figures.clients import served
 from hyperslab.figures.view import look
+from hyperslab.measuring import received
 from hyperslab.report.clients import clients_table
 from hyperslab.report.data import Inputs, gather
 from hyperslab.results.statistics import summarise
@@ -128,14 +133,44 @@ def test_what_a_client_has_of_a_server_is_counted_apart_from_opening(monkeypatch
     answers.begin()
     answers.opened()
     answers.begin()
+    monkeypatch.setattr("hyperslab.measuring.received._busy", 3)
     found = answers.columns()
-    assert found == {"client_bytes": 100, "open_client_bytes": 7}
-    other = {"client_bytes": 1, "open_client_bytes": 2}
-    assert of_clients([found, other], {"open_s": 1.0}) == {"client_bytes": 101, "open_client_bytes": 9}
-    assert of_clients([found, other], None) == {"client_bytes": 101}
+    assert found == {"client_bytes": 100, "open_client_bytes": 7, "turned_away": 3}
+    other = {"client_bytes": 1, "open_client_bytes": 2, "turned_away": 1}
+    both = {"client_bytes": 101, "turned_away": 4}
+    assert of_clients([found, other], {"open_s": 1.0}) == {**both, "open_client_bytes": 9}
+    assert of_clients([found, other], None) == both
     # Files have no server.
     monkeypatch.setattr("hyperslab.measuring.received.so_far", lambda: None)
     assert of_clients([Answers().columns()] * 2, {"open_s": 1.0}) == {}
+
+
+def test_requests_that_a_server_turns_away_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = iter([503, 200, 503, 500])
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(next(status))
+            self.send_header("Content-Length", "3")
+            self.end_headers()
+            self.wfile.write(b"abc")
+
+        def log_message(self, *words: object) -> None:
+            """Say nothing."""
+
+    # What counts is put back at the end.
+    monkeypatch.setattr(HTTPAdapter, "build_response", HTTPAdapter.build_response)
+    for name, value in {"_counting": False, "_busy": 0, "_done": 0, "_open": []}.items():
+        monkeypatch.setattr(received, name, value)
+    received.begin()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever).start()
+        with requests.Session() as session:
+            session.trust_env = False
+            for _ in range(4):
+                session.get(f"http://127.0.0.1:{server.server_port}/")
+        server.shutdown()
+    assert (received.turned_away(), received.so_far()) == (2, 12)
 
 
 # ---- what a study may say

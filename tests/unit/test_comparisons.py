@@ -65,6 +65,16 @@ def test_from_five_rounds_on_variances_are_drawn_together_but_keep_their_own_dev
     assert of_rounds(values[:3]).error.tolist() == pytest.approx(error[:3])
 
 
+def test_a_contrast_that_is_another_one_turned_round_says_nothing_new_of_scatter() -> None:
+    values = np.random.default_rng(8).normal(0, 0.1, (6, MODERATED_ROUNDS))
+    once, twice = of_rounds(values), of_rounds(np.concatenate([values, -values]))
+    assert twice.error.tolist() == pytest.approx([*once.error] * 2)
+    assert twice.freedom.tolist() == pytest.approx([*once.freedom] * 2)
+    # Three comparisons are no family, however often they are made.
+    few = of_rounds(np.concatenate([values[:3], -values[:3]]))
+    assert few.freedom.tolist() == [MODERATED_ROUNDS - 1] * 6
+
+
 def test_the_common_variance_is_that_of_which_variances_were_drawn() -> None:
     rng = np.random.default_rng(3)
     true = 0.04 * 6 / rng.chisquare(6, 20_000)

@@ -31,10 +31,31 @@ def test_advise_takes_its_variables_from_the_command_line_alone() -> None:
     )
     assert "stray" not in said
     for words in (
-        '"mine.h5::/counts"', '--reads "image: [all, 1]"', '--name ""', "--site a b", '--sites "here.yaml"',
+        '--reads "$HYPERSLAB_READS"', '--name ""', "--site a b", '--sites "here.yaml"',
         'sites="here.yaml"',
     ):  # fmt: skip
         assert words in said, words
+
+
+def test_what_a_file_calls_its_arrays_is_read_by_no_shell(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    program = tmp_path / ".venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    # Stands in for the interpreter, and writes down what it is given.
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nprintf "%s\\n" "$@" >given\nexit 1\n')
+    program.chmod(0o755)
+    (tmp_path / ".venv" / "made-in").write_text(f"{tmp_path}\n")
+    for path in ("requirements.lock", "envs/create-venv"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    file = "mine.h5::/a`touch one`$(touch two)$b\"c'd"
+    subprocess.run(
+        ["make", "--old-file=.venv/made-in", "advise", f"FILE={file}", "READS=image: {$x: 1}"],
+        cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    given = (tmp_path / "given").read_text(encoding="utf-8").splitlines()
+    assert given[2] == file and given[given.index("--reads") + 1] == "image: {$x: 1}"
+    assert not (tmp_path / "one").exists() and not (tmp_path / "two").exists()
 
 
 def test_rewrite_names_the_recommended_layout_unless_another_is_named() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +74,26 @@ def test_where_writeback_cannot_begin_nothing_happens(disk: Path, monkeypatch: p
         pagecache.begin_writeback(-1, 0, 1)
         monkeypatch.setattr(pagecache, "_libc", object())
         pagecache.begin_writeback(descriptor, 0, pagecache.PAGE)
+
+
+def test_a_file_system_that_cannot_write_what_it_holds_is_no_success(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pagecache.sync_file_system(disk)
+    synced = []
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+
+    def failing(number: int) -> Callable[[int], int]:
+        return lambda descriptor: ctypes.set_errno(number) or -1
+
+    monkeypatch.setattr(pagecache, "_libc", SimpleNamespace(syncfs=failing(errno.EIO)))
+    with pytest.raises(OSError, match="Input/output error") as error:
+        pagecache.sync_file_system(disk)
+    assert error.value.errno == errno.EIO and not synced
+    # A kernel without the call syncs everything.
+    monkeypatch.setattr(pagecache, "_libc", SimpleNamespace(syncfs=failing(errno.ENOSYS)))
+    pagecache.sync_file_system(disk)
+    assert synced
 
 
 def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

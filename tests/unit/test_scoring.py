@@ -11,7 +11,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.results.scoring import absolute_score, matched_score, plain, read_criteria, site_state
+from hyperslab.results.scoring import (
+    absolute_score,
+    criterion_values,
+    matched_score,
+    plain,
+    read_criteria,
+    site_state,
+)
 
 CASES = ("slices", "spectra", "subcube")
 CRITERIA = [
@@ -41,6 +48,22 @@ def grid(ratios: dict[str, tuple[float, float, float]], **columns: object) -> pd
         for layout, values in ratios.items()
         for case, ratio in zip(CASES, values, strict=True)
     )
+
+
+# ---- rounds that were added
+
+
+def test_a_slow_hour_in_which_rounds_were_added_for_one_layout_makes_it_no_slower() -> None:
+    times = {"more": [0.09, 0.09, 0.9, 0.9], "first": [0.1, 0.1], "whole": [0.2, 0.2, 2.0, 2.0]}
+    rows = [
+        row(layout, case, value, round=number)
+        for layout, values in times.items() for case in CASES for number, value in enumerate(values)
+    ]  # fmt: skip
+    known = read_criteria(CRITERIA)
+    found = criterion_values(pd.DataFrame(rows), known[0], known)
+    # By plain means the one with more rounds would be three times as slow as the first.
+    assert found["more"] / found["first"] == pytest.approx(0.9)
+    assert found["whole"] / found["more"] == pytest.approx(2 / 0.9)
 
 
 # ---- absolute

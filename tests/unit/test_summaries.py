@@ -252,6 +252,11 @@ def test_workers_have_a_memory_of_their_own(
         ({"fetch": True, "ranks": [1], "states": ["cold"]}, "fetch: MPI ranks open the files themselves"),
         ({"node_memory_bytes": 2**30}, "node_memory_bytes: no one node holds all of a warm file"),
         ({"node_memory_bytes": 1}, "node_memory_bytes: should be greater than or equal to"),
+        (
+            {"ahead": True, "processes": None, "dask": [1]},
+            "ahead: MPI ranks and workers of Dask are not told",
+        ),
+        ({"ahead": True, "ranks": [2]}, "ahead: MPI ranks and workers of Dask are not told"),
         ({"ranks": [2]}, "MPI ranks cannot open HDF5 in several files together"),
     ],
 )

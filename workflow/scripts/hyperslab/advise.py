@@ -25,7 +25,7 @@ from hyperslab.advising.budget import TooShort
 from hyperslab.advising.candidates import HDF5
 from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
-from hyperslab.advising.subject import Subject, Unclear, check_named, subject_of
+from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, subject_of
 from hyperslab.data.donor_paths import NotThere
 from hyperslab.formats.donor_files import DonorError
 from hyperslab.planning.planned_study import PlannedStudy
@@ -58,7 +58,9 @@ def say(text: str) -> None:
 
 def reads_of(asked: Advise, subject: Subject) -> list[Read]:
     """Return how the array is read: as asked, else in usual ways; raises ReadMistake."""
-    if not asked.reads:
+    if asked.reads is None:
+        if asked.mix:
+            raise reading.ReadMistake("mix: says how often reads happen, and there are no `reads`")
         return reading.usual(subject.axes, subject.shape)
     if isinstance(asked.reads, str):
         if asked.mix:
@@ -84,11 +86,12 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
         found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: storage}, 1e9, say)
     best = found.sites[site["name"]].choice.predicted[0]
     times = listing([f"{name} in {seconds(value)}" for name, value in best.times.items()])
+    layout = "today's layout" if best.candidate.name == TODAY else best.candidate.name
     elsewhere = "" if at_sites.one_device(file, Path(site["root"])) else ", which lies on another device"
-    guessed = "" if asked.reads else " (reads that are guessed)"
+    guessed = "" if asked.reads is not None else " (reads that are guessed)"
     return (
         f"{site['root']} cannot be written, so that nothing was measured; predicted from probes of "
-        f"{file}{elsewhere}: {best.candidate.name} reads {times}{guessed}, {megabytes(best.file_bytes)}"
+        f"{file}{elsewhere}: {layout} reads {times}{guessed}, {megabytes(best.file_bytes)}"
     )
 
 
@@ -159,6 +162,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
             site: {
                 "described": at_sites.described(sites[site]),
                 "probes": [asdict(probes[site])],
+                "elsewhere": _elsewhere(subject, sites[site]),
                 **foretold.at_site(subject, part, whole, foreseen, found, planned, asked.state),
             }
             for site, found in foreseen.sites.items()
@@ -172,8 +176,9 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
             "shape": subject.shape, "measured_shape": part.extents,
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
-            "unnamed_filters": bool(subject.found and subject.found.other_filters),
-            "guessed": not asked.reads, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
+            "unknown_layout": subject.found.unknown if subject.found else "",
+            "stored_dtype": subject.found.stored_dtype if subject.found else "",
+            "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
             "state": asked.state, "began_wall_s": wall, "limit_s": part.seconds,
             "deadline_wall_s": wall + part.seconds - budget.PAGES_S,
             "seconds": {"probe": at_probed - begun, "read": at_read - at_probed, "predict": done - at_read},
@@ -186,11 +191,20 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
     )
 
 
+def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:
+    """Return whether the user's file lies on another device of this machine than the test files of a site."""
+    found = subject.found
+    if found is None or site["executor"] != "local":
+        return False
+    return not at_sites.one_device(found.file, Path(site["root"]))
+
+
 @contextmanager
 def _made(results: Path) -> Iterator[Path]:
     """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing."""
     work, old = (results.with_name(f".{results.name}.{word}") for word in ("new", "old"))
     above = results.parent.exists()
+    _settle(old, results)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     try:
@@ -201,12 +215,18 @@ def _made(results: Path) -> Iterator[Path]:
             with suppress(OSError):
                 results.parent.rmdir()
         raise
-    shutil.rmtree(old, ignore_errors=True)
     if results.exists():
         results.rename(old)
     work.rename(results)
+    _settle(old, results)
+
+
+def _settle(old: Path, results: Path) -> None:
+    """Remove the advice before, which a run that was killed may have left in the middle of its exchange."""
+    if old.exists() and not results.exists():
+        old.rename(results)
     # Files of the user's that were rewritten by the advice before are not this one's to remove.
-    if (old / REWRITTEN).exists():
+    if (old / REWRITTEN).exists() and not (results / REWRITTEN).exists():
         (old / REWRITTEN).rename(results / REWRITTEN)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -237,7 +257,8 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
         "orders": options.orders, "state": options.state, "size_bound": options.size_bound,
         "sites": options.sites_named, "seconds": options.seconds, "copies": options.copies == "yes",
     }  # fmt: skip
-    asked = validate(Advise, {key: value for key, value in given.items() if value}, Path("make advise"), "")
+    said = {key: value for key, value in given.items() if value not in (None, "", [])}
+    asked = validate(Advise, said, Path("make advise"), "")
     check_named(asked)
     # Which array it is has to be clear before the study has a name.
     file = subject_of(asked).found
@@ -249,6 +270,8 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     if path.exists() and not path.read_text(encoding="utf-8").startswith(study_text.WRITTEN):
         raise ConfigurationError(path, "", "is there already and yours; give another name with NAME=")
     asked = asked.model_copy(update={"file": str(file.file) + (f"::{file.dataset}" if file.dataset else "")})
+    if path.exists() and (other := advised.question(path).advise.file) != asked.file:
+        raise ConfigurationError(path, "", f"is there already, of {other}; give another name with NAME=")
     return path, AdviceStudy(advise=asked)
 
 
@@ -274,10 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--formats", nargs="+", default=[], help="hdf5, zarr")
     add("--orders", default="", help="orders of the axes: file, or any")
     add("--state", default="", help="cold or warm")
-    add("--size-bound", type=float, default=0.0, help="largest file, relative to the array without filters")
+    add("--size-bound", type=float, help="largest file, relative to the array without filters")
     add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
     add("--sites", type=Path, default=local if local.exists() else Path("config/sites.yaml"))
-    add("--seconds", type=float, default=0.0, help="how long all of it may take")
+    add("--seconds", type=float, help="how long all of it may take")
     add(
         "--copies",
         choices=("yes", ""),

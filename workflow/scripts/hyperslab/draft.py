@@ -33,7 +33,7 @@ def _layouts(found: Found, shape: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Return layouts to compare: no chunks, the library's, the file's own, even ones, filtered ones."""
     wanted: list[tuple[str, list[int] | None, list[Any]]] = [("contiguous", None, [])]
     wanted.append(("auto", list(automatic_chunk(shape, found.itemsize)), []))
-    if found.chunks:
+    if found.chunks and not found.unknown:
         own = [min(part, extent) for part, extent in zip(found.chunks, shape, strict=True)]
         wanted.append(("as-it-is", own, found.filters))
     for name, size in CHUNKS.items():

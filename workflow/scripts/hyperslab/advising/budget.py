@@ -69,12 +69,14 @@ def limit(asked: float | None, find: Callable[[float], object], probed: Iterable
         find(asked)
         return asked
     found = usual(probed)
-    try:
-        find(found)
-    except TooShort as short:
-        # A little more, since what was found is rounded.
-        return 1.02 * short.needed
-    return found
+    while True:
+        try:
+            find(found)
+        except TooShort as short:
+            # A little more, since what was found is rounded; another site may need more again.
+            found = max(1.02 * short.needed, 1.02 * found)
+        else:
+            return found
 
 
 def usual(probed: Iterable[Storage]) -> float:

@@ -44,6 +44,8 @@ Filters = tuple[Filter, ...]
 LEAST_BYTES, MOST_BYTES, MOST_UNFILTERED = 2**12, 2**22, 2**20
 # Along an axis at most so many extents are tried.
 MOST_EXTENTS = 24
+# Of so many axes not even all extents that are read can be tried.
+MANY_AXES = 8
 # The superblock and the object headers, about.
 HEADER_BYTES = 2048
 SHUFFLE = Filter("shuffle")
@@ -127,9 +129,15 @@ def _extents(size: int, reads: Sequence[int]) -> list[int]:
     fitting = sorted(one for one in wanted if one <= size)
     # What pads the array by more than a tenth is no part of an axis, unless it is read so.
     even = [one for one in fitting if one in reads or -(-size // one) * one <= 1.1 * size]
-    if len(even) <= MOST_EXTENTS:
-        return even
-    return [even[round(at)] for at in np.linspace(0, len(even) - 1, MOST_EXTENTS)]
+    return _thinned(even, reads, MOST_EXTENTS)
+
+
+def _thinned(extents: Sequence[int], reads: Sequence[int], most: int) -> list[int]:
+    """Return at most about `most` of ascending extents: evenly many of them, the ends, and what is read."""
+    if len(extents) <= most:
+        return list(extents)
+    kept = {extents[round(at)] for at in np.linspace(0, len(extents) - 1, most)}
+    return sorted(kept | {one for one in extents if one in reads})
 
 
 def chunk_shapes(
@@ -144,8 +152,11 @@ def chunk_shapes(
         for at, (size, longest) in enumerate(zip(shape, most_extents or shape, strict=True))
     ]
     # Of more axes fewer extents each, so that all shapes are at most some hundred thousand.
-    most = max(4, int(400_000 ** (1 / len(axes))))
-    axes = [found[:: -(-len(found) // most)] for found in axes]
+    most = max(2, int(400_000 ** (1 / len(axes))))
+    axes = [
+        _thinned(found, [read[at] for read in reads] if len(axes) < MANY_AXES else (), most)
+        for at, found in enumerate(axes)
+    ]
     table = np.array(list(itertools.product(*axes)), np.int64)
     size = table.prod(axis=1) * itemsize
     least = min(LEAST_BYTES, math.prod(shape) * itemsize)

@@ -126,7 +126,10 @@ def choose(
     say(f"{len(predicted)} of them by the requests that they would make")
     sampled: set[Candidate] = set()
     # What filters make of the very chunks of the best; then others may be the best.
+    late = end + asked.seconds / 2
     while (one := _unsampled(_ordered(asked, predicted.values()), sampled)) and len(sampled) < MOST_SAMPLED:
+        if time.monotonic() > late:
+            break
         sampled.add(one)
         foresee(one, _code(values, one))
     ordered = _ordered(asked, predicted.values())

@@ -20,6 +20,8 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters
 
 SAMPLES = 6
+# Of a longer chunk a part is sampled: a byte of it takes as long to decode.
+MOST_SAMPLED_BYTES = 2**24
 # About how large the chunks are on which filters are tried first, bytes; how often each is decoded.
 TRIED_BYTES, TRIES = (2**12, 2**14, 2**17, 2**21), 3
 # Nothing is faster than this, a byte.
@@ -123,9 +125,11 @@ def _store(dataset: h5d.DatasetID, block: npt.NDArray[Any]) -> None:
 def samples(
     values: Values, chunk: Sequence[int], count: int = SAMPLES, seed: int = 0
 ) -> list[npt.NDArray[Any]]:
-    """Return `count` whole chunks of an array, from all over it."""
+    """Return `count` whole chunks of an array, from all over it, or as much of each as is sampled."""
     counts = [max(1, size // one) for size, one in zip(values.shape, chunk, strict=True)]
     extent = [min(one, size) for size, one in zip(values.shape, chunk, strict=True)]
+    if math.prod(extent) * values.dtype.itemsize > MOST_SAMPLED_BYTES:
+        extent = even(extent, values.dtype.itemsize, MOST_SAMPLED_BYTES)
     rng = random.Random(f"{seed} {tuple(chunk)}")
     return [
         np.ascontiguousarray(

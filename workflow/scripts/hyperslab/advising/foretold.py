@@ -12,7 +12,7 @@ from hyperslab.advising.model import Array, Predicted, of_box, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
 from hyperslab.advising.prospect import AtSite, Part, Prospect
 from hyperslab.advising.reads import Read
-from hyperslab.advising.subject import Subject
+from hyperslab.advising.subject import TODAY, Subject
 from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.studies.specification import cell_specification
 from hyperslab.studies.study import LoadedStudy
@@ -36,7 +36,11 @@ def at_site(
 
     def said(candidate: Candidate) -> dict[str, Any]:
         code = site.choice.code_of(candidate)
-        long = known.get(candidate) or predict(candidate, arrays[1], whole, storage, code)
+        if cut and candidate.name == TODAY:
+            # In the whole array its chunks may be longer than the part that is measured.
+            long = predict(subject.today(subject.shape)[1] or candidate, arrays[1], whole, storage, code)
+        else:
+            long = known.get(candidate) or predict(candidate, arrays[1], whole, storage, code)
         short = predict(candidate, arrays[0], part.reads, storage, code) if cut else long
         return {"layout": candidate.name, **_numbers(short), **({"whole": _numbers(long)} if cut else {})}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import h5py
 import numpy as np
 
 from hyperslab.data.donor_paths import SEPARATOR
-from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor
+from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor, readable
+from hyperslab.formats.hdf5.filter_names import named
+from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.validation.errors import name_mistake
 from hyperslab.validation.nearest import choices
 
@@ -28,7 +31,11 @@ WIDER = {"float16": "float32", "float128": "float64"}
 
 @dataclass(frozen=True)
 class Found:
-    """What a file says of the array to be measured: extents, type, chunks and filters in study terms."""
+    """What a file says of the array to be measured: extents, type, chunks and filters in study terms.
+
+    `stored_dtype` is the type in the file where it is not measured as that, `unknown` why its layout is none
+    that a study can have, empty where it is one.
+    """
 
     file: Path
     dataset: str | None
@@ -37,8 +44,8 @@ class Found:
     dtype: str
     chunks: list[int] | None
     filters: list[Any]
-    # It has filters that `filters` does not name.
-    other_filters: bool = False
+    stored_dtype: str = ""
+    unknown: str = ""
 
     @property
     def itemsize(self) -> int:
@@ -56,17 +63,20 @@ def look(file: Path, dataset: str | None) -> Found:
             raise DonorError(f"{file}: holds {dtype}, not numbers")
         if not array.shape or 0 in array.shape:
             raise DonorError(f"{file}: has no axis to be read along: its shape is {tuple(array.shape)}")
-        stored: Any = array if isinstance(array, h5py.Dataset) else None
+        plain = dtype.newbyteorder("=").name
+        measured = WIDER.get(plain, plain)
+        filters, unknown = _storage(array, measured) if isinstance(array, h5py.Dataset) else ([], "")
+        chunks = getattr(array, "chunks", None)
         return Found(
             file=file.absolute(),
             dataset=dataset,
             axes=_axes(array),
             shape=list(array.shape),
-            dtype=WIDER.get(dtype.newbyteorder("=").name, dtype.newbyteorder("=").name),
-            chunks=list(stored.chunks) if stored and stored.chunks else None,
-            filters=_filters(stored) if stored else [],
-            other_filters=bool(stored)
-            and len(_filters(stored)) < stored.id.get_create_plist().get_nfilters(),
+            dtype=measured,
+            chunks=list(chunks) if chunks else None,
+            filters=filters,
+            stored_dtype=plain if measured != plain else "",
+            unknown=unknown,
         )
 
 
@@ -75,10 +85,12 @@ def arrays(file: Path) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
 
     def visit(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape and item.size and item.dtype.kind in "iuf":
-            found[f"/{name}"] = item.shape
+        # A type that numpy has no word for is no number; a damaged dataset is not all of the file.
+        with suppress(TypeError, RuntimeError):
+            if isinstance(item, h5py.Dataset) and item.shape and item.size and item.dtype.kind in "iuf":
+                found[f"/{name}"] = item.shape
 
-    with h5py.File(file, "r") as opened:
+    with readable(file), h5py.File(file, "r") as opened:
         opened.visititems(visit)
     return found
 
@@ -98,27 +110,49 @@ def _only_dataset(file: Path) -> str:
 
 
 def _axes(array: DonorArray) -> list[str]:
-    """Return a name for each axis: the file's labels or scales where they can be names, else usual ones."""
+    """Return a name for each axis: the file's labels or scales where they can be names, else usual ones.
+
+    An axis has the usual name of its place, or the number of it where another axis is called so in the file;
+    of names that stand twice none is taken.
+    """
     count = len(array.shape)
     usual = USUAL.get(count, [f"a{number}" for number in range(count)])
     if not isinstance(array, h5py.Dataset):
         return usual
-    named = []
-    for dimension, fallback in zip(array.dims, usual, strict=True):
+    said = []
+    for dimension in array.dims:
         scale = dimension[0].name if len(dimension) else ""
         text = re.sub(r"\W+", "-", dimension.label or (scale or "").rsplit("/", 1)[-1]).strip("-")
-        named.append(fallback if not text or name_mistake(text) else text)
-    return named if len(set(named)) == count else usual
+        said.append("" if not text or name_mistake(text) else text)
+    given = {text for text in said if text}
+    if len(given) < sum(map(bool, said)):
+        return usual
+    spare = [name if name not in given else f"a{at}" for at, name in enumerate(usual)]
+    names = [text or other for text, other in zip(said, spare, strict=True)]
+    return names if len(set(names)) == count else usual
 
 
-def _filters(dataset: h5py.Dataset) -> list[Any]:
-    """Return the filters of a dataset that a study can name so."""
-    found: list[Any] = ["shuffle"] if dataset.shuffle else []
-    if dataset.compression == "gzip":
-        found.append({"gzip": dataset.compression_opts})
-    elif dataset.compression == "lzf":
-        found.append("lzf")
-    return [*found, *(["fletcher32"] if dataset.fletcher32 else [])]
+def _storage(dataset: h5py.Dataset, dtype: str) -> tuple[list[Any], str]:
+    """Return a dataset's filters as a study says them, and why its layout is none that a study can have."""
+    if dataset.is_virtual:
+        return [], "the dataset is virtual, and its values lie in other datasets"
+    if dataset.external:
+        return [], "its values lie in files beside it"
+    if not dataset.chunks:
+        return [], ""
+    filters = named(dataset.id)
+    if filters is None or refusal(filters, dtype, dataset.chunks):
+        return [], "the file has filters that a study cannot name"
+    return [_in_study(one) for one in filters], ""
+
+
+def _in_study(chosen: Mapping[str, Any]) -> Any:
+    """Return a filter as a study says it: a single value stands for its first parameter."""
+    options = {key: value for key, value in chosen.items() if key != "name"}
+    if not options:
+        return chosen["name"]
+    single = list(options) == [next(iter(FILTERS[chosen["name"]].parameters))]
+    return {chosen["name"]: next(iter(options.values())) if single else options}
 
 
 def shortened(shape: Sequence[int], itemsize: int, largest: int = LARGEST_BYTES) -> list[int]:

@@ -140,8 +140,9 @@ def _looked(took: Storage, before: Mapping[str, Any], after: Mapping[str, Any]) 
 def _kernel(place: Path, given: int | None) -> dict[str, Any]:
     """Return how the kernel reads ahead at a place, where `given` may set how far."""
     release = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+    found = mounts.read_ahead_bytes(place) if given is None else given
     return {
-        "read_ahead_bytes": mounts.read_ahead_bytes(place) or READ_AHEAD_BYTES if given is None else given,
+        "read_ahead_bytes": READ_AHEAD_BYTES if found is None else found,
         "large_folios": release >= LARGE_FOLIOS and mounts.mount_of(place).type in WITH_LARGE_FOLIOS,
     }
 

@@ -11,12 +11,15 @@ kernels from 6.11 on read ahead.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 PAGE = 4096
 # A folio has at most 2^this pages (what a huge page has), and of each further window 2^that times as many.
 MOST_ORDER, STEP = 9, 2
+# From so many pages on it takes less to have them of the kernel than to fill them with zeros.
+MANY_PAGES = 2**20
 
 
 @dataclass
@@ -28,6 +31,11 @@ class Traffic:
     ahead_bytes: int = 0
 
 
+def _pages(count: int) -> mmap.mmap | bytearray:
+    """Return a zero for each page of a file; of a large one none takes memory before it is touched."""
+    return mmap.mmap(-1, count) if count > MANY_PAGES else bytearray(count)
+
+
 class _File:
     """An open file of which nothing is cached at first."""
 
@@ -35,8 +43,8 @@ class _File:
         self.pages = -(-size // PAGE)
         self.limit = limit_bytes // PAGE
         self.large = large
-        self.cached = bytearray(self.pages)
-        self.marked = bytearray(self.pages)
+        self.cached = _pages(self.pages)
+        self.marked = _pages(self.pages)
         # First page of each marked folio -> its pages.
         self.marks: dict[int, int] = {}
         # The window: where it begins, its pages, how many of them are ahead of the mark, the order of folios.
@@ -51,8 +59,8 @@ class _File:
         """Read `length` bytes at `offset`."""
         at, end = offset // PAGE, min((offset + length - 1) // PAGE + 1, self.pages)
         while at < end:
-            hit = self.marked.find(1, at, end)
-            missing = self.cached.find(0, at, end)
+            hit = self.marked.find(b"\1", at, end)
+            missing = self.cached.find(b"\0", at, end)
             if missing < 0 and hit < 0:
                 break
             if missing >= 0 and (hit < 0 or missing < hit):
@@ -99,7 +107,7 @@ class _File:
             self.ahead = self.size - request if self.size > request else self.size >> 1
         else:
             low = max(0, index - self.limit)
-            gap = self.cached.rfind(0, low, index)
+            gap = self.cached.rfind(b"\0", low, index)
             before = index - (gap + 1 if gap >= 0 else low)
             if before <= request:
                 # Alone, and small: the window stays as it is.
@@ -120,7 +128,7 @@ class _File:
             self.size = max(self.size, self._next())
         else:
             end = index + 1 + self.limit
-            start = self.cached.find(0, index + 1, min(end, self.pages))
+            start = self.cached.find(b"\0", index + 1, min(end, self.pages))
             if start < 0:
                 # Behind its last page nothing of a file is cached.
                 start = self.pages
@@ -141,7 +149,7 @@ class _File:
         index, limit = self.start, min(self.pages, self.start + self.size)
         self.order = min(self.order, MOST_ORDER, self.size.bit_length() - 1) if self.large else 0
         if self.order and index < limit:
-            cached = self.cached.find(1, index, limit)
+            cached = self.cached.find(b"\1", index, limit)
             stop = limit if cached < 0 else self._folio(cached, index, limit)[0]
             mark = self.start + self.size - self.ahead
             self._bring(index, stop)
@@ -178,10 +186,10 @@ class _File:
 
     def _bring(self, start: int, end: int) -> None:
         """Have pages that are not cached read; those that are wanted are waited for."""
-        if end <= start or not (fresh := self.cached[start:end].count(0)):
+        if end <= start or not (fresh := self.cached[start:end].count(b"\0")):
             return
         low, high = max(start, self.wanted[0]), min(end, self.wanted[1])
-        waited = self.cached[low:high].count(0) if high > low else 0
+        waited = self.cached[low:high].count(b"\0") if high > low else 0
         self.cached[start:end] = b"\1" * (end - start)
         self.traffic.misses += bool(waited)
         self.traffic.waited_bytes += waited * PAGE

@@ -73,10 +73,14 @@ def of_mapping(
     """Return the reads that a study gives as a mapping of names to boxes; raises ReadMistake."""
     if unknown := [name for name in mix if name not in boxes]:
         raise ReadMistake(f"mix: no read {unknown[0]!r}; there are {choices(unknown[0], boxes)}")
-    if not boxes or (mix and not any(mix.get(name) for name in boxes)):
+    if not boxes:
+        raise ReadMistake(f"no read is named; say for example {EXAMPLE}")
+    if missing := [name for name in boxes if mix and name not in mix]:
+        raise ReadMistake(f"mix: says nothing of read {missing[0]!r}; say how often it happens, 0 for never")
+    if mix and not any(mix.values()):
         raise ReadMistake("every read happens 0 times; give one of them a weight above 0")
     return [
-        Read(name, _extents(name, box, axes, shape), mix.get(name, 0.0) if mix else None)
+        Read(name, _extents(name, box, axes, shape), mix[name] if mix else None)
         for name, box in boxes.items()
     ]
 

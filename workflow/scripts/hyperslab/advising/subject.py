@@ -16,13 +16,17 @@ from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import Found, arrays, look, meant, shortened
 from hyperslab.advising.reads import Read, line, usual
 from hyperslab.data.donor_paths import SEPARATOR, is_hdf5, located
-from hyperslab.formats.donor_files import check
+from hyperslab.formats.donor_files import DonorError, check
+from hyperslab.layouts.hdf5_filters import FILTERS
+from hyperslab.layouts.parameters import spelt_out
 from hyperslab.studies.advice_schema import Advise
 from hyperslab.text import shape
 
 TODAY, CONTIGUOUS = "as-it-is", "contiguous"
 # Along an axis that no read takes all of, the part has room for so many of the longest read.
 PLACES = 8
+# Of a file of many arrays so many are shown.
+MOST_LINES = 20
 
 
 class Unclear(Exception):
@@ -64,14 +68,14 @@ class Subject:
     def today(self, extents: Sequence[int]) -> tuple[str | None, Candidate | None]:
         """Return the name of today's layout in the study, and which candidate it is; None where unknown."""
         found = self.found
-        if found is None or found.other_filters or not is_hdf5(found.file):
+        if found is None or found.unknown or not is_hdf5(found.file):
             return None, None
         if found.chunks is None:
             return CONTIGUOUS, Candidate(None)
         filters = []
         for one in found.filters:
-            name, level = next(iter(one.items())) if isinstance(one, dict) else (one, None)
-            filters.append(Filter(name, (("level", level),) if level is not None else ()))
+            chosen = spelt_out(one, FILTERS)
+            filters.append(Filter(chosen.pop("name"), tuple(chosen.items())))
         chunks = tuple(min(part, size) for part, size in zip(found.chunks, extents, strict=True))
         return TODAY, Named(chunks, tuple(filters))
 
@@ -87,7 +91,7 @@ class Named(Candidate):
 def subject_of(asked: Advise) -> Subject:
     """Return the array that is meant; raises DonorError, NotThere (data.donor_paths) and Unclear."""
     if asked.dataset is not None:
-        spec: dict[str, Any] = asked.dataset.model_dump(exclude_none=True)
+        spec: dict[str, Any] = asked.dataset.model_dump(mode="json", exclude_none=True)
         if asked.dataset.donor:
             check(spec)
         return Subject(f"an array of {shape(asked.dataset.shape)} {asked.dataset.dtype}", spec)
@@ -105,7 +109,7 @@ def subject_of(asked: Advise) -> Subject:
 def check_named(asked: Advise) -> None:
     """Raise Unclear, with lines to copy, where a file of HDF5 is named alone: neither an array nor a read."""
     file, dataset = located({"path": asked.file})
-    if not dataset and not asked.reads and file.is_file() and h5py.is_hdf5(file):
+    if not dataset and asked.reads is None and file.is_file() and h5py.is_hdf5(file):
         raise Unclear("\n".join(_lines_to_copy(file, meant(arrays(file)))))
 
 
@@ -114,12 +118,17 @@ def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
     if not names:
         return [f"{file}: holds no array of numbers"]
     lines = [f"{file}: copy a line, and say in READS how you read it; these are the usual ways:"]
-    for name in names:
-        found = look(file, name)
+    for name in names[:MOST_LINES]:
+        try:
+            found = look(file, name)
+        except DonorError as error:
+            lines.append(f"    # {error}")
+            continue
         said = line(usual(found.axes, found.shape), found.shape)
-        # What make and the shell would take for something else.
-        place = shlex.quote(f"{file}{SEPARATOR}{name}").replace("$", "$$")
+        place = shlex.quote(f"{file}{SEPARATOR}{name}")
         lines.append(f'    make advise FILE={place} READS="{said}"    # {shape(found.shape)} {found.dtype}')
+    if len(names) > MOST_LINES:
+        lines.append(f"    # and {len(names) - MOST_LINES} more")
     return lines
 
 

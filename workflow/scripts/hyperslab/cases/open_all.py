@@ -76,12 +76,14 @@ def run(context: Context) -> Outcome:
     spec = context.specification
     members = formats.files_of(context.path, spec)
     cache = NodeCache(context.artifact, context.memory_resident)
-    counters = Counters(context.artifact.processes())
+    counters = Counters()
     rows: list[Row] = []
 
     def measure(state: str) -> None:
         for repeat in range(spec["repeats"][state]):
             share = cache.filled() if state == "warm" else cache.evicted()
+            # A server that had to forget is another process.
+            counters.follow(context.artifact.processes())
             wire, before = context.artifact.wire(), counters.read()
             seconds, each = _timed(context, members)
             after = counters.read()

@@ -13,6 +13,7 @@ from hyperslab.records import Row
 
 # Columns of what a server's clients have had of it.
 OF_CLIENTS = ("client_bytes", "open_client_bytes")
+TURNED_AWAY = "turned_away"
 
 
 class Answers:
@@ -20,10 +21,11 @@ class Answers:
 
     def __init__(self) -> None:
         self._had, self._opening = received.so_far(), 0
+        self._away = received.turned_away()
 
     def begin(self) -> None:
         """Have what comes from now on be that of a task, or of an opening."""
-        self._had = received.so_far()
+        self._had, self._away = received.so_far(), received.turned_away()
 
     def opened(self) -> None:
         """Note that what has come since `begin` was that of an opening."""
@@ -33,7 +35,8 @@ class Answers:
         """Return what came since `begin`, and at the last opening; nothing where no server is asked."""
         if self._had is None:
             return {}
-        return dict(zip(OF_CLIENTS, (self._since(), self._opening), strict=True))
+        away = received.turned_away() - self._away
+        return {**dict(zip(OF_CLIENTS, (self._since(), self._opening), strict=True)), TURNED_AWAY: away}
 
     def _since(self) -> int:
         return 0 if self._had is None else (received.so_far() or 0) - self._had
@@ -41,7 +44,7 @@ class Answers:
 
 def of_clients(results: Sequence[Mapping[str, Any]], opening: Row | None) -> Row:
     """Return what all workers have had of a server as columns; of an opening where there was one."""
-    names = OF_CLIENTS if opening else OF_CLIENTS[:1]
+    names = (*(OF_CLIENTS if opening else OF_CLIENTS[:1]), TURNED_AWAY)
     return {name: sum(one[name] for one in results) for name in names if all(name in one for one in results)}
 
 
@@ -51,6 +54,7 @@ class Wire:
     def __init__(self, artifact: Artifact, itself: bool = True) -> None:
         self._artifact = artifact
         self._before, self._had = artifact.wire(), artifact.received() if itself else None
+        self._away = received.turned_away()
 
     def _passed(self) -> Passed | None:
         return on_wire(self._before, self._artifact.wire())
@@ -61,17 +65,19 @@ class Wire:
 
     def opening(self) -> Row:
         """Return the columns of an opening, where that is all that has passed."""
-        received, passed = self._received("open_client_bytes"), self._passed()
-        return received | (passed.columns(opening=True) if passed else {})
+        had, passed = self._received("open_client_bytes"), self._passed()
+        return had | (passed.columns(opening=True) if passed else {})
 
     def selection(self, opening: Row) -> Row:
         """Return the columns of a selection, with what failed or was refused when it was opened."""
-        received, passed = self._received("client_bytes"), self._passed()
+        had, passed = self._received("client_bytes"), self._passed()
+        if had:
+            had[TURNED_AWAY] = received.turned_away() - self._away
         if not passed:
-            return received
+            return had
         columns = passed.columns()
         summed = {name: columns[name] + opening.get(name, 0) for name in ("wire_failures", "wire_refused")}
-        return received | columns | summed
+        return had | columns | summed
 
 
 def kernel_apart(context: Context, row: Row) -> Row:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from hyperslab.claims.evidence import Evidence, all_of, any_of, at_least, enough, open_ones
 from hyperslab.claims.lookup import Lookup, Sum, Untestable
+from hyperslab.results.adjusted import effects
 from hyperslab.results.comparisons import Floats
 from hyperslab.results.scoring import Criterion, needed_factors, read_criteria
 
@@ -186,12 +187,11 @@ class Marks:
         times, (listed, pool) = self.times, self._rivals
         relative = pd.DataFrame(
             {
-                i: {
-                    name: math.exp(np.nanmean(self.lookup.in_rounds(_time(c, name)))) / c.below
-                    for name in pool
-                }
+                i: np.exp(effects(np.stack([self.lookup.in_rounds(_time(c, name)) for name in pool]))[0])
+                / c.below
                 for i, c in enumerate(times)
-            }
+            },
+            index=list(pool),
         )
         needed = needed_factors(relative)
         factor = needed.iloc[int(self.score["target"]) - 1]

@@ -91,12 +91,12 @@ def _open_hdf5(path: Path, dataset: str | None) -> Iterator[DonorArray]:
     import h5py
 
     with h5py.File(path, "r") as file:
-        found: list[str] = []
-        file.visititems(
-            lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None
-        )
         # Also at the end of a soft or external link.
         if dataset is None or not isinstance(file.get(dataset), h5py.Dataset):
+            found: list[str] = []
+            file.visititems(
+                lambda name, item: found.append(f"/{name}") if isinstance(item, h5py.Dataset) else None
+            )
             asked = "dataset is required" if dataset is None else f"no dataset {dataset!r}"
             link = file.get(dataset, getlink=True) if dataset else None
             if isinstance(link, h5py.ExternalLink):

@@ -40,14 +40,14 @@ class Filter(WithParameters):
 
     table = FILTERS
 
-    block: Whole | None = Field(default=None, description="szip: pixels of a block; bzip2: size of a block, 1 to 9")
+    block: Whole | None = Field(
+        default=None, description="szip: pixels of a block; bzip2: size of a block, 1 to 9"
+    )
     coding: str | None = Field(default=None, description="szip: the coding method")
     bits: Whole | None = Field(default=None, description="nbit, scaleoffset: bits kept")
     digits: Whole | None = Field(default=None, description="scaleoffset: decimal digits kept")
     codec: str | None = Field(default=None, description="blosc, blosc2, bitshuffle: the compressor inside")
-    shuffle: str | None = Field(
-        default=None, description="blosc, blosc2: how bytes or bits are sorted first"
-    )
+    shuffle: str | None = Field(default=None, description="blosc, blosc2: how bytes or bits are sorted first")
     accuracy: Real | None = Field(default=None, description="zfp: largest absolute error")
     precision: Whole | None = Field(default=None, description="zfp: bits of each value kept")
     rate: Real | None = Field(default=None, description="zfp, sperr: bits a value")

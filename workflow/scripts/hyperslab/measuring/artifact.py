@@ -110,6 +110,8 @@ class Artifact:
         """Remove all such copies."""
         for place in self.directory.glob(f"{self.data.name}{PART}{FETCHED}*"):
             _remove(place)
+        # Before the next stopwatch, and not within it.
+        pagecache.sync_file_system(self.directory)
 
     def clear(self) -> None:
         """Remove the data and their parts, wherever they lie, and let the file systems finish with them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import time
@@ -114,10 +115,13 @@ def read_whole(descriptor: int, step: int = 8 * 2**20) -> None:
 
 
 def sync_file_system(path: str | Path) -> None:
-    """Have the file system of `path` do now what a removed file left to do (syncfs(2))."""
+    """Have the file system of `path` do now what a removed file left to do (syncfs(2)); raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if _libc.syncfs(descriptor):
+            number = ctypes.get_errno()
+            if number != errno.ENOSYS:
+                raise OSError(number, os.strerror(number), str(path))
             os.sync()
     finally:
         os.close(descriptor)

@@ -1,4 +1,5 @@
-"""Bytes of the answers that clients in this process have had over HTTP, as they came over the wire.
+"""Bytes of the answers that clients in this process have had over HTTP, as they came over the wire, and how
+many of them said that the server is too busy.
 
 Counted in the package `requests`, with which the clients of HSDS and OPeNDAP ask: an answer knows how many
 bytes of its body were read from its socket, before anything was decoded.
@@ -12,7 +13,9 @@ from typing import Any
 # of all others.
 _open: list[tuple[Any, int]] = []
 _done = 0
+_busy = 0
 _counting = False
+BUSY = 503
 
 
 def begin() -> None:
@@ -25,7 +28,9 @@ def begin() -> None:
     build = HTTPAdapter.build_response
 
     def kept(self: Any, request: Any, answer: Any) -> Any:
+        global _busy
         _open.append((answer, -1))
+        _busy += answer.status == BUSY
         return build(self, request, answer)
 
     # Every answer of every kind of session comes through here.
@@ -48,3 +53,8 @@ def so_far() -> int | None:
             left.append((answer, now))
     _open[:] = left
     return _done + sum(now for _, now in left)
+
+
+def turned_away() -> int:
+    """Return how many requests so far were answered with the server being too busy, and asked again."""
+    return _busy

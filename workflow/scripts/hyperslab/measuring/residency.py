@@ -42,6 +42,9 @@ class NodeCache:
         self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.fsync()
+        for descriptor in self._opened():
+            # Of files that a server keeps an artifact knows nothing to sync.
+            os.fsync(descriptor)
         for other in other_file_systems.files_of(self._artifact.data):
             if not mount_of(other.parent).in_memory:
                 _evict(other)

@@ -26,7 +26,8 @@ def added_rounds(data: Data) -> list[Check]:
     cost = (
         f"Looked at after {fmt.listing(map(str, found['looks']))} rounds, at a level of "
         f"{fmt.percent(level(found['first'], found['most'], ALPHA), 2)} each, so that all looks together err "
-        f"at {fmt.percent(ALPHA, 0)}."
+        f"at {fmt.percent(ALPHA, 0)}. Tables of speeds and speed-ups leave that out: their intervals are of "
+        "95 % each."
     )
     if open_:
         state = f"{len(open_):,} of {total} {'are' if len(open_) > 1 else 'is'} still open."

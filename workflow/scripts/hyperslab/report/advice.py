@@ -258,8 +258,19 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
             f"{fmt.duration(prediction['limit_s'])} here. A read of all of an axis that was cut is shorter "
             "than yours, and so are its times."
         )
-    if prediction["unnamed_filters"]:
-        yield "Today's layout is not compared: the file has filters that a study cannot name."
+    if why := prediction.get("unknown_layout"):
+        yield f"Today's layout is not compared: {why}."
+    if wider := prediction.get("stored_dtype"):
+        yield (
+            f"The values are {wider} in the file and were measured as {prediction['dtype']}, so that sizes "
+            "and times are those of elements of another length."
+        )
+    elsewhere = [site for site, one in prediction["sites"].items() if one.get("elsewhere")]
+    if elsewhere and prediction["today"]:
+        yield (
+            f"Your file lies on another device than the test files of {fmt.listing(elsewhere)}: what stands "
+            "for today's layout is what it takes there."
+        )
     if prediction["state"] == "warm":
         yield "The times are of warm reads: all of the file lies in the page cache."
     else:

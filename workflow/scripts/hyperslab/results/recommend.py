@@ -168,7 +168,7 @@ def nothing(site: str, reason: str) -> Recommendation:
 
 
 def _absence(counting: Collection[Entry], measured: Collection[Entry]) -> str:
-    """Return which cases were not measured in the state that counts, and what the study could count instead."""
+    """Return which cases lack the state that counts, and what the study could count instead."""
     states: dict[str, set[str]] = {case: set() for case, _ in counting}
     for case, state in measured:
         states.get(case, set()).add(state)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, MEASUREMENTS
 from hyperslab.results.statistics import COLD_STATES, typical_column
 from hyperslab.studies.criteria import label
@@ -115,7 +116,8 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
 
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
-    """Return layout -> geometric mean over rounds of the criterion's statistic; a throttled median is one of
+    """Return layout -> geometric mean over rounds of the criterion's statistic, adjusted where layouts do not
+    all have the same rounds; a throttled median is one of
     bursts, so that there the mean stands for it (see `statistics.summarise`). A session's is its own, as
     published.
 
@@ -132,8 +134,9 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
     if not criterion.timed:
         return rows.groupby("layout", observed=True)[name].median()
     with np.errstate(divide="ignore"):
-        logs: pd.Series = np.log(rows[name].astype(float))
-    return np.exp(logs.groupby(rows["layout"], observed=True).mean())
+        logs = np.log(rows.pivot(index="layout", columns="round", values=name).astype(float))
+    found: pd.Series = np.exp(adjusted_means(logs))
+    return found
 
 
 def needed_factors(relative: pd.DataFrame) -> pd.Series:

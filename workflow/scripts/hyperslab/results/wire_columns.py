@@ -35,6 +35,9 @@ WIRE = {
     "client_bytes": size(
         "of a server's answers to its client for the selection, without what the protocol puts around them"
     ),
+    "turned_away": Column(
+        "number of requests for which a server was too busy, and which its client made again within time_s"
+    ),
 }
 WIRE_OF_FILES = {
     "upload_s": seconds(

@@ -43,8 +43,9 @@ class Repeats:
         self._clients.results()
 
     def timed(self, requests: list[Box], state: str, repeat: int, opening: Row | None = None) -> Row:
-        """Measure one run of all requests, from the release of the clients to the last answer.
+        """Measure one run of all requests, from the release of the clients until the last of them is done.
 
+        Between two requests a client digests what it got, which is in the time of the run and in no latency.
         `opening` are the columns of opening the array everywhere, where that was done for this run.
         """
         self._servers.follow(self._context.artifact.processes())

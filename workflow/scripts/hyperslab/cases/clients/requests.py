@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import perf_counter_ns, sleep
 from typing import Any
 
@@ -83,6 +84,8 @@ class Client:
             block = self._answer(box)
             latencies.append((number, (perf_counter_ns() - started) / 1e9))
             digests.append((number, digest(block)))
+            # To free what was read is not part of asking for the next.
+            del block
         self._last = {
             "latencies": latencies,
             "digests": digests,
@@ -101,7 +104,9 @@ class Client:
                 if not left:
                     raise
                 # What a broken connection says when it is closed is of no interest.
-                self._opened = None
+                opened, self._opened = self._opened, None
+                with suppress(Exception):
+                    opened.close()
                 sleep(PAUSE_S)
         raise AssertionError
 

@@ -129,7 +129,8 @@ class Cell:
         """Return timed reads of the file that was written last; raises NotInState."""
         resident = self._context.memory_resident
         caches = Caches(self._ranks, self._api.path, resident, self._syncer)
-        found: Buffers = [np.empty_like(buffer) for buffer in self._buffers]
+        # Filled, so that their pages are in memory before the first read.
+        found: Buffers = [np.full_like(buffer, 0) for buffer in self._buffers]
         rows = []
         try:
             # Shares are those of all ranks, which therefore raise alike.

@@ -67,6 +67,8 @@ class RowReads:
             asked += block.nbytes
             for number, digest in zip(numbers, digests(block), strict=True):
                 self._read.setdefault(number, set()).add(digest)
+            # To free what was read is not part of the next call.
+            del found, block
         row: Row = {"state": state, "repeat": repeat, "time_s": elapsed / 1e9, "calls": len(calls)}
         row |= {"origin": [calls[0][0]], "rows": sum(map(len, calls)), "asked_bytes": asked}
         row |= between(before, self._counters.read()) | opened.columns()

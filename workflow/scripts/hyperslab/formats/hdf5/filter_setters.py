@@ -90,10 +90,14 @@ def prepare(chosen: Sequence[Filter]) -> None:
         _prepare(options["name"])
 
 
+def code_of(name: str) -> int:
+    """Return the code of a filter in the library; raises Unavailable where its plug-in is not installed."""
+    return BUILT_IN[name] if name in BUILT_IN else int(_plugin_class(name).filter_id)
+
+
 @cache
 def _prepare(name: str) -> None:
-    code = BUILT_IN[name] if name in BUILT_IN else int(_plugin_class(name).filter_id)
-    if not h5z.filter_avail(code):
+    if not h5z.filter_avail(code_of(name)):
         raise Unavailable(f"this build of HDF5 and its plugins has no filter {name}")
 
 

@@ -77,7 +77,7 @@ class HsdsS3Artifact(HsdsArtifact):
         return columns
 
     def files(self) -> list[Path]:
-        """Return nothing: no reader opens what lies here."""
+        """Return the files in which a store that lies here keeps its objects; none of any other."""
         return self._store.files()
 
     def bytes(self) -> int:

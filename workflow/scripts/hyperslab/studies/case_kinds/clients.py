@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.selection import check_box, extent_of, is_stride
@@ -22,7 +22,10 @@ class Clients(Team):
     given = "selections that are mixed"
     options = (PROCESSES, "requests")
     keys = ("clients", "requests", "by", "workers", "family")
-    protocol = 1
+    protocol = 2
+    older_protocols: ClassVar[Mapping[int, str]] = {
+        1: "an answer was freed within the latency of the next request"
+    }
     draws_boxes = True
     of_objects = True
     family_figure = "clients"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
 from hyperslab.studies.case_kinds.workers import API_NAMES, RANKS, RankWrites
@@ -21,7 +21,11 @@ class ParallelAccess(RankWrites):
     name = "parallel"
     given = "what ranks write and read"
     keys = ("parallel", "by", "workers", "family")
-    protocol = 2
+    protocol = 3
+    older_protocols: ClassVar[Mapping[int, str]] = {
+        2: "the first read brought its buffers into memory, and POSIX worked out where its pieces "
+        "lie, within the time"
+    }
 
     def mistake(self, case: Case) -> str | None:
         """Return what is wrong with workers or states, or None."""

@@ -36,6 +36,8 @@ class Summaries(Reduce):
             return "fetch: files that are copied first are cold; take `states: [cold]`"
         if case.fetch and case.ranks:
             return "fetch: MPI ranks open the files themselves; take processes or dask"
+        if case.ahead and (case.ranks or case.dask):
+            return "ahead: MPI ranks and workers of Dask are not told what comes next; take processes"
         if case.node_memory_bytes and (case.ranks or "warm" in case.states):
             return (
                 f"{NODE_MEMORY}: no one node holds all of a warm file; take processes or dask, and `session`"
