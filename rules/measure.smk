@@ -22,6 +22,8 @@ for site in PLAN.inventory.direct:
             study=PLAN.inventory.measured_pattern,
         # Rounds run in order.
         priority: lambda wildcards, site=site["name"]: PLAN.cells.priority(wildcards, site)
+        # Of this machine, also where other sites' cells are jobs of a cluster.
+        localrule: site["executor"] == "local"
         conda:
             "../envs/measure.yaml"
         threads: PLAN.cells.threads_of(site["name"])

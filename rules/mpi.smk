@@ -44,6 +44,7 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
             study=re.escape(study),
             case="|".join(map(re.escape, cases)),
         priority: lambda wildcards, site=site["name"]: PLAN.cells.priority(wildcards, site)
+        localrule: site["executor"] == "local"
         conda:
             "../envs/mpi/conda.yaml"
         threads: PLAN.cells.threads_of(site["name"])

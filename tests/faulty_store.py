@@ -11,16 +11,22 @@ from urllib.parse import parse_qs, urlsplit
 
 # For so many requests a fault goes on that is to go on for ever.
 ALWAYS = 10**9
-ERROR = "<?xml version='1.0'?><Error><Code>{}</Code><Message>{}</Message></Error>"
+# As the store of Amazon writes it: on lines of its own, and with more of who asked than anybody should read.
+IN_ERRORS = "AKIA-OF-WHO-ASKED"
+ERROR = (
+    "<?xml version='1.0'?>\n<Error><Code>{}</Code><Message>{}</Message>"
+    f"<AWSAccessKeyId>{IN_ERRORS}</AWSAccessKeyId></Error>"
+)
 # fault -> status, code and message of the store's answer
 ANSWERS = {
     "throttled": (503, "SlowDown", "Please reduce your request rate."),
+    "kept": (403, "AccessDenied", "You may not delete this."),
     "skewed": (403, "RequestTimeTooSkewed", "The difference between the request time and now is too large."),
 }
 
 
 # fault -> the requests that it befalls; others befall all
-METHODS = {"cut": ("GET",), "short": ("GET",), "cut-put": ("PUT",)}
+METHODS = {"cut": ("GET",), "short": ("GET",), "cut-put": ("PUT",), "kept": ("DELETE",)}
 
 
 class FaultyStore:

@@ -35,6 +35,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     },
     "offset-vector-zstd": {"format": "hdf5-rows", "storage": "offset-vector", "filters": ["zstd"]},
     "padded": {"format": "hdf5-rows", "storage": "padded"},
+    "padded-chunked": {"format": "hdf5-rows", "storage": "padded", "row_chunk": 256},
     "parquet": {"format": "parquet"},
     "parquet-zstd": {"format": "parquet", "chunk_bytes": 4096, "compression": "zstd", "level": 3},
     "zarr": {"format": "zarr-rows", "chunk_bytes": 4096, "row_chunk": 100},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,13 @@ def test_a_study_goes_through_the_cluster_to_its_report(
     assert (log / "auto/slices.r1.log").exists() and (log / "r0of1.log").exists()
     assert not clone.planned()
     assert clone.planned("--config", "local=true")["measure_disk"] == CELLS
+    # On this machine, and not by a job: the scheduler that has none to run gets none.
+    target = "results/quick/cells/disk/auto/slices.r0.json"
+    assert SUBMITTED not in clone.build(target, "--config", "local=true")
+    record = json.loads((clone.directory / target).read_text(encoding="utf-8"))
+    assert "SLURM_JOB_ID" not in record["environment"]
+    for folder in ("cells", "logs"):
+        shutil.rmtree(clone.directory / "results/quick" / folder / "disk")
 
 
 @pytest.fixture(scope="module")

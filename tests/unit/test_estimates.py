@@ -10,6 +10,7 @@ from studies import BASE, REDUCE, Content, changed, load, parallel_study, with_c
 
 from hyperslab.planning.estimates import (
     READ_BYTES_PER_S,
+    REQUESTS_TO_OPEN,
     SECONDS_A_CELL,
     SECONDS_A_REPEAT,
     estimated_seconds,
@@ -66,6 +67,26 @@ def test_a_high_level_of_gzip_takes_long_in_every_write(tmp_path: Path) -> None:
         estimated_seconds(study, layout, "slices") for layout in ("gzip1", "gzip4", "gzip9", "default")
     )
     assert fast < middle < slow and default == middle
+
+
+def test_all_files_of_a_collection_are_opened_and_each_waits_for_its_store(tmp_path: Path) -> None:
+    layouts = {"one": {"chunks": [1, 12, 10]}, "days": {"chunks": [1, 12, 10], "files": 1}}
+    content = {
+        **yaml.safe_load(BASE), "layouts": layouts, "score": None, "recommendation": {}, "grids": [],
+        "dataset": {
+            "axes": ["day", "lat", "lon"], "shape": [60, 12, 10], "dtype": "float32",
+            "collection": {"along": "day", "first": "1987-07-01"},
+        },
+        "cases": {"open": {"open_all": True, "states": ["cold"], "repeats": {"cold": 1}}},
+    }  # fmt: skip
+    study = load(tmp_path, content)
+    near, far = (
+        {name: estimated_seconds(study, name, "open", latency_s=latency) for name in layouts}
+        for latency in (0.0, 0.05)
+    )
+    assert near["days"] > near["one"] + 0.03
+    assert far["one"] - near["one"] == pytest.approx(REQUESTS_TO_OPEN * 0.05)
+    assert far["days"] - near["days"] == pytest.approx(60 * REQUESTS_TO_OPEN * 0.05)
 
 
 @pytest.fixture

@@ -71,6 +71,17 @@ def test_what_a_study_would_store_otherwise_is_not_named(file: h5py.File, how: A
     assert named(stored(file, **how).id) is None
 
 
+def test_elements_of_a_type_that_lies_in_the_file_are_no_hindrance(file: h5py.File) -> None:
+    file["counted"] = np.dtype("uint32")
+    like = stored(file, **hdf5plugin.Zstd(7))
+    made = file.create_dataset(
+        "typed", shape=(64, 64), dtype=file["counted"], chunks=(16, 32), **hdf5plugin.Zstd(7)
+    )
+    assert made.id.get_type().committed() and named(made.id) == named(like.id) == [
+        {"name": "zstd", "level": 7}
+    ]
+
+
 def test_lossy_filters_are_not_named(file: h5py.File) -> None:
     for how in (hdf5plugin.Zfp(reversible=True), hdf5plugin.SZ3(absolute=0.1), {"scaleoffset": 3}):
         assert named(stored(file, "float32", **how).id) is None

@@ -322,6 +322,9 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ("blocksperfile", f"{2**31}", f"is {2**31}; should be a whole number from 1 to {2**20}"),
         ("blocksperfile", f"{2**20}", "0000.bin: ends at"),
         ("fields", "field0 uint16 default_value(70000)", "the default_value of field0 is no uint16"),
+        ("fields", "field0 uint16 default_value(0.5)", "the default_value of field0 is no uint16"),
+        ("fields", "field0 uint64 default_value(18446744073709551616)", "of field0 is no uint64"),
+        ("filename_template", "./array/0000.bin", "names one file, and the blocks need several"),
         ("time", "0 0 ../time%09d/", "(time): ../time%09d/ leaves the directory"),
         ("time", "0 0 /time%09d/", "(time): /time%09d/ leaves the directory"),
         ("filename_template", "../other/%04x.bin", "../other/%04x.bin leaves the directory"),
@@ -478,6 +481,26 @@ def test_a_box_that_is_written_again_is_written_after() -> None:
         joining.add(Place(0, 0), [origin], values)
     joining.flush()
     assert seen == [((0,), [0, 0, 1, 1]), ((2,), [2, 2]), ((0,), [3, 3])]
+
+
+def test_boxes_of_many_time_steps_wait_in_no_more_memory_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.formats.idx.joining.WAITING_BYTES", 400)
+    seen: list[Place] = []
+    joining = Joining(lambda place, origin, values: seen.append(place), [4, 10])
+    for step in range(50):
+        # One of two boxes of a field, which waits for the other.
+        joining.add(Place(step, 0), (0, 0), np.zeros((2, 10), np.int8))
+        assert sum(slab.values.nbytes for slab in joining._slabs.values()) <= 400
+    # What is a whole field waits for nothing.
+    joining.add(Place(99, 0), (0, 0), np.zeros((4, 10), np.int8))
+    assert seen[-1] == Place(99, 0)
+    joining.flush()
+    assert len(seen) == 51
+
+
+@pytest.mark.parametrize("value", [2**64 - 1, 2**53 + 1])
+def test_default_values_of_64_bits_are_exact(value: int) -> None:
+    assert description._field(f"a uint64 default_value({value})").default == value
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 11)), max_size=30), st.integers(1, 40))

@@ -80,14 +80,20 @@ def test_whatever_is_appended_comes_back(tmp_path: Path, seed: int) -> None:
 
 def test_the_convention_is_read_without_the_module(tmp_path: Path) -> None:
     """The lines that docs/ragged.md gives."""
-    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "hits", "int16") as hits:
-        hits.append([[1, 2, 3], [], [-4]])
+    record = np.array([(0.5, 3)], RECORD)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with ragged.create(file, "hits", "int16") as hits:
+            hits.append([[1, 2, 3], [], [-4]])
+        with ragged.create(file.create_group("beside"), "hits", RECORD) as hits:
+            hits.append([record, record[:0]])
     text = (Path(__file__).parents[2] / "docs" / "ragged.md").read_text(encoding="utf-8")
     code = text.split("```python\n")[1].split("```")[0].replace("events.h5", str(tmp_path / "a.h5"))
     assert len(code.strip().splitlines()) <= 10
     names: dict[str, Any] = {}
     exec(code, names)
     assert [row.tolist() for row in names["rows"]] == [[1, 2, 3], [], [-4]]
+    exec(code.replace('"hits"', '"beside/hits"'), names)
+    assert [row.tolist() for row in names["rows"]] == [record.tolist(), []]
 
 
 def test_the_callers_array_may_be_used_again(tmp_path: Path) -> None:

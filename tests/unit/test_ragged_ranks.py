@@ -35,6 +35,8 @@ with h5py.File(path, "w", driver="mpio", comm=comm, libver="latest") as file:
         values = np.full(lengths.sum(), comm.rank * 1000 + turn, np.int32)
         if doing == "wrong" and turn == 2 and comm.rank == comm.size - 1:
             lengths = -lengths
+        if doing == "nested" and turn == 2 and comm.rank == comm.size - 1:
+            lengths = [[1], [2, 3]]
         try:
             ragged.append_collectively(rows, comm, lengths, values)
         except ragged.RaggedError as error:
@@ -86,12 +88,18 @@ def test_rows_of_all_ranks_lie_behind_each_other(tmp_path: Path, ranks: int, fil
         assert (rows.vector.compression == "gzip") == ("gzip" in filters)
 
 
-def test_a_mistake_of_one_rank_is_raised_on_all_before_anything_is_written(tmp_path: Path) -> None:
-    done = by_ranks(tmp_path, 2, doing="wrong")
+@pytest.mark.parametrize(
+    ("doing", "words"), [("wrong", "lengths should be a sequence of whole numbers from 0 on"), ("nested", "")]
+)
+def test_a_mistake_of_one_rank_is_raised_on_all_before_anything_is_written(
+    tmp_path: Path, doing: str, words: str
+) -> None:
+    done = by_ranks(tmp_path, 2, doing=doing)
     assert done.returncode == 0, done.stderr
     for rank in range(2):
-        assert f"rank {rank} was told: rank 1: " in done.stdout
-    assert done.stdout.count("lengths should be a sequence of whole numbers from 0 on") == 2
+        assert f"rank {rank} was told: rank 1: {words}" in done.stdout.replace(
+            f"{tmp_path}/a.h5: /rows: ", ""
+        )
     with h5py.File(tmp_path / "a.h5") as file:
         rows = ragged.open(file["rows"])
         # Three of four turns, of which the second rank took no part in the first.

@@ -201,6 +201,13 @@ def test_sites_of_a_study(tmp_path: Path) -> None:
     assert sites_of(study_of(tmp_path, sites=["far"]), sites, file) == ["far"]
 
 
+def test_a_price_at_a_site_that_nobody_describes_is_one_line(tmp_path: Path) -> None:
+    file = sites_file(tmp_path, SITES)
+    prices = {"source": "x", "date": "2026-01-31", "stored_at": {"dsik": 0.1}}
+    with pytest.raises(ConfigurationError, match="prices.stored_at: no site 'dsik'; .* has disk, far"):
+        sites_of(study_of(tmp_path, prices=prices), load_sites(file), file)
+
+
 @pytest.mark.parametrize("name", sorted(studies()))
 def test_the_sites_of_a_study_are_in_the_file_that_it_names(name: str) -> None:
     study = LoadedStudy(studies()[name])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from faulty_store import ALWAYS
+from faulty_store import ALWAYS, IN_ERRORS
 from process_tree import alive, below, called, ports
 from stored_cells import (
     LAYOUTS,
@@ -115,6 +115,7 @@ def failed_in_one_line(given: Cell, done: subprocess.CompletedProcess[str], said
     """It ended with one line that says this, left no record and nothing else."""
     assert done.returncode == 1 and not given.record.exists()
     assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+    assert IN_ERRORS not in done.stderr
     assert given.nothing_stays()
 
 
@@ -231,6 +232,45 @@ def test_a_copy_that_is_cut_short_is_not_summarised(users: Users, store_root: Pa
     finally:
         users.faults.cause("")
     failed_in_one_line(given, done, "object store")
+
+
+def test_what_cannot_be_removed_is_named_and_all_else_is_removed(
+    users: Users, store_root: Path, tmp_path: Path
+) -> None:
+    given = written(users, store_root, tmp_path, cell("zarr-s3", cold=1))
+    users.faults.cause("kept", 1, "/c/")
+    try:
+        done = given.measured()
+        # botocore asks no second time; what is left is removed when it is looked at once more.
+        assert users.faults.caused == 1
+    finally:
+        users.faults.cause("")
+    assert done.returncode == 0 and IN_ERRORS not in done.stderr
+    assert "may be there" in done.stderr and "AccessDenied" in done.stderr and done.stderr.count("\n") == 1
+    assert users.listed() == []
+
+
+def test_a_cell_that_is_killed_while_it_puts_objects_leaves_none(
+    users: Users, store_root: Path, tmp_path: Path
+) -> None:
+    spec = cell("zarr-s3", cold=1)
+    given = written(users, store_root, tmp_path, spec)
+    # A line on which all of it takes some seconds.
+    put_store(store_root, {**users.site, "bandwidth": 20_000})
+    measuring = subprocess.Popen(
+        words("measure", spec, given.artifact, given.record), cwd=ROOT,
+        env=variables(users.credentials), stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert wait_until(lambda: bool(users.listed()))
+        everybody = below(measuring.pid)
+        os.kill(measuring.pid, signal.SIGKILL)
+        measuring.wait(SECONDS)
+        assert wait_until(lambda: not any(map(alive, everybody)))
+        assert users.listed() == []
+    finally:
+        measuring.kill()
+        measuring.wait()
 
 
 class Killed(NamedTuple):

@@ -48,7 +48,7 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
                 raise ragged.RaggedError(f"{source} has no dataset {name}")
             given = original[name]
             _check_readable(given)
-            attributes = _attributes(given)
+            attributes = _attributes(given, of_rows=to == VLEN)
             parent = new.require_group(given.name.rpartition("/")[0] or "/")
             own = given.name.rpartition("/")[2]
             if to == VLEN:
@@ -84,9 +84,18 @@ def _check_readable(dataset: h5py.Dataset) -> None:
         raise ragged.RaggedError(f"{dataset.file.filename}: {dataset.name} {why}")
 
 
-def _attributes(given: h5py.Dataset) -> dict[str, Any]:
-    """Return a user's own attributes; raises RaggedError for one that another file cannot have."""
-    own = [name for name in given.attrs if name not in (MARK, NUMBER, REUSE, TYPE, VECTOR)]
+def _attributes(given: h5py.Dataset, of_rows: bool) -> dict[str, Any]:
+    """Return a user's own attributes, of rows those that are not of the convention.
+
+    Raises RaggedError for one that another file cannot have, or that rows have for themselves.
+    """
+    ours = (MARK, NUMBER, REUSE, TYPE, VECTOR)
+    own = [name for name in given.attrs if name not in ours or not of_rows]
+    if taken := [name for name in own if name in ours]:
+        place = f"{given.file.filename}: {given.name}"
+        raise ragged.RaggedError(
+            f"{place}: rows have an attribute {taken[0]} of their own; rename yours first"
+        )
     for name in own:
         if _holds_references(given.attrs.get_id(name).dtype):
             place = f"{given.file.filename}: {given.name}, attribute {name}"

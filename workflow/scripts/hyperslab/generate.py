@@ -14,7 +14,13 @@ from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
 from hyperslab.measuring.artifact import NOTE, SHARED, make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import arguments, enter, one_line, storage_error
+from hyperslab.measuring.process import (
+    arguments,
+    ask_itself_directly,
+    enter,
+    one_line,
+    storage_error,
+)
 from hyperslab.records import Note
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
@@ -79,6 +85,7 @@ def main() -> None:
         if written(options.artifact, spec):
             return
         enter(layout_of(spec["layout"]).environment())
+        ask_itself_directly()
         generate(spec, options.artifact, options.donor)
     except MemoryError as error:
         sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(limits.memory_error(error))}")

@@ -16,7 +16,13 @@ from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import arguments, enter, one_line, storage_error
+from hyperslab.measuring.process import (
+    arguments,
+    ask_itself_directly,
+    enter,
+    one_line,
+    storage_error,
+)
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, write_record
 from hyperslab.sites import mounts, roots
@@ -124,6 +130,7 @@ def main() -> None:
     spec, left = json.loads(options.specification), False
     try:
         enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
+        ask_itself_directly()
         measured = measure(spec, options.artifact, options.donor, options.launcher)
         record: Record = {"site": options.site, **measured}
         write_record(options.record, record)

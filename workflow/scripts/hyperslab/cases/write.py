@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
 
@@ -114,6 +115,10 @@ def run(context: Context) -> Outcome:
         report = {**context.format.report(context.path, spec), **error}
         # A chunk cache decides in which order chunks reach a version-1 B-tree, hence how full its nodes are.
         report["index_predicted_bytes"] = None
-    finally:
-        context.artifact.clear()
+    except BaseException:
+        # That it cannot be removed either would hide why.
+        with suppress(OSError):
+            context.artifact.clear()
+        raise
+    context.artifact.clear()
     return Outcome(rows, report, {})

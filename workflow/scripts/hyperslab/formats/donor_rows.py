@@ -19,7 +19,7 @@ from hyperslab.data.donor_paths import NotThere, is_hdf5, located
 from hyperslab.formats.donor_files import IMZML, DonorError, check_filters, converted, readable, spectra
 from hyperslab.ragged import RaggedError
 from hyperslab.ragged.convention import MARK
-from hyperslab.ragged.vlen import vlen_blocks
+from hyperslab.ragged.vlen import element_type, vlen_blocks
 from hyperslab.validation.nearest import choices
 
 Lengths = npt.NDArray[np.int64]
@@ -74,8 +74,9 @@ def _of_hdf5(path: Path, name: str | None, donor: dict[str, Any]) -> Iterator[Fo
     """Yield the rows of an HDF5 file: of the variable-length type, of `ragged`, or values beside lengths."""
     with h5py.File(path) as file:
         dataset = _dataset(file, path, name)
-        if (kind := h5py.check_vlen_dtype(dataset.dtype)) is not None:
-            blocks = list(vlen_blocks(dataset, np.dtype(kind)))
+        if h5py.check_vlen_dtype(dataset.dtype) is not None:
+            kind = element_type(dataset)
+            blocks = list(vlen_blocks(dataset, kind))
             lengths = np.concatenate([np.empty(0, np.int64), *(block[0] for block in blocks)])
             yield lengths, None, lambda: np.concatenate([np.empty(0, kind), *(block[1] for block in blocks)])
         elif MARK in dataset.attrs:

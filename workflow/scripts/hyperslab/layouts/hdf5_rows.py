@@ -91,7 +91,8 @@ class Hdf5RowsLayout(RowsLayout):
         values *= 1 if storage.chunked_values or storage.padded else 2
         chunks = values // self.chunk_bytes + 1 if self.chunk_bytes else 1
         chunks += rows // self.row_chunk + 1 if self.row_chunk else 1
-        largest = max(self.chunk_bytes or 1, (self.row_chunk or 1) * REFERENCE_BYTES)
+        width = self.described["width"] * array.itemsize if storage.padded else 0
+        largest = max(self.chunk_bytes or 1, (self.row_chunk or 1) * max(REFERENCE_BYTES, width))
         grown = largest_chunk_bytes(self.filters, [largest], 1) / largest
         settings = self.described["settings"]
         pages: int = 8 * settings.get("paging", {}).get("page_bytes", 0)

@@ -197,6 +197,10 @@ class Layout(ABC):
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
         return PIECE_SECONDS
 
+    def files_touched(self, origin: Shape, extent: Shape) -> int:
+        """Return the number of files, or of what is opened like one, that a box touches."""
+        return 1
+
     def encoding_seconds(self, size: int) -> float:
         """Return about how long filters take to encode so many bytes; 0 where writing takes longer."""
         return 0.0

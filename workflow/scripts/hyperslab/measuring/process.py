@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+LOOPBACK = ("127.0.0.1", "localhost")
+
 
 def arguments(description: str) -> argparse.ArgumentParser:
     """Return the options that writing and measuring share."""
@@ -35,6 +37,15 @@ def enter(environment: str | None) -> None:
     if not wanted.exists():
         raise FileNotFoundError(f"the layout's own environment is not there: {wanted}")
     os.execv(wanted, [str(wanted), *sys.orig_argv[1:]])
+
+
+def ask_itself_directly() -> None:
+    """Have clients of this process and of those that it starts ask what listens on this machine without a
+    proxy, whatever the environment says of one: it would see passwords, and reach another loopback.
+    """
+    for name in ("no_proxy", "NO_PROXY"):
+        others = [one for one in os.environ.get(name, "").split(",") if one and one not in LOOPBACK]
+        os.environ[name] = ",".join([*others, *LOOPBACK])
 
 
 def interpreter_of(environment: str) -> Path:

@@ -121,7 +121,11 @@ class Workers:
     def release(self) -> None:
         """Let all go, while this process does something else."""
         for pipe in self._pipes:
-            os.write(pipe.fileno(), GO)
+            try:
+                os.write(pipe.fileno(), GO)
+            except OSError:
+                self._tag(pipe)
+                raise self._ended(pipe) from None
 
     def finish(self) -> None:
         """Wait until all that were let go are done."""

@@ -119,7 +119,9 @@ class BatchJobs:
         A batch goes on where it stopped, so that one whose time was over comes further, unless the very cell
         that is next takes longer than a job may.
         """
-        if state != "TIMEOUT" or not job.rule.name.startswith("batch_"):
+        # Tables and pages may go as a group, which has no rule.
+        rule = getattr(job, "rule", None)
+        if state != "TIMEOUT" or rule is None or not rule.name.startswith("batch_"):
             return "", True
         study, batch, site = job.wildcards.study, job.wildcards.batch, job.params.site
         described = self._inventory.sites[site]

@@ -20,12 +20,17 @@ SECONDS_A_VALUE = 6e-9
 # Some 0.16 s from one cell to the next, and what stands around that which is timed: probes, the file's way to
 # the device, evictions (docs/measured.md).
 SECONDS_A_CELL = 0.5
+# One after the other, before anything is known of a file: its size, what describes it, its index.
+REQUESTS_TO_OPEN = 3
 
 
-def estimated_seconds(study: PlannedStudy, layout: str, case: str, site: str = "") -> float:
+def estimated_seconds(
+    study: PlannedStudy, layout: str, case: str, site: str = "", latency_s: float = 0.0
+) -> float:
     """Return about how long one cell takes, writing its file included: arithmetic at assumed rates.
 
-    Given a site, a cell takes its part of writing a file that cases share there.
+    Given a site, a cell takes its part of writing a file that cases share there. `latency_s` is what each
+    request waits there beside all else.
     """
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     kind = kind_of(asked)
@@ -47,7 +52,11 @@ def estimated_seconds(study: PlannedStudy, layout: str, case: str, site: str = "
     writing = writing / sharing + starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
-    one: float = SECONDS_A_REPEAT + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
+    opened = stored.files_touched([0] * len(shape), shape if kind.opens_all else extent)
+    if kind.opens_all:
+        touched, volume = touched * opened, volume * opened
+    waited = opened * REQUESTS_TO_OPEN * latency_s
+    one: float = SECONDS_A_REPEAT + waited + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
     if one < SHORT_SECONDS:
         repeats += sum(
             most - asked["repeats"][state] for state, most in asked.get("most_repeats", {}).items()

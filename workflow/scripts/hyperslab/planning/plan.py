@@ -46,7 +46,9 @@ class Plan:
         self.inventory = Inventory(
             request.directory, sites, request.sites_file, out, request.batched, request.claim
         )
-        self.inventory.shares = not any("/cells/" in target for target in request.invocation.targets)
+        # Cells that are asked for by themselves, or that a claim compares, wait for no others of their file.
+        alone = ("/cells/", "/claims/")
+        self.inventory.shares = not any(part in name for name in request.invocation.targets for part in alone)
         self.inventory.batch = request.batch
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)

@@ -160,8 +160,13 @@ class RunCourse:
         if invocation.local:
             # Who measures nothing hears of no cells.
             snakemake_patches.show_few_lines(workflow, counted=not request.measuring)
+        # What has changed since it was measured is there, too, and made anew.
+        again = {*self._reruns.forced(self._studies)}
+        again.update(
+            file for sites in self._due.values() for files in sites.values() for file in map(str, files)
+        )
         for name, records, later in self._awaited():
-            progress.Progress(name, records, self._reruns.forced(self._studies), later).start()
+            progress.Progress(name, records, again, later).start()
         if inventory.submitted and invocation.executor == "slurm":
             self._batches.note(list(map(inventory.study, self._studies)), request.phase)
             name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
@@ -170,7 +175,7 @@ class RunCourse:
     def _awaited(self) -> Iterator[tuple[str, list[str], int]]:
         """Yield what is measured, its records, and about how many cells come when these are there.
 
-        A site's finalists are the pick, its runner-up and two references at most.
+        A site has so many finalists at most.
         """
         inventory = self._inventory
         phase = self._request.phase

@@ -40,6 +40,12 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
             raise ConfigurationError(study.file, "sites", message)
         if wanted.count(name) > 1:
             raise ConfigurationError(study.file, "sites", f"{name!r} is named twice")
+    prices = study.study.prices
+    for key in ("stored_at", "out_at") if prices else ():
+        for name in getattr(prices, key):
+            if name not in known:
+                message = f"no site {name!r}; {file} has {choices(name, sites)}"
+                raise ConfigurationError(study.file, f"prices.{key}", message)
     for case, resolved in study.cases.items():
         for pattern in resolved["sites"]:
             if not fnmatch.filter(known, pattern):

@@ -58,14 +58,22 @@ def _locked(file: h5py.File, lock: bool) -> bool:
     The lock is that of the open file (F_OFD_SETLK): closing the file ends it. Where there are no such locks
     nothing is locked.
     """
-    if sys.platform != "linux" or file.driver != "sec2":
+    return file.driver != "sec2" or _asked(file.id.get_vfd_handle(), lock)
+
+
+def free(descriptor: int) -> bool:
+    """Return whether nobody appends to an open file, which is then held by this descriptor."""
+    return _asked(descriptor, lock=True)
+
+
+def _asked(descriptor: int, lock: bool) -> bool:
+    if sys.platform != "linux":
         return True
     import fcntl
 
     kind = fcntl.F_WRLCK if lock else fcntl.F_UNLCK
-    asked = FLOCK.pack(kind, os.SEEK_SET, BYTE, 1, 0)
     try:
-        fcntl.fcntl(file.id.get_vfd_handle(), fcntl.F_OFD_SETLK, asked)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, FLOCK.pack(kind, os.SEEK_SET, BYTE, 1, 0))
     except OSError as error:
         return error.errno not in (errno.EAGAIN, errno.EACCES)
     return True

@@ -45,10 +45,14 @@ class CheckedRows(RaggedRows):
         if given.size == 0:
             return np.empty(0, self.dtype)
         if self.dtype.names is None and given.dtype.kind in "iufcb":
-            if np.can_cast(given.dtype, self.dtype, "safe"):
+            safe = np.can_cast(given.dtype, self.dtype, "safe")
+            # Of 64 bits numpy calls safe what floats do not hold.
+            counted = given.dtype.kind in "iu" and self.dtype.kind in "fc"
+            if safe and not counted:
                 return given.astype(self.dtype)
             # Numbers of Python have no type of their own; those that the rows' type holds are taken.
-            if not isinstance(row, np.ndarray) and (turned := _exactly(given, self.dtype)) is not None:
+            known = safe or not isinstance(row, np.ndarray)
+            if known and (turned := _exactly(given, self.dtype)) is not None:
                 return turned
         raise RaggedError(f"{self._place} holds rows of {self.dtype}, and one of {given.dtype} does not fit")
 
@@ -57,5 +61,10 @@ def _exactly(given: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] 
     """Return values in another type; None where one of them would change."""
     with np.errstate(all="ignore"):
         turned = given.astype(dtype)
+    if given.dtype.kind in "iu" and dtype.kind in "fc":
+        # Compared as whole numbers: as floats both would have lost the same bits.
+        held, limits = turned.real.astype(np.promote_types(turned.real.dtype, "f8")), np.iinfo(given.dtype)
+        inside = bool(((held >= float(limits.min)) & (held < float(limits.max + 1))).all())
+        return turned if inside and np.array_equal(held.astype(given.dtype), given) else None
     same = np.array_equal(turned, given, equal_nan=given.dtype.kind in "fc")
     return turned if same else None

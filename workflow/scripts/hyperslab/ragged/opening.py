@@ -71,15 +71,25 @@ def create(
             raise RaggedError(f"{group.file.filename}: there is something called {taken} already")
     if chunk_cache is None and not filtered:
         chunk_cache = 0
-    vector = _made(group, name + SUFFIX, np.dtype("u1"), chunk_bytes, filters, chunk_cache)
-    primary = _made(group, name, REFERENCE, row_chunk, row_filters, row_cache, UNWRITTEN)
-    primary.attrs[TYPE] = repr(kind.descr) if kind.names else kind.str
-    primary.attrs[VECTOR] = vector.name.rpartition("/")[2]
-    if reuse:
-        primary.attrs[REUSE] = True
-    primary.attrs[NUMBER] = VERSION
-    # The mark is last: what is only half made is no dataset of rows.
-    primary.attrs[MARK] = CONVENTION
+    try:
+        vector = _made(group, name + SUFFIX, np.dtype("u1"), chunk_bytes, filters, chunk_cache)
+        primary = _made(group, name, REFERENCE, row_chunk, row_filters, row_cache, UNWRITTEN)
+        primary.attrs[TYPE] = repr(kind.descr) if kind.names else kind.str
+        primary.attrs[VECTOR] = vector.name.rpartition("/")[2]
+        if reuse:
+            primary.attrs[REUSE] = True
+        primary.attrs[NUMBER] = VERSION
+        # The mark is last: what is only half made is no dataset of rows.
+        primary.attrs[MARK] = CONVENTION
+    except BaseException as error:
+        # Else the names would be taken by what is of no use.
+        for half in (name, name + SUFFIX):
+            if half in group:
+                del group[half]
+        if isinstance(error, (ValueError, TypeError)):
+            said = " ".join(str(error).split())
+            raise RaggedError(f"{group.file.filename}: {name} cannot be made: {said}") from None
+        raise
     return RaggedDataset(primary, vector, kind, reuse)
 
 
@@ -161,7 +171,7 @@ def open(  # noqa: A001, for it is called as ragged.open
     if not isinstance(dataset, h5py.Dataset):
         raise RaggedError(f"{getattr(dataset, 'name', dataset)} is no dataset")
     place = f"{dataset.file.filename}: {dataset.name}"
-    if dataset.attrs.get(MARK) != CONVENTION:
+    if _text(dataset.attrs.get(MARK)) != CONVENTION:
         raise RaggedError(
             f"{place} is no dataset of ragged rows: it has no attribute {MARK} = {CONVENTION!r}"
         )
@@ -175,7 +185,7 @@ def open(  # noqa: A001, for it is called as ragged.open
         )
     if any(dataset.dtype[name].kind != "u" for name in dataset.dtype.names):
         raise RaggedError(f"{place} has offsets or lengths that can be negative: {dataset.dtype}")
-    beside = dataset.attrs.get(VECTOR)
+    beside = _text(dataset.attrs.get(VECTOR))
     vector = dataset.parent.get(beside) if isinstance(beside, str) else None
     if not isinstance(vector, h5py.Dataset) or vector.dtype != np.dtype("u1") or vector.ndim != 1:
         raise RaggedError(f"{place} has no vector of bytes: {beside!r} is not one")
@@ -185,8 +195,13 @@ def open(  # noqa: A001, for it is called as ragged.open
     return RaggedDataset(_reopened(dataset, row_cache), _reopened(vector, chunk_cache), dtype, reuse)
 
 
+def _text(value: Any) -> Any:
+    """Return an attribute's text, which lies in the file in a length of its own or in a fixed one."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
 def _row_type(dataset: h5py.Dataset, place: str) -> np.dtype[Any]:
-    said = dataset.attrs.get(TYPE)
+    said = _text(dataset.attrs.get(TYPE))
     try:
         found = np.dtype(ast.literal_eval(said) if str(said).startswith("[") else str(said))
     except (TypeError, ValueError, SyntaxError):

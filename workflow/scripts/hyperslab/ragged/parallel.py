@@ -29,8 +29,9 @@ def append_collectively(
     wrong, flat, counts = "", np.empty(0, rows.dtype), np.empty(0, np.int64)
     try:
         flat, counts = rows.checked_block(lengths, values)
-    except RaggedError as error:
-        wrong = str(error)
+    # Whatever it is: a rank that left would have the others wait for it.
+    except Exception as error:
+        wrong = str(error) or type(error).__name__
     # 2: so that each process knows how much every process needs to write.
     told = comm.allgather((wrong, len(counts), flat.nbytes))
     mistakes = [f"rank {rank}: {said}" for rank, (said, _, _) in enumerate(told) if said]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex, cast
 
@@ -62,7 +63,10 @@ class RaggedRows:
         if np.ndim(cast("npt.ArrayLike", index)) == 0:
             self._settled()
             place = self._position(cast("SupportsIndex", index))
-            return self.read(slice(place, place + 1))[1]
+            lengths, values = self.read(slice(place, place + 1))
+            if not len(lengths):
+                raise self._absent(place)
+            return values
         return split(*self.read_many(cast("Sequence[int]", index)))
 
     def read(self, rows: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -75,7 +79,12 @@ class RaggedRows:
         first, last, step = rows.indices(there)
         if step != 1:
             return self.read_many(range(first, last, step))
-        found = self._references(slice(first, last))
+        try:
+            found = self._references(slice(first, last))
+        except IndexError:
+            # Rows at the end that were begun and never written do not count, as in any slice of a list.
+            first, last, _ = rows.indices(len(self))
+            found = self._references(slice(first, last))
         return self._elements(found), self._values(found)
 
     def read_many(
@@ -124,13 +133,16 @@ class RaggedRows:
             yield from split(lengths, values)
 
     def _position(self, number: SupportsIndex) -> int:
-        place = number.__index__()
+        place = operator.index(number)
         if 0 <= place < len(self.primary):
             # Where rows end need not be known, which costs a read of the last one.
             return place
         if not -len(self) <= place < len(self):
-            raise IndexError(f"row {place} is not there: {self._place} has {len(self):,} rows")
+            raise self._absent(place)
         return place % len(self)
+
+    def _absent(self, number: int) -> IndexError:
+        return IndexError(f"row {number} is not there: {self._place} has {len(self):,} rows")
 
     def _settled(self) -> None:
         """Make all rows readable; those of a file are."""
@@ -161,7 +173,9 @@ class RaggedRows:
         found = found.astype(REFERENCE, copy=False)
         if (begun := found["offset"] == UNWRITTEN["offset"]).any():
             number = (rows.start or 0) + int(np.argmax(begun))
-            raise IndexError(f"row {number} is not there: {self._place} has {len(self):,} rows")
+            if number < len(self):
+                raise RaggedError(f"{self._place}: row {number} was begun and never written")
+            raise self._absent(number)
         total = np.uint64(len(self.vector))
         offset, length = found["offset"], found["length"]
         # Without a sum, which could overflow.

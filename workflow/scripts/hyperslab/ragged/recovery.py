@@ -13,6 +13,7 @@ from typing import IO
 
 import h5py
 
+from . import appenders
 from .checksum import CHECKSUM, lookup3
 from .chunk_index import mended
 from .convention import RaggedError
@@ -28,14 +29,23 @@ ROOM = 2**20
 def recover(path: str | Path) -> bool:
     """Make a file whose writer was killed one that opens; returns whether anything had to be done.
 
-    Nothing else may have it open. Blocks of chunk indexes that the kill tore are made whole again. Raises
-    RaggedError for a file whose superblock cannot carry the mark or does not add up, and for one that HDF5
-    cannot read all the same; that is left as it was.
+    Nothing else may have it open; one that still appends is refused where it is found (`appenders`). Blocks
+    of chunk indexes that the kill tore are made whole again. Raises RaggedError for a file whose superblock
+    cannot carry the mark or does not add up, and for one that HDF5 cannot read all the same; that is left as
+    it was.
     """
     with Path(path).open("r+b") as file:
+        if not appenders.free(file.fileno()):
+            raise RaggedError(
+                f"{path}: a process that lives appends to this file; nothing has to be recovered"
+            )
         found = file.read(SUPERBLOCK.size + CHECKSUM.size)
         if found[: len(SIGNATURE)] != SIGNATURE:
             raise RaggedError(f"{path} is no HDF5 file, or has something before its first byte")
+        if len(found) < SUPERBLOCK.size + CHECKSUM.size:
+            raise RaggedError(
+                f"{path} was cut short within its first {SUPERBLOCK.size + CHECKSUM.size} bytes"
+            )
         fields = SUPERBLOCK.unpack_from(found)
         version, offsets, lengths, flags = fields[1:5]
         if version < 3:
@@ -79,6 +89,12 @@ def _put(file: IO[bytes], blocks: list[tuple[int, bytes]]) -> None:
     file.flush()
 
 
+def _decodable(creation: h5py.h5p.PropDCID) -> bool:
+    """Return whether a dataset has filters, and all of them are here: without, its chunks tell nothing."""
+    codes = [creation.get_filter(number)[0] for number in range(creation.get_nfilters())]
+    return bool(codes) and all(map(h5py.h5z.filter_avail, codes))
+
+
 def _torn(path: str | Path, *, every_chunk: bool) -> str:
     """Return what HDF5 cannot read of a file, such as the index of a dataset; an empty text for nothing.
 
@@ -91,7 +107,7 @@ def _torn(path: str | Path, *, every_chunk: bool) -> str:
         if isinstance(found, h5py.Dataset) and found.chunks:
             try:
                 found.id.get_num_chunks()
-                if every_chunk and found.id.get_create_plist().get_nfilters():
+                if every_chunk and _decodable(found.id.get_create_plist()):
                     for chunk in found.iter_chunks():
                         found[chunk]
             except (OSError, RuntimeError):
@@ -100,6 +116,7 @@ def _torn(path: str | Path, *, every_chunk: bool) -> str:
     try:
         with h5py.File(path, "r") as file:
             file.visititems(look)
-    except (OSError, RuntimeError):
+    # A torn header of an object is a KeyError of h5py's.
+    except (OSError, RuntimeError, KeyError):
         torn.append("what describes its datasets")
     return torn[0] if torn else ""

@@ -68,4 +68,6 @@ def _rows(
     except (OSError, ValueError, RuntimeError) as error:
         said = " ".join(str(error).split())
         raise RaggedError(f"{file.filename} {OLD}: {said}") from None
+    # From now on, and not from the first row on, nobody may take the file for one whose writer was killed.
+    rows.claim()
     return rows

@@ -68,6 +68,7 @@ class RaggedDataset(CheckedRows):
     def append(self, rows: Iterable[Row]) -> None:
         """Add rows at the end; each is a sequence of elements that the rows' type holds exactly.
 
+        All rows of one call are held in memory until the last of them was taken.
         Raises RaggedError for a row of another type, before any row of this call is taken, and where somebody
         else appends.
         """
@@ -104,6 +105,10 @@ class RaggedDataset(CheckedRows):
         else:
             held.counts.frombytes(counts.tobytes())
             self._write_through(flat)
+
+    def claim(self) -> None:
+        """Be the one that appends, before there is a row; raises RaggedError as `append` does."""
+        self._claim()
 
     def extend(self, count: int, size: int) -> tuple[int, int]:
         """Make room for `count` rows of `size` bytes together, which the caller writes.
@@ -214,6 +219,8 @@ class RaggedDataset(CheckedRows):
             return
         if self.primary.file.mode == "r":
             raise RaggedError(f"{self._place}: the file is open for reading only")
+        # Looked at anew: what is cut off below has to be what nobody finished.
+        self._known = (0, 0)
         count = super().__len__()
         self._key = appenders.enter(self, self._place)
         if count < len(self.primary):
@@ -227,6 +234,8 @@ class RaggedDataset(CheckedRows):
         if self._key:
             appenders.leave(self, self._key)
             self._key = None
+        # What was known of the rows is older than those that were written.
+        self._known = (0, 0)
         self._held.clear()
         # Whoever appends next may use the gaps.
         self._gaps = None

@@ -17,7 +17,8 @@ SHORT_MS = SHORT_SECONDS * 1000
 # Paragraphs "term: what it means".
 METHOD_TEXT = f"""
 Cold: The file's pages are evicted before every selection; then open, one selection, close; only the
-selection is timed.
+selection is timed. Where data lie in an object store no file is there to evict: its clients start anew, and a
+server before it.
 
 Library-cold: The same on a file system that lies in memory, where nothing can be evicted: only the
 library starts anew.
@@ -37,8 +38,9 @@ others in each round and study. A cold state has {COLD} of them, and {MOST_COLD}
 Write: From creating the file to the end of fsync (durable), beside a plain write and fsync of the same
 bytes.
 
-Round: Every cell of the study once, in shuffled order, each with a newly written file and in a new
-process.
+Round: Every cell of the study once, in shuffled order, each in a new process and with a newly written file,
+which cases of a layout share where the study says so (`shared_files`). A round that is added has the cells
+of which something is still open.
 
 Verification: Every selection is compared with what was written, outside the stopwatch; a difference
 fails the cell. Of a layout with a lossy filter the error is measured instead, over every element that was
@@ -55,8 +57,8 @@ case where that is most. Of a cold selection opening and selection count; times 
 alike. The file has to be small enough. A layout with a smaller file is preferred if it is surely as good
 within 5 %.
 
-Speed-ups: From confirming rounds alone, measured after the choice, because the fastest of many looks
-faster than it is.
+Speed-ups: From confirming rounds, measured after the choice, because the fastest of many looks faster than
+it is; where the study has none, the answer says that nothing confirms them.
 
 Score as published: The criteria of the study that a layout meets, with the study's own bounds, on the
 states that they name.

@@ -21,7 +21,7 @@ class Prices(Strict):
     source: Text = Field(description="whose prices these are")
     date: datetime.date = Field(description="when they were so, such as 2026-11-23")
     currency: Annotated[Text, Field(max_length=12)] = Field(default="USD", description="of all prices")
-    stored: Price = Field(default=0.0, description="of a GB that is kept for a month")
+    stored: Price = Field(default=0.0, description="of a GB (10^9 bytes) that is kept for a month")
     stored_at: dict[Name, Price] = Field(
         default={}, description="the same at sites where it is another one, by the site's name"
     )

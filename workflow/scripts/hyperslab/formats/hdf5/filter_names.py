@@ -74,7 +74,9 @@ def _stored(dataset: h5d.DatasetID, options: Filter) -> Sequence[int] | None:
         filter_setters.apply(creation, [options])
         file = h5f.create(b"filters", h5f.ACC_TRUNC, fapl=access)
         try:
-            like = h5d.create(file, b"a", dataset.get_type(), h5s.create_simple(chunk), creation)
+            # A copy, since a type that lies in one file cannot be used in another.
+            elements = dataset.get_type().copy()
+            like = h5d.create(file, b"a", elements, h5s.create_simple(chunk), creation)
             _, _, parameters, _ = like.get_create_plist().get_filter(0)
             return tuple(parameters)
         finally:

@@ -41,12 +41,16 @@ def decoded(codec: str, content: memoryview, size: int, file: str) -> memoryview
     try:
         match codec:
             case "zip":
-                found = memoryview(zlib.decompress(content))
+                # A byte more than is right tells damage, whatever else would come out of it.
+                unpacking = zlib.decompressobj()
+                found = memoryview(unpacking.decompress(content, size + 1))
+                if not unpacking.eof:
+                    raise zlib.error("it does not end where it should")
             case "lz4":
                 found = memoryview(_lz4().decode(size.to_bytes(LENGTH_BYTES, "little") + content.tobytes()))
             case _:
                 found = content
-    except (zlib.error, RuntimeError, ValueError) as error:
+    except (zlib.error, RuntimeError, ValueError, OverflowError) as error:
         raise OSError(f"{file}: a block of codec {codec} is damaged: {error}") from None
     if len(found) != size:
         raise OSError(f"{file}: a block of codec {codec} holds {len(found)} bytes instead of {size}")

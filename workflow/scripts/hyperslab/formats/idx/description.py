@@ -32,7 +32,7 @@ class Field:
 
     name: str
     dtype: str
-    default: float
+    default: float | int
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,8 @@ def parsed(text: str) -> Description:
     # All headers of a file are read at once; more than the box has blocks are of no use.
     most = max(MOST_BLOCKS_PER_FILE, 1 << len(entries["bits"]) - 1 - bits)
     blocks = _whole(entries, "blocksperfile", 1, most)
+    if "%" not in template and 1 << max(0, len(entries["bits"]) - 1 - bits) > blocks:
+        raise ValueError(f"(filename_template): {template} names one file, and the blocks need several")
     interleaved = entries.get("interleave block", "0")
     if interleaved not in ("0", "1"):
         raise ValueError(
@@ -164,14 +166,17 @@ def _field(text: str) -> Field:
         raise ValueError(f"(fields): {text.strip() or 'nothing'} should be a name and a type of one number")
     options = dict(re.findall(r"(\w+)\(([^)]*)\)", text))
     dtype = words[0].lower()
+    said = options.get("default_value") or "0"
     try:
-        default = float(options.get("default_value") or 0)
+        # A float would not hold all whole numbers of 64 bits.
+        default = int(said) if re.fullmatch(r"[+-]?\d{1,20}", said.strip()) else float(said)
     except ValueError:
         raise ValueError(f"(fields): the default_value of {name} is no number") from None
     if np.dtype(dtype).kind in "iu":
         held = np.iinfo(dtype)
-        if not held.min <= default <= held.max:
+        if not held.min <= default <= held.max or default != int(default):
             raise ValueError(f"(fields): the default_value of {name} is no {dtype}")
+        default = int(default)
     return Field(name, dtype, default)
 
 

@@ -114,7 +114,8 @@ class Joining:
         """Take a box; return whether it went on as it is. Else its values were copied."""
         box = Part(tuple(origin), values.shape)
         slab = self._slabs.get(place)
-        if values.nbytes >= LARGE_BYTES:
+        # What is large goes on, and so does a whole field, which nothing continues.
+        if values.nbytes >= LARGE_BYTES or values.shape == self._shape:
             self._flush(place)
             self._write(place, origin, values)
             return True
@@ -123,6 +124,7 @@ class Joining:
                 self._slabs[place] = slab = larger
             else:
                 self._flush(place)
+                self._make_room(values.nbytes)
                 self._slabs[place] = slab = Slab(box, values.dtype)
         if slab.add(box, values) and slab.region.extent != box.extent:
             self._flush(place)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -10,6 +13,8 @@ from hyperslab.measuring.object_store.signing import Signer
 from hyperslab.measuring.process import one_line
 
 CONNECT_SECONDS = 10
+# So many objects are removed at once.
+AT_ONCE = 8
 
 
 def remove_at_last(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
@@ -23,7 +28,10 @@ def remove_at_last(endpoint: str, region: str, signer: Signer, bucket: str, pref
 
 
 def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
-    """Remove every object below a prefix, and what is left of uploads in parts."""
+    """Remove every object below a prefix, and what is left of uploads in parts.
+
+    All that can be removed is; raises what the first of those that cannot says (botocore's errors).
+    """
     import boto3
     from botocore.config import Config
 
@@ -34,9 +42,29 @@ def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str)
         **signer.names(),
         config=Config(s3={"addressing_style": "path"}, connect_timeout=CONNECT_SECONDS),
     )
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for one in page.get("Contents", []):
-            client.delete_object(Bucket=bucket, Key=one["Key"])
-    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix):
-        for one in page.get("Uploads", []):
-            client.abort_multipart_upload(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"])
+    failures: list[Exception] = []
+
+    def done(deed: Callable[[], object]) -> None:
+        try:
+            deed()
+        except (BotoCoreError, ClientError) as error:
+            failures.append(error)
+
+    def objects() -> None:
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            keys = [one["Key"] for one in page.get("Contents", [])]
+            # One after the other a thousand objects take a thousand round trips.
+            deeds = (partial(client.delete_object, Bucket=bucket, Key=key) for key in keys)
+            list(pool.map(done, deeds))
+
+    def uploads() -> None:
+        for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix):
+            for one in page.get("Uploads", []):
+                named = {"Bucket": bucket, "Key": one["Key"], "UploadId": one["UploadId"]}
+                done(partial(client.abort_multipart_upload, **named))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done(objects)
+        done(uploads)
+    if failures:
+        raise failures[0]

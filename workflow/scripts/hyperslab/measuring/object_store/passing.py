@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
 from aiohttp import web
+from botocore.exceptions import BotoCoreError, ClientError
 from yarl import URL
 
 from hyperslab.measuring.object_store import control, started
@@ -72,6 +73,9 @@ class Gateway:
         self._credentials = made() if task["start"] else of_environment()
         self._signer = Signer(task["region"], self._credentials)
         self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+        # Those who answer a request now.
+        self._answering: set[asyncio.Task[Any]] = set()
         self._alias: Alias | None = None
         if task["alias"]:
             name, below = task["alias"]
@@ -90,6 +94,8 @@ class Gateway:
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=60),
             auto_decompress=False,
+            # For a store behind a proxy; what listens here is not (process.ask_itself_directly).
+            trust_env=True,
         )
         # Of itself it would ask once more where a connection was cut, and nobody would count that.
         self._session._retry_connection = False
@@ -102,7 +108,7 @@ class Gateway:
         self._owned[0] = 1
         application = web.Application(client_max_size=MOST_BYTES)
         application.router.add_route("*", "/{path:.*}", self.answer)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        self._runner = runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -115,9 +121,22 @@ class Gateway:
             self._server.kill()
             self._server.wait()
         elif self._owned[0]:
+            await self._quiet()
+            await asyncio.to_thread(self._remove, remove_at_last)
+            # What was handed to the store in the last moment may have come to lie there after it was listed.
             await asyncio.to_thread(self._remove, remove_at_last)
         if self._session is not None:
             await self._session.close()
+
+    async def _quiet(self) -> None:
+        """Take no more requests, and give up those that are under way: whoever asked may be gone."""
+        if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+        answering = [one for one in self._answering if not one.done()]
+        for one in answering:
+            one.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
     def _remove(self, by: Callable[[str, str, Signer, str, str], None] = remove) -> None:
         by(self._endpoint, self.task["region"], self._signer, self.task["bucket"], self.task["prefix"])
@@ -128,7 +147,11 @@ class Gateway:
 
     async def removed(self) -> dict[str, Any]:
         """Remove every object below the cell's prefix, and what is left of uploads in parts."""
-        await asyncio.to_thread(self._remove)
+        try:
+            await asyncio.to_thread(self._remove)
+        except (BotoCoreError, ClientError) as error:
+            where = f"bucket {self.task['bucket']} below {self.task['prefix']}"
+            raise Refused(f"what was put into {where} cannot be removed: {one_line(error)}") from None
         return {}
 
     async def control_begun(self) -> dict[str, Any]:
@@ -170,13 +193,21 @@ class Gateway:
         except TimeoutError:
             raise Refused(f"no S3 store answers at {self._endpoint} within {CONNECT_SECONDS} s") from None
         if answer.status >= 300:
-            code, said = (re.search(f"<{name}>(.*?)</{name}>", text) for name in ("Code", "Message"))
-            words = ": ".join(found[1] for found in (code, said) if found) or f"status {answer.status}"
+            words = ": ".join(filter(None, _said(text))) or f"status {answer.status}"
             raise Refused(f"{self._endpoint} answers {words} (bucket {self.task['bucket']})")
         return text
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Pass a client's request on and its answer back, held back and counted."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
+        try:
+            return await self._answer(request)
+        finally:
+            self._answering.discard(task)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         # Two slashes would begin another host.
         path = f"/{request.raw_path.lstrip('/')}"
         alias = self._alias if self._alias is not None and self._alias.names(path) else None
@@ -244,6 +275,16 @@ class Gateway:
                 for name, value in answer.headers.items()
                 if name.lower() in RETURNED or name.lower().startswith("x-amz-")
             }
+            if answer.status >= 400 and request.method != "HEAD":
+                # Its code and message alone: what else a store writes of an error may hold who asked.
+                code, said = _said(await answer.text(errors="replace"))
+                refused = _error(answer.status, code or "Unknown", said or f"status {answer.status}")
+                if "retry-after" in answer.headers:
+                    refused.headers["retry-after"] = answer.headers["retry-after"]
+                length = len(refused.body) if isinstance(refused.body, bytes) else 0
+                await self._line.carry(length)
+                self.counts.sent += length
+                return refused
             if alias is not None:
                 listing = alias.cut(await answer.text()).encode()
                 await self._line.carry(len(listing))
@@ -260,6 +301,12 @@ class Gateway:
                     self.counts.sent += len(piece)
             await found.write_eof()
             return found
+
+
+def _said(text: str) -> tuple[str, str]:
+    """Return the code and the message of a store's error; "" for what it does not say."""
+    code, message = (re.search(f"<{name}>(.*?)</{name}>", text, re.DOTALL) for name in ("Code", "Message"))
+    return (code[1].strip() if code else "", " ".join(message[1].split()) if message else "")
 
 
 def _error(status: int, code: str, message: str) -> web.Response:

@@ -65,6 +65,8 @@ class Kind(ABC):
     measures_error: ClassVar[bool] = False
     # Each read brings in the whole file.
     reads_all: ClassVar[bool] = False
+    # Every file of a layout is opened, whatever is read of it.
+    opens_all: ClassVar[bool] = False
     # Each element that is read is computed with.
     computes: ClassVar[bool] = False
     # The figure that shows a family of cases, one a number of workers; "" where cases have no family.

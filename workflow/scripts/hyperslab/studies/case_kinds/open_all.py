@@ -17,6 +17,7 @@ class OpenAll(Kind):
     given = "true"
     protocol = 1
     of_objects = True
+    opens_all = True
 
     def mistake(self, case: Case) -> str | None:
         """Return what is wrong with the states, or None."""

@@ -21,8 +21,8 @@ class ReadRows(Kind):
     keys = ("rows",)
     protocol = 2
     older_protocols: ClassVar[Mapping[int, str]] = {
-        1: "what a call had read was freed within the time of the next one by formats that copy it into rows, "
-        "some 5 % of a warm read"
+        1: "what a call had read was freed within the time of the next one, by formats that copy it into "
+        "rows; some 5 % of a warm read"
     }
     data_model = "rows"
     draws_boxes = True
