@@ -274,7 +274,7 @@ def _pauses(data: Data) -> Check:
             round_ = f"{LETTER[phase]}{number}"
             body.append([site, round_, len(here), len(pauses) + 1, fmt.duration(max(pauses))])
     if not body:
-        return Check(name, f"None: no pause within a round was over {fmt.duration(PAUSE_S)}.", "good")
+        return Check(name, f"None: no pause within a round was over {PAUSE_S / 60:.0f} min.", "good")
     text = (
         f"{fmt.count(len(body), 'round')} with pauses of up to {fmt.duration(longest)} between cells, which "
         "were not measured side by side then: an interval covers how rounds differ, not how parts of one do."
