@@ -25,7 +25,8 @@ def test_a_file_and_its_reads_become_a_page_with_a_verified_pick(tmp_path: Path)
         file.create_dataset("RD/counts", data=values, chunks=(1, 1, 500), compression="gzip")
     done = subprocess.run(
         [sys.executable, "-m", "hyperslab.advise", f"{tmp_path}/mine.h5::/RD/counts", "--reads", READS]
-        + ["--copies", "yes"],
+        # Two copies without filters fit, however slow these are beside other work.
+        + ["--copies", "yes", "--size-bound", "2.5"],
         cwd=clone.directory,
         env={**os.environ, "PYTHONPATH": "workflow/scripts"},
         capture_output=True,

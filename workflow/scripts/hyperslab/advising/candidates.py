@@ -133,11 +133,13 @@ def _extents(size: int, reads: Sequence[int]) -> list[int]:
 
 
 def _thinned(extents: Sequence[int], reads: Sequence[int], most: int) -> list[int]:
-    """Return at most about `most` of ascending extents: evenly many of them, the ends, and what is read."""
+    """Return at most about `most` of ascending extents: what is read, the ends, and others evenly."""
     if len(extents) <= most:
         return list(extents)
-    kept = {extents[round(at)] for at in np.linspace(0, len(extents) - 1, most)}
-    return sorted(kept | {one for one in extents if one in reads})
+    own = {one for one in extents if one in reads}
+    others = [one for one in extents if one not in own]
+    kept = {others[round(at)] for at in np.linspace(0, len(others) - 1, max(2, most - len(own)))}
+    return sorted(kept | own)
 
 
 def chunk_shapes(
