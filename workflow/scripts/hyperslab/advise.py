@@ -87,7 +87,7 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
     best = found.sites[site["name"]].choice.predicted[0]
     times = listing([f"{name} in {seconds(value)}" for name, value in best.times.items()])
     layout = "today's layout" if best.candidate.name == TODAY else best.candidate.name
-    elsewhere = "" if at_sites.one_device(file, Path(site["root"])) else ", which lies on another device"
+    elsewhere = ", which lies on another device" if _elsewhere(subject, site) else ""
     guessed = "" if asked.reads is not None else " (reads that are guessed)"
     return (
         f"{site['root']} cannot be written, so that nothing was measured; predicted from probes of "

@@ -86,6 +86,10 @@ class Artifact:
         else:
             pagecache.sync_file_system(self.directory)
 
+    def write_back(self) -> None:
+        """Have no page of the data dirty, so that all can be dropped; no part of any write."""
+        self.fsync()
+
     def fetched(self, by: int | None = None) -> Artifact:
         """Return the artifact of the copy that `fetch` makes: the one for all, or that of a worker's own."""
         return Artifact(self.part(FETCHED if by is None else f"{FETCHED}-{by}"))

@@ -41,10 +41,7 @@ class NodeCache:
         """
         self._artifact.restart()
         # Dirty pages could not be dropped.
-        self._artifact.fsync()
-        for descriptor in self._opened():
-            # Of files that a server keeps an artifact knows nothing to sync.
-            os.fsync(descriptor)
+        self._artifact.write_back()
         for other in other_file_systems.files_of(self._artifact.data):
             if not mount_of(other.parent).in_memory:
                 _evict(other)

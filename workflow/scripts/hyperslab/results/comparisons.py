@@ -109,8 +109,7 @@ def of_rounds(differences: ArrayLike) -> Contrasts:
         variance = squares / freedom
     deviation = np.sqrt(variance)
     moderated = rounds >= MODERATED_ROUNDS
-    if len(_distinct(variance[moderated], freedom[moderated])[0]) >= FAMILY:
-        variance[moderated], freedom[moderated] = moderate(variance[moderated], freedom[moderated])
+    variance[moderated], freedom[moderated] = moderate(variance[moderated], freedom[moderated])
     enough = rounds >= MIN_ROUNDS
     error = np.where(enough, np.maximum(np.sqrt(variance / np.maximum(rounds, 1)), ROUNDING), math.nan)
     return Contrasts(mean, deviation, rounds, error, np.where(enough, freedom, math.nan))
@@ -134,15 +133,16 @@ def prior(variance: Floats, freedom: Floats) -> tuple[float, float]:
     return degrees, math.exp(level)
 
 
-def _distinct(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return each variance once: a contrast that is another one turned round says nothing new of scatter."""
-    found: Floats = np.unique(np.stack([variance, freedom]), axis=1)
-    return found[0], found[1]
-
-
 def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return variances drawn towards their common value, and their degrees of freedom; both of shape (K,)."""
-    degrees, common = prior(*_distinct(variance, freedom))
+    """Return variances drawn towards their common value, and their degrees of freedom; both of shape (K,).
+
+    Fewer different ones than a family has stay as they are.
+    """
+    # A contrast that is another one turned round says nothing new of how variances scatter.
+    distinct: Floats = np.unique(np.stack([variance, freedom]), axis=1)
+    if distinct.shape[1] < FAMILY:
+        return variance, freedom
+    degrees, common = prior(*distinct)
     added = np.minimum(degrees, WEIGHT * freedom)
     return (added * common + freedom * variance) / (added + freedom), added + freedom
 

@@ -117,9 +117,8 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
     """Return layout -> geometric mean over rounds of the criterion's statistic, adjusted where layouts do not
-    all have the same rounds; a throttled median is one of
-    bursts, so that there the mean stands for it (see `statistics.summarise`). A session's is its own, as
-    published.
+    all have the same rounds; a throttled median is one of bursts, so that there the mean stands for it (see
+    `statistics.summarise`). A session's is its own, as published.
 
     `rows` are one site and phase of a summary; `criteria`, all of the score, say whose files count: another
     case may be measured on an array of another shape.

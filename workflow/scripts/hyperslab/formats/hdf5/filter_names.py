@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from h5py import h5d, h5f, h5p, h5s
@@ -23,7 +23,17 @@ def named(dataset: h5d.DatasetID) -> list[Filter] | None:
     What a filter's parameters mean is found by putting on whatever they could mean, so that nothing is named
     by which HDF5 would store otherwise. None where a filter is lossy, is not here, or cannot be named so.
     """
-    creation = dataset.get_create_plist()
+    creation, access = dataset.get_create_plist(), h5p.create(h5p.FILE_ACCESS)
+    access.set_fapl_core(2**16, False)
+    file = h5f.create(b"filters", h5f.ACC_TRUNC, fapl=access)
+    try:
+        return _named(creation, lambda options: _stored(file, dataset, options))
+    finally:
+        file.close()
+
+
+def _named(creation: h5p.PropDCID, stored: Callable[[Filter], Sequence[int] | None]) -> list[Filter] | None:
+    """Return the filters; `stored` tells which parameters HDF5 would store of one."""
     found: list[Filter] = []
     for position in range(creation.get_nfilters()):
         code, _, parameters, _ = creation.get_filter(position)
@@ -31,7 +41,7 @@ def named(dataset: h5d.DatasetID) -> list[Filter] | None:
         meant = (
             options
             for options in (_meant(name, parameters) if name else ())
-            if _same(str(name), parameters, _stored(dataset, options))
+            if _same(options["name"], parameters, stored(options))
         )
         if (options := next(meant, None)) is None:
             return None
@@ -63,24 +73,18 @@ def _meant(name: str, parameters: Sequence[int]) -> Iterator[Filter]:
             yield options
 
 
-def _stored(dataset: h5d.DatasetID, options: Filter) -> Sequence[int] | None:
+def _stored(file: h5f.FileID, dataset: h5d.DatasetID, options: Filter) -> Sequence[int] | None:
     """Return the parameters that HDF5 would store of a filter for chunks like those of `dataset`, if any."""
-    chunk = dataset.get_create_plist().get_chunk()
-    creation, access = h5p.create(h5p.DATASET_CREATE), h5p.create(h5p.FILE_ACCESS)
-    access.set_fapl_core(2**16, False)
+    chunk, creation = dataset.get_create_plist().get_chunk(), h5p.create(h5p.DATASET_CREATE)
     # What cannot be put on such chunks was not meant.
     with suppress(ValueError, OSError, RuntimeError):
         creation.set_chunk(chunk)
         filter_setters.apply(creation, [options])
-        file = h5f.create(b"filters", h5f.ACC_TRUNC, fapl=access)
-        try:
-            # A copy, since a type that lies in one file cannot be used in another.
-            elements = dataset.get_type().copy()
-            like = h5d.create(file, b"a", elements, h5s.create_simple(chunk), creation)
-            _, _, parameters, _ = like.get_create_plist().get_filter(0)
-            return tuple(parameters)
-        finally:
-            file.close()
+        # A copy, since a type that lies in one file cannot be used in another.
+        elements = dataset.get_type().copy()
+        like = h5d.create(file, None, elements, h5s.create_simple(chunk), creation)
+        _, _, parameters, _ = like.get_create_plist().get_filter(0)
+        return tuple(parameters)
     return None
 
 

@@ -87,6 +87,10 @@ class HsdsS3Artifact(HsdsArtifact):
     def fsync(self) -> None:
         """Do nothing: what is in the store is kept."""
 
+    def write_back(self) -> None:
+        """Have no page dirty of what the store keeps here."""
+        self._store.write_back()
+
     def wire(self) -> Mapping[str, int]:
         """Return what has passed the gateway so far, between server and store."""
         return self._store.wire()

@@ -111,9 +111,9 @@ def parsed(text: str) -> Description:
     bits = min(bits, len(entries["bits"]) - 1)
     fields = tuple(_field(field) for field in re.split(r"\+(?![^(]*\))", entries["fields"]))
     # All headers of a file are read at once; more than the box has blocks are of no use.
-    most = max(MOST_BLOCKS_PER_FILE, 1 << len(entries["bits"]) - 1 - bits)
-    blocks = _whole(entries, "blocksperfile", 1, most)
-    if "%" not in template and 1 << max(0, len(entries["bits"]) - 1 - bits) > blocks:
+    needed = 1 << len(entries["bits"]) - 1 - bits
+    blocks = _whole(entries, "blocksperfile", 1, max(MOST_BLOCKS_PER_FILE, needed))
+    if "%" not in template and needed > blocks:
         raise ValueError(f"(filename_template): {template} names one file, and the blocks need several")
     interleaved = entries.get("interleave block", "0")
     if interleaved not in ("0", "1"):

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab.measuring.artifact import Artifact, make_directory
+from hyperslab.measuring.artifact import Artifact, fsync, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import (
@@ -71,6 +71,11 @@ class StoredArtifact(Artifact):
 
     def fsync(self) -> None:
         """Do nothing: the files here are only on their way."""
+
+    def write_back(self) -> None:
+        """Have no page dirty of the files in which a store that lies here keeps its objects."""
+        for file in self.files():
+            fsync(file)
 
     def upload(self) -> dict[str, float]:
         """Put the data into the bucket; returns seconds, requests and bytes of it, nothing without data.
