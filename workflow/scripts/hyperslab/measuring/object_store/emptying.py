@@ -13,6 +13,8 @@ from hyperslab.measuring.object_store.signing import Signer
 from hyperslab.measuring.process import one_line
 
 CONNECT_SECONDS = 10
+# Within this time a store has taken, or has not, what was sent by a connection that was given up.
+SETTLED_SECONDS = 1.0
 # So many objects are removed at once.
 AT_ONCE = 8
 

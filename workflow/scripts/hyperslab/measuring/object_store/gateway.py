@@ -19,11 +19,12 @@ import mmap
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from hyperslab.measuring.object_store.emptying import remove_at_last
+from hyperslab.measuring.object_store.emptying import SETTLED_SECONDS, remove_at_last
 from hyperslab.measuring.object_store.passing import Gateway, Task, endpoint_of
 from hyperslab.measuring.object_store.signing import Refused, Signer, of_environment
 from hyperslab.measuring.parent import end_with_parent
@@ -68,8 +69,17 @@ async def serve(task: Task, owned: mmap.mmap) -> None:
         with suppress(BrokenPipeError):
             _say({"error": str(refused)})
     finally:
+        # Before the first client is turned away: it asks here whether the gateway has ended.
+        _answer_no_more()
         if gateway is not None:
             await gateway.end()
+
+
+def _answer_no_more() -> None:
+    """Let go of standard output, of which the cell then sees the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def _first_line() -> bytes:
@@ -82,10 +92,11 @@ def _wait_for(gateway: int, task: Task, owned: mmap.mmap) -> None:
     """Wait for the process that is the gateway; where it was killed, remove what it would have removed."""
     # This process ends when that one has, however the cell ends.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # Held here too, the pipe would not end with the gateway.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    # Held here too, the output would not end with the gateway's.
+    _answer_no_more()
     _, status = os.waitpid(gateway, 0)
     if os.WIFSIGNALED(status) and owned[0] and not task["start"]:
+        time.sleep(SETTLED_SECONDS)
         signer = Signer(task["region"], of_environment())
         remove_at_last(endpoint_of(task), task["region"], signer, task["bucket"], task["prefix"])
 

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import SplitResult, quote, urlsplit
@@ -21,7 +22,12 @@ from yarl import URL
 
 from hyperslab.measuring.object_store import control, started
 from hyperslab.measuring.object_store.alias import Alias
-from hyperslab.measuring.object_store.emptying import CONNECT_SECONDS, remove, remove_at_last
+from hyperslab.measuring.object_store.emptying import (
+    CONNECT_SECONDS,
+    SETTLED_SECONDS,
+    remove,
+    remove_at_last,
+)
 from hyperslab.measuring.object_store.signing import EMPTY, Refused, Signer, made, of_environment
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
 from hyperslab.measuring.process import one_line
@@ -33,6 +39,8 @@ RETURNED = (
     "content-encoding",
 )  # fmt: skip
 PIECE = 2**16
+# How long a request may last that comes while the gateway ends.
+END_SECONDS = 1.0
 # The largest body of one request: clients send large objects in parts.
 MOST_BYTES = 2**30
 
@@ -108,7 +116,9 @@ class Gateway:
         self._owned[0] = 1
         application = web.Application(client_max_size=MOST_BYTES)
         application.router.add_route("*", "/{path:.*}", self.answer)
-        self._runner = runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        self._runner = runner = web.AppRunner(
+            application, access_log=None, handle_signals=False, shutdown_timeout=END_SECONDS
+        )
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -121,15 +131,22 @@ class Gateway:
             self._server.kill()
             self._server.wait()
         elif self._owned[0]:
-            await self._quiet()
-            await asyncio.to_thread(self._remove, remove_at_last)
-            # What was handed to the store in the last moment may have come to lie there after it was listed.
+            given_up = await self._quiet()
+            # The last look says what this one cannot remove.
+            with suppress(BotoCoreError, ClientError):
+                await asyncio.to_thread(self._remove)
+            if given_up:
+                # What was handed to the store in the last moment may come to lie there after it was listed.
+                await asyncio.sleep(SETTLED_SECONDS)
             await asyncio.to_thread(self._remove, remove_at_last)
         if self._session is not None:
             await self._session.close()
 
-    async def _quiet(self) -> None:
-        """Take no more requests, and give up those that are under way: whoever asked may be gone."""
+    async def _quiet(self) -> int:
+        """Take no more requests, and give up those that are under way, since whoever asked may be gone.
+
+        Returns how many these were.
+        """
         if self._runner is not None:
             for site in list(self._runner.sites):
                 await site.stop()
@@ -137,6 +154,10 @@ class Gateway:
         for one in answering:
             one.cancel()
         await asyncio.gather(*answering, return_exceptions=True)
+        if self._runner is not None:
+            # A client that lives may ask again on a connection that it has.
+            await self._runner.cleanup()
+        return len(answering)
 
     def _remove(self, by: Callable[[str, str, Signer, str, str], None] = remove) -> None:
         by(self._endpoint, self.task["region"], self._signer, self.task["bucket"], self.task["prefix"])
