@@ -98,6 +98,8 @@ class InProcess:
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel_compression, "processors", lambda: 2)
     monkeypatch.setattr(parallel_compression, "LEAST_BYTES", 0)
+    # The first run is made here, and all others by processes.
+    monkeypatch.setattr(parallel_compression, "START_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -181,12 +183,31 @@ def test_any_shape(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_compression, "processors", lambda: 2)
         patch.setattr(parallel_compression, "LEAST_BYTES", 0)
+        patch.setattr(parallel_compression, "START_SECONDS", data.draw(st.sampled_from([-1.0, 1e9])))
         patch.setattr(parallel_compression, "ProcessPoolExecutor", InProcess)
         patch.setattr(
             parallel_compression, "TILE_BYTES", data.draw(st.integers(2 * int(np.prod(chunks)), 50_000))
         )
         short, plain = both_ways(spec, tmp_path_factory.mktemp("any"))
     assert short.read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_processes_are_started_only_where_they_spare_more_than_that_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel_compression, "TILE_BYTES", 20_000)
+    begun = []
+
+    def executor(*given: Any) -> InProcess:
+        begun.append(given)
+        return InProcess(*given)
+
+    monkeypatch.setattr(parallel_compression, "ProcessPoolExecutor", executor)
+    for start, expected in ((1e9, 0), (-1.0, 1)):
+        monkeypatch.setattr(parallel_compression, "START_SECONDS", start)
+        short, plain = both_ways(spec_of([{"name": "zstd"}], "uint16"), tmp_path)
+        assert short.read_bytes() == plain.read_bytes() and len(begun) == expected
 
 
 # ---- with real processes
@@ -249,8 +270,9 @@ class Values(MixedIndices):
         return super().block(origin, extent)
 
 if __name__ == "__main__":
-    parallel_compression.workers = lambda: 2
+    parallel_compression.processors = lambda: 2
     parallel_compression.TILE_BYTES, parallel_compression.LEAST_BYTES = 100, 0
+    parallel_compression.START_SECONDS = -1.0
     spec = file_specification((8, 50), (1, 50), filters=[{{"name": "gzip"}}])
     FORMAT.generate("a.h5", spec, Values((8, 50), "uint16"))
 """

@@ -1,7 +1,8 @@
 """Filtered chunks made by several processes and stored by one, in the order of the plain writer.
 
-A worker writes a run of chunks to a file in its memory with the same creation properties and hands back what
-HDF5 stored of each, so that every filter serves, plugins too. Which worker makes a chunk does not matter to
+The first run of chunks is made here, and with it all others where processes would take longer to start than
+they spare. A run is written to a file in memory with the same creation properties, and what HDF5 stored of
+each chunk is taken from there, so that every filter serves, plugins too. Who makes a chunk does not matter to
 it: offsets, sizes, filter masks, index and values are those of the plain writer (tested for each filter).
 """
 
@@ -16,6 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
+from time import perf_counter
 
 import numpy as np
 from h5py import h5d, h5p
@@ -33,8 +35,10 @@ from hyperslab.specifications import Specification
 # A worker holds about five times this (values, turned values, its file, the chunks, what it sends), and so
 # does the writer with what waits for it: with five processes well under the bound of 1 GiB.
 TILE_BYTES = 8 * 2**20
-# Starting processes takes longer than compressing less than this.
+# A smaller array is written by HDF5 alone.
 LEAST_BYTES = 32 * 2**20
+# Until interpreters have begun, with all that they import (seen).
+START_SECONDS = 0.45
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,28 @@ def fill(
     Returns the largest memory of each worker, summed, in bytes. Raises ChildProcessError where a worker
     ended before its work was done, as a fault in a filter's library makes it.
     """
+    runs = tiles(dataset.shape, chunk, values.dtype.itemsize, TILE_BYTES)
+
+    def store(tile: Box, chunks: Sequence[Stored]) -> None:
+        for place, (mask, content) in zip(_places(tile, chunk), chunks, strict=True):
+            dataset.write_direct_chunk(place, content, mask)
+
+    left = math.prod(dataset.shape)
+    for tile in runs:
+        started = perf_counter()
+        store(tile, _encoded(tile, (spec, values, order)))
+        made = math.prod(tile.extent)
+        left -= made
+        if _worth_processes((perf_counter() - started) / made * left):
+            break
+    else:
+        return 0
     # A new interpreter each: what a fork would share (the library's caches, its locks) none has.
     pool = ProcessPoolExecutor(processors(), get_context("spawn"), _begin, (os.getpid(), spec, values, order))
     try:
-        runs = tiles(dataset.shape, chunk, values.dtype.itemsize, TILE_BYTES)
         memory: dict[int, int] = {}
         for tile, run in _in_order(pool, runs):
-            for place, (mask, content) in zip(_places(tile, chunk), run.chunks, strict=True):
-                dataset.write_direct_chunk(place, content, mask)
+            store(tile, run.chunks)
             memory[run.worker] = run.memory_bytes
         return sum(memory.values())
     except BrokenProcessPool:
@@ -84,6 +102,11 @@ def fill(
         raise ChildProcessError(message) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _worth_processes(seconds: float) -> bool:
+    """Return whether processes would spare more of what takes so long here than their start takes."""
+    return seconds * (1 - 1 / processors()) > START_SECONDS
 
 
 def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[Box, Run]]:
@@ -107,7 +130,8 @@ def _places(tile: Box, chunk: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 # What a worker was given when it began: specification, values, order of the axes on disk.
-_given: tuple[Specification, Values, Sequence[int]]
+Given = tuple[Specification, Values, Sequence[int]]
+_given: Given
 
 
 def _begin(parent: int, spec: Specification, values: Values, order: Sequence[int]) -> None:
@@ -119,11 +143,15 @@ def _begin(parent: int, spec: Specification, values: Values, order: Sequence[int
 
 
 def _compressed(tile: Box) -> Run:
+    """Return a run as a worker makes it."""
+    return Run(_encoded(tile, _given), os.getpid(), largest_memory_bytes())
+
+
+def _encoded(tile: Box, given: Given) -> list[Stored]:
     """Return every chunk of a run as HDF5 stores it, in row-major order."""
-    spec, values, order = _given
+    spec, values, order = given
     block = row_major(read_tile(values, tile, order))
     creation = h5p.create(h5p.DATASET_CREATE)
     datatype, _ = describe_dataset(creation, spec)
     inside = Box((0,) * len(tile.origin), tile.extent)
-    chunks = encoded(block, creation, datatype, _places(inside, creation.get_chunk()))
-    return Run(chunks, os.getpid(), largest_memory_bytes())
+    return encoded(block, creation, datatype, _places(inside, creation.get_chunk()))
