@@ -527,6 +527,33 @@ def test_advice_on_another_array_takes_no_place_of_the_first(here: Path) -> None
     assert (here / "results" / "advice-other").is_dir()
 
 
+def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    advise.main(["mine.h5::/counts"])
+    lock = here / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/advice-other/advice.html\nresults/advice-mine/advice.html\n")
+    before = {path: path.read_bytes() for path in files(here)}
+    with pytest.raises(SystemExit, match="advice-mine is being made by another run; wait for it") as error:
+        advise.main(["mine.h5::/counts", "--seconds", "90"])
+    assert "\n" not in str(error.value)
+    assert {path: path.read_bytes() for path in files(here)} == before
+    # Or it begins while another is predicted.
+    lock.unlink()
+    del before[lock]
+
+    def begun(*_: Any) -> None:
+        lock.write_text("results/advice-mine/advice.html\n")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(advise, "write_record", begun)
+        with pytest.raises(SystemExit, match="is being made by another run"):
+            advise.main(["mine.h5::/counts", "--seconds", "90"])
+    lock.unlink()
+    assert {path: path.read_bytes() for path in files(here)} == before
+    lock.write_text("results/advice-other/advice.html\n")
+    advise.main(["mine.h5::/counts", "--seconds", "90"])
+
+
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_what_was_rewritten_survives_a_run_that_was_killed_in_its_last_moment(
     here: Path, exchanged: bool
@@ -733,17 +760,21 @@ def test_axes_that_no_read_takes_whole_are_cut_first() -> None:
     assert math.prod(cut) * 8 <= 240_000 and min(cut) > 50
 
 
+# Of 2 GB.
+GIGA = Array((1000, 1000, 1000), 2)
+
+
 def test_more_time_measures_more_and_too_little_is_said() -> None:
     site = replace(DISK, write_s=1e-9)
     plain = [Coded(1.0, 0.0), Coded(1.0, 0.0)]
-    short, long = (budget.step(seconds, 5.0, 2, plain, 2e9, site) for seconds in (60.0, 240.0))
+    short, long = (budget.step(seconds, 5.0, 2, plain, GIGA, site) for seconds in (60.0, 240.0))
     assert short[1] < long[1] <= 2e9 and long[0].layouts >= short[0].layouts
-    quick = budget.step(60.0, 5.0, 2, plain, 2e9, replace(site, write_s=0.2e-9))
+    quick = budget.step(60.0, 5.0, 2, plain, GIGA, replace(site, write_s=0.2e-9))
     # Today's filters may take longer to write than anything else.
-    slow = budget.step(60.0, 5.0, 2, [plain[0], Coded(0.1, 1e-9, 1e-7)], 2e9, site)
+    slow = budget.step(60.0, 5.0, 2, [plain[0], Coded(0.1, 1e-9, 1e-7)], GIGA, site)
     assert slow[1] < short[1] < quick[1]
     with pytest.raises(budget.TooShort, match=r"20 s are too short .* about \d+ s are needed"):
-        budget.step(20.0, 5.0, 5, plain, 2e9, site)
+        budget.step(20.0, 5.0, 5, plain, GIGA, site)
 
 
 def test_a_throttled_site_has_more_time_and_its_cells_are_counted_with_what_they_read_at_least() -> None:
@@ -753,7 +784,7 @@ def test_a_throttled_site_has_more_time_and_its_cells_are_counted_with_what_they
     found: dict[float, budget.Effort] = {}
 
     def find(seconds: float) -> None:
-        found[seconds] = budget.step(seconds, 3.0, 2, plain, 40e6, held)[0]
+        found[seconds] = budget.step(seconds, 3.0, 2, plain, Array((20_000_000,), 2), held)[0]
 
     assert budget.limit(None, find, [free]) > budget.USUAL_S
     assert budget.limit(None, find, [free, held]) == budget.USUAL_THROTTLED_S
@@ -792,7 +823,8 @@ def test_rounds_are_added_only_where_time_is_left() -> None:
     codes = [found.codes[one.candidate] for one in found.measured]
     planned = budget.Effort(5, 7)
     site = replace(DISK, write_s=1e-9)
-    each = [budget.Planned(one, code) for one, code in zip(found.measured, codes, strict=True)]
+    turned = [budget.turning_seconds(code, 16) for code in codes]
+    each = [budget.Planned(one, turning) for one, turning in zip(found.measured, turned, strict=True)]
     efforts = [
         budget.effort(left, each[:2], each[2:], reads, planned, 480_000, site)
         for left in (20.0, 30.0, 45.0, 400.0)

@@ -42,6 +42,8 @@ class Refused(Exception):
     """What cannot be advised on; the text is one line with the fix."""
 
 
+# What Snakemake holds while it runs: the files that each run makes.
+LOCKS = Path(".snakemake", "locks")
 # Where a user's own file lies in a layout that was measured (rewriting/choice.py).
 REWRITTEN = "layout"
 # What a user may get wrong, each with a text of one line.
@@ -120,6 +122,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
 
     Raises what is among MISTAKES; what lay there before stays until all is written.
     """
+    _check_idle(Path("results") / name)
     begun, wall = time.monotonic(), time.time()
     asked = study.advise
     subject = subject_of(asked)
@@ -209,6 +212,7 @@ def _made(results: Path) -> Iterator[Path]:
     work.mkdir(parents=True)
     try:
         yield work
+        _check_idle(results)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         if not above:
@@ -219,6 +223,18 @@ def _made(results: Path) -> Iterator[Path]:
         results.rename(old)
     work.rename(results)
     _settle(old, results)
+
+
+def _check_idle(results: Path) -> None:
+    """Raise Refused where a run of Snakemake makes something of these results."""
+    for lock in LOCKS.glob("*.output.lock"):
+        # A run that ends removes its own.
+        with suppress(FileNotFoundError):
+            if any(Path(made).is_relative_to(results) for made in lock.read_text("utf-8").splitlines()):
+                raise Refused(
+                    f"{results} is being made by another run; wait for it, give another name with NAME=, or, "
+                    "if that run was killed, say `.venv/bin/snakemake --unlock`"
+                )
 
 
 def _settle(old: Path, results: Path) -> None:

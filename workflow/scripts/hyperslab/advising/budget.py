@@ -6,26 +6,34 @@ decides how long everything takes. It is as large as the measured speed of the s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hyperslab.advising.model import Predicted
+from hyperslab.advising.candidates import Candidate
+from hyperslab.advising.model import Array, Predicted
 from hyperslab.advising.prices import Coded, Storage
 from hyperslab.advising.reads import Read
+from hyperslab.layouts.chunks import run_axis
 from hyperslab.measuring.processors import processors
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 
 # Snakemake's start, its tables and pages; a cell's processes and probes (seen, in seconds).
-OVERHEAD_S, CELL_S = 12.0, 0.25
+OVERHEAD_S, CELL_S = 13.0, 0.25
 # Another look at the rounds, for which Snakemake starts again; and the tables and the page at the end.
 LOOK_S, PAGES_S = 6.0, 6.0
 # Where nobody says how long it may take, and where a site is throttled, so that each cell reads for longer.
-USUAL_S, USUAL_THROTTLED_S = 60.0, 100.0
+USUAL_S, USUAL_THROTTLED_S = 60.0, 120.0
 # To predict in, of all the time.
 PREDICTING_SHARE = 0.12
-# A byte of the array brought into a file's order, and read once of the user's file (seen).
-TURN_S, PREPARE_S = 1.2e-9, 3e-9
+# A byte of the array brought into a file's order, each run of elements in that order, and a byte that is read
+# once of the user's file (seen).
+TURN_S, RUN_S, PREPARE_S = 1.2e-9, 4e-9, 3e-9
+# A test file beside its bytes: what is loaded for it, and its way to the device (seen).
+FILE_S = 0.1
+# Two copies in one file have so many files in a round: each read's has its own copy first.
+FILES_OF_COPIES = 2
 # Before anything is predicted: what filters take of a usual layout, which share of the array a read fetches.
 USUAL, READ_SHARE = Coded(0.5, 0.0, 4e-9), 0.15
 ROUNDS = 3
@@ -105,9 +113,25 @@ def _too_short(seconds: float, layouts: int, reads: int, needed: float) -> TooSh
     )
 
 
-def file_seconds(raw_bytes: float, code: Coded, file_bytes: float, storage: Storage) -> float:
-    """Return about how long a test file of so many bytes of the array takes to be written and synced."""
-    return raw_bytes * (TURN_S + code.encode_s / processors()) + file_bytes * (storage.write_s or 0.0)
+def run_bytes(candidate: Candidate, array: Array) -> float:
+    """Return how many bytes lie beside each other in the array as in a file; math.inf for one piece."""
+    if candidate.order:
+        return array.itemsize
+    if candidate.chunks is None:
+        return math.inf
+    along = run_axis(candidate.chunks, array.shape)
+    return math.prod(candidate.chunks[along:]) * array.itemsize
+
+
+def turning_seconds(code: Coded, run: float) -> float:
+    """Return what a byte of the array takes until it is as in a file; `run` bytes lie beside each other."""
+    return TURN_S + RUN_S / run + code.encode_s / processors()
+
+
+def copies_seconds(itemsize: int, storage: Storage) -> float:
+    """Return what a byte of the array takes in a round of two copies, one turned element by element."""
+    turned = turning_seconds(USUAL, math.inf) + turning_seconds(USUAL, itemsize)
+    return FILES_OF_COPIES * (turned + 2 * USUAL.ratio * (storage.write_s or 0.0))
 
 
 def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int, storage: Storage) -> float:
@@ -117,21 +141,28 @@ def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int,
     the new ones, and of what is read only a usual share is. All reads of a layout read one file.
     """
     codes = [*fixed, *([USUAL] * layouts)]
-    writing = sum(file_seconds(1.0, code, code.ratio, storage) for code in codes)
+    writing = sum(turning_seconds(code, math.inf) + code.ratio * (storage.write_s or 0.0) for code in codes)
     return writing + len(codes) * reads * (1 + repeats) * READ_SHARE * storage.ahead_s
 
 
 def step(
-    seconds: float, spent: float, reads: int, fixed: Sequence[Coded], raw_bytes: float, storage: Storage
+    seconds: float, spent: float, reads: int, fixed: Sequence[Coded], array: Array, storage: Storage
 ) -> tuple[Effort, float]:
     """Return how much to measure and how many bytes of the array, where `spent` seconds are gone already.
 
-    `fixed` says what filters make of the layouts that are measured anyway. Raises TooShort.
+    `fixed` says what filters make of the layouts that are measured anyway. Two copies may come on top, which
+    few reads leave no time for where the whole is short. Raises TooShort.
     """
     short = math.inf
-    for layouts, repeats in STEPS:
-        each = PREPARE_S + ROUNDS * byte_seconds(fixed, layouts, repeats, reads, storage)
-        processes = OVERHEAD_S + (layouts + len(fixed)) * reads * ROUNDS * processes_seconds(storage)
+    raw_bytes = math.prod(array.shape) * array.itemsize
+    of_cells = reads * processes_seconds(storage)
+    for copies, (layouts, repeats) in itertools.product((True, False) if reads > 1 else (False,), STEPS):
+        each = byte_seconds(fixed, layouts, repeats, reads, storage)
+        processes = (layouts + len(fixed)) * (FILE_S + of_cells)
+        if copies:
+            each += copies_seconds(array.itemsize, storage)
+            processes += FILES_OF_COPIES * FILE_S + of_cells
+        each, processes = PREPARE_S + ROUNDS * each, OVERHEAD_S + ROUNDS * processes
         part = (seconds * (1 - PREDICTING_SHARE) - spent - processes) / each
         if part >= min(raw_bytes, LEAST_BYTES):
             return Effort(layouts, repeats), min(part, raw_bytes)
@@ -142,17 +173,18 @@ def step(
 
 @dataclass(frozen=True)
 class Planned:
-    """A layout that may be measured: what is predicted of the part, what its filters take, and in how many
-    files of a round it lies (of two copies each read has the file that names its own first).
+    """A layout that may be measured: what is predicted of the part, what a byte takes until it is as in the
+    file, of two copies both, and in how many files of a round it lies.
     """
 
     predicted: Predicted
-    code: Coded
+    turning_s: float
     files: int = 1
 
     def seconds(self, reads: Sequence[Read], raw_bytes: float, repeats: int, storage: Storage) -> float:
         """Return about how long a round of it takes: files written and synced, and read."""
-        writing = self.files * file_seconds(raw_bytes, self.code, self.predicted.file_bytes, storage)
+        device = self.predicted.file_bytes * (storage.write_s or 0.0)
+        writing = self.files * (FILE_S + raw_bytes * self.turning_s + device)
         least = processes_seconds(storage)
         return writing + sum(
             max(CELL_S + (1 + repeats) * self.predicted.times[read.name], least) for read in reads

@@ -90,12 +90,10 @@ def part(
     `spent` are the seconds that are gone.
     """
     fixed = [_tried(one, subject) for one in always(subject)]
+    array = Array(tuple(subject.shape), subject.itemsize)
 
     def steps_in(seconds: float) -> list[tuple[Effort, float]]:
-        return [
-            budget.step(seconds, spent, len(whole), fixed, subject.raw_bytes, storage)
-            for storage in probed.values()
-        ]
+        return [budget.step(seconds, spent, len(whole), fixed, array, storage) for storage in probed.values()]
 
     seconds = budget.limit(asked.seconds, steps_in, probed.values())
     steps = steps_in(seconds)
@@ -151,12 +149,20 @@ def foresee(
     efforts = []
     for site, choice in choices.items():
         storage = probed[site].warm() if question.warm else probed[site]
-        each = []
-        for one in layouts:
-            code = choice.code_of(one)
-            each.append(budget.Planned(predict(one, part, chosen.reads, storage, code), code))
+
+        def turning(one: Candidate, choice: Choice = choice) -> float:
+            return budget.turning_seconds(choice.code_of(one), budget.run_bytes(one, part))
+
+        each = [
+            budget.Planned(predict(one, part, chosen.reads, storage, choice.code_of(one)), turning(one))
+            for one in layouts
+        ]
         both = [
-            budget.Planned(_short(predicted, raw / subject.raw_bytes), choice.code_of(pair.second), 2)
+            budget.Planned(
+                _short(predicted, raw / subject.raw_bytes),
+                turning(pair.first) + turning(pair.second),
+                budget.FILES_OF_COPIES,
+            )
             for pair, predicted in filter(None, found.values())
         ]
         efforts.append(

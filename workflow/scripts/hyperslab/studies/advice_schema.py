@@ -63,7 +63,7 @@ class Advise(Strict):
     seconds: Annotated[Factor, Field(ge=LEAST_SECONDS)] | None = Field(
         default=None,
         description="how long all of it may take at one site; decides how much is measured; else a minute, "
-        "100 s on a throttled site, or what the least takes",
+        "120 s on a throttled site, or what the least takes",
     )
 
     @model_validator(mode="after")
