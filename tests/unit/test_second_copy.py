@@ -145,6 +145,38 @@ def test_a_rewritten_file_gets_both_copies_which_say_what_they_are_for(tmp_path:
         rewrite(tmp_path / "new.h5", tmp_path / "again.h5", "/run/counts", layout, 2**24, Progress())
 
 
+def test_a_second_copy_has_the_attributes_and_dimension_scales_of_the_first(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        first = file.create_dataset("counts", data=np.arange(24, dtype="i2").reshape(4, 6))
+        file["time"], file["name"] = np.arange(4.0), [b"a", b"b", b"c", b"d"]
+        for scale in ("time", "name"):
+            file[scale].make_scale(scale)
+            first.dims[0].attach_scale(file[scale])
+        first.dims[1].label = "channel"
+        first.attrs["_FillValue"] = np.int16(-1)
+        first.attrs.create("units", "K", dtype=h5py.string_dtype("ascii", 1))
+        first.attrs["words"] = ["some", "longer"]
+        first.attrs["from"] = first.ref
+        first.attrs["nothing"] = h5py.Empty("f4")
+        # Of a copy before.
+        first.attrs["for_reads"] = "all"
+    second = {"chunks": [4, 1], "filters": [], "cases": ["image"], "others": ["spectrum"]}
+    layout = {"chunks": [1, 6], "filters": [], "compact": False, "settings": {}, "second": second}
+    rewrite(tmp_path / "mine.h5", tmp_path / "new.h5", "/counts", layout, 2**24, Progress())
+    with h5py.File(tmp_path / "new.h5") as file:
+        first, copy = file["counts"], file["counts-second"]
+        for one in (first, copy):
+            assert [scale.name for scale in one.dims[0].values()] == ["/time", "/name"]
+            assert [dim.label for dim in one.dims] == ["", "channel"]
+            assert one.attrs["_FillValue"] == -1 and one.attrs["_FillValue"].dtype == "i2"
+            assert one.attrs.get_id("units").get_type().get_size() == 1 and one.attrs["units"] == b"K"
+            assert list(one.attrs["words"]) == ["some", "longer"]
+            assert file[one.attrs["from"]] == first and one.attrs["nothing"] == h5py.Empty("f4")
+        assert set(copy.attrs) - set(first.attrs) == {"copy_of"} and set(first.attrs) <= set(copy.attrs)
+        assert (first.attrs["for_reads"], copy.attrs["for_reads"]) == ("all", "image")
+        assert len(file["time"].attrs["REFERENCE_LIST"]) == 2
+
+
 def test_what_is_asked_of_a_rewrite_names_both_copies(tmp_path: Path) -> None:
     model = Hdf5Model.model_validate(PAIR)
     found = asked(model, {})

@@ -9,20 +9,27 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5p
+from h5py import h5a, h5d, h5p
 
 from hyperslab.data.tiles import tiles
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, calls
+from hyperslab.rewriting.elements import attribute_elements, count
 from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.survey import attributes_of
 from hyperslab.rewriting.target import put_chunks, resolved_chunks
 
+# How HDF5 keeps dimension scales: what is attached to them is written on both sides.
+OF_SCALES = (b"DIMENSION_LIST", b"REFERENCE_LIST", b"CLASS", b"NAME")
 # Behind the name of the dataset; and the attribute of both that says which reads each is for.
 SUFFIX, FOR = "-second", "for_reads"
+# The attribute of the second that names the first.
+COPY_OF = "copy_of"
 
 
 def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progress: Progress) -> None:
     """Add a copy of `dataset` to a file as `second` describes it, and compare the two.
 
+    The copy has the attributes and dimension scales of the first: units, what stands for a missing value.
     `second` has `chunks`, `filters`, and the names of the reads that each copy is for: `cases` of this one,
     `others` of the first. `budget` bounds the memory for values, in bytes. Raises RewriteError.
     """
@@ -34,10 +41,11 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
             raise RewriteError(f"has {name} already, where the second copy would stand")
         chunk = resolved_chunks(second["chunks"], first.shape, first.maxshape, first.dtype.itemsize)
         new = _created(opened, name, first, chunk, second["filters"])
+        _describe(first, new)
         for one, reads in ((first, second["others"]), (new, second["cases"])):
             if reads and FOR not in one.attrs:
                 one.attrs[FOR] = ", ".join(reads)
-        new.attrs["copy_of"] = first.name
+        new.attrs[COPY_OF] = first.name
         progress.start(
             f"writing {name} {f'in chunks {list(chunk)}' if chunk else 'without chunks'}", first.nbytes
         )
@@ -52,6 +60,23 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
                 raise RewriteError(f"{name} is not the same as {dataset}")
     progress.done()
     progress.say(f"{name} holds the same, for {', '.join(second['cases'])}")
+
+
+def _describe(first: h5py.Dataset, new: h5py.Dataset) -> None:
+    """Give a new dataset the attributes and dimension scales of another of its file."""
+    for name, encoding in attributes_of(first.id):
+        if name in OF_SCALES or name.decode() in (FOR, COPY_OF):
+            continue
+        source = h5a.open(first.id, name)
+        datatype, space = source.get_type(), source.get_space()
+        made = calls.create_attribute(new.id, name, encoding, datatype, space)
+        if count(space):
+            # References lead to where they led, as both are in one file.
+            with attribute_elements(source) as buffer:
+                calls.write_attribute(made, datatype.copy(), buffer)
+    for here, there in zip(first.dims, new.dims, strict=True):
+        for scale in here.values():
+            there.attach_scale(scale)
 
 
 def _step(dataset: h5py.Dataset) -> Sequence[int]:
