@@ -68,6 +68,31 @@ def test_a_batch_has_the_processors_of_its_node_or_those_that_are_asked_for(
     assert get_cpu_setting(job, gpu=False) == option
 
 
+def test_what_is_said_of_a_batch_whose_time_was_over_tells_if_it_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs, study = BatchJobs(found := inventory(tmp_path, {}, {})), found.study("mine")
+    (batch,) = jobs.of("mine", "far")
+    jobs.note([study], "main")
+
+    def said(attempt: int) -> tuple[str, bool]:
+        wildcards = SimpleNamespace(study="mine", batch=batch.name)
+        rule, params = SimpleNamespace(name="batch_far"), SimpleNamespace(site="far")
+        job = SimpleNamespace(rule=rule, wildcards=wildcards, params=params, attempt=attempt, restart_times=1)
+        return jobs.judge(job, "TIMEOUT")
+
+    for attempt, words in ((1, "and goes on where it stopped"), (2, "and no attempt is left")):
+        # It came further than the attempt before.
+        record = Path(jobs.records(study, "far", batch.name)[attempt])
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+        text, again = said(attempt)
+        assert again and words in text and "platforms.nodes.minutes" in text
+    text, again = said(1)
+    assert not again and "for one cell" in text
+
+
 def test_batches_side_by_side_need_room_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     wide = {"concurrency": 4}

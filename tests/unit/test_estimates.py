@@ -81,12 +81,25 @@ def test_all_files_of_a_collection_are_opened_and_each_waits_for_its_store(tmp_p
     }  # fmt: skip
     study = load(tmp_path, content)
     near, far = (
-        {name: estimated_seconds(study, name, "open", latency_s=latency) for name in layouts}
-        for latency in (0.0, 0.05)
+        {name: estimated_seconds(study, name, "open", store=store) for name in layouts}
+        for store in (None, {"latency_ms": 50.0, "bandwidth": None})
     )
     assert near["days"] > near["one"] + 0.03
-    assert far["one"] - near["one"] == pytest.approx(REQUESTS_TO_OPEN * 0.05)
-    assert far["days"] - near["days"] == pytest.approx(60 * REQUESTS_TO_OPEN * 0.05)
+    # Each is put into the store, eight at once, and opened by requests one after the other.
+    assert far["one"] - near["one"] == pytest.approx((REQUESTS_TO_OPEN + 1 / 8) * 0.05)
+    assert far["days"] - near["days"] == pytest.approx((60 * REQUESTS_TO_OPEN + 61 / 8) * 0.05)
+
+
+def test_what_is_put_into_a_store_and_read_from_it_passes_its_line(tmp_path: Path) -> None:
+    study = load(tmp_path, {**yaml.safe_load(BASE), "grids": []})
+    size, slow = study.dataset.nbytes, 1e3
+
+    def estimated(bandwidth: float | None) -> float:
+        store = {"latency_ms": 0.0, "bandwidth": bandwidth}
+        return estimated_seconds(study, "contiguous", "slices", store=store)
+
+    assert estimated(None) == estimated_seconds(study, "contiguous", "slices")
+    assert estimated(slow) > size / slow + estimated(None)
 
 
 @pytest.fixture

@@ -44,7 +44,8 @@ def lines(due: Due, inventory: Inventory) -> Iterator[str]:
         study = inventory.study(name)
         for site, files in sites.items():
             if cells := changed(study, site, files, inventory):
-                seconds = sum(estimated_seconds(study, layout, case, site) for layout, case, _ in cells)
+                store = inventory.sites[site]["store"]
+                seconds = sum(estimated_seconds(study, *cell[:2], site=site, store=store) for cell in cells)
                 gigabytes = total_bytes(study, site, cells) / 1e9
                 yield (
                     f"{name}: site {site}: {len(cells)} cells have changed since they were measured and are "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hyperslab.layouts import layout_of
+from hyperslab.measuring.object_store.artifact import AT_ONCE
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import Cell
 from hyperslab.specifications import SHORT_SECONDS
@@ -25,18 +27,26 @@ REQUESTS_TO_OPEN = 3
 
 
 def estimated_seconds(
-    study: PlannedStudy, layout: str, case: str, site: str = "", latency_s: float = 0.0
+    study: PlannedStudy,
+    layout: str,
+    case: str,
+    site: str = "",
+    store: Mapping[str, Any] | None = None,
 ) -> float:
     """Return about how long one cell takes, writing its file included: arithmetic at assumed rates.
 
-    Given a site, a cell takes its part of writing a file that cases share there. `latency_s` is what each
-    request waits there beside all else.
+    Given a site, a cell takes its part of writing a file that cases share there. `store` is what the site
+    says of its object store, if it is one: each cell puts its file there, and each request waits for it.
     """
     stored, asked = layout_of(study.layouts[layout]), study.cases[case]
     kind = kind_of(asked)
     itemsize, shape = study.dataset.itemsize, study.dataset.values_shape(asked["shape"])
     size = stored.stored_bytes(shape, itemsize)
-    plain = size / WRITE_BYTES_PER_S + stored.largest_files(study.dataset) * SECONDS_A_FILE
+    files = stored.largest_files(study.dataset)
+    plain = size / WRITE_BYTES_PER_S + files * SECONDS_A_FILE
+    latency_s = (store["latency_ms"] or 0.0) / 1e3 if store else 0.0
+    line = store["bandwidth"] or math.inf if store else math.inf
+    uploading = size / line + files * latency_s / AT_ONCE
     writing = plain + stored.encoding_seconds(size)
     repeats: int = sum(asked["repeats"].values())
     if kind.makes_its_file:
@@ -45,18 +55,20 @@ def estimated_seconds(
         reading_all = size / READ_BYTES_PER_S
         # Some read all of it in each repeat, the others at most one dataset of many.
         reading = reading_all if kind.reads_all else SECONDS_A_REPEAT
-        there = written * (writing + plain) + writing
+        there = written * (writing + plain + uploading) + writing
         return SECONDS_A_CELL + there + reading_all + (repeats - written) * reading
     starts = 2 + asked["repeats"].get("cold", 0)
     sharing = len(study.sharing(layout, case, site)) if site else 1
-    writing = writing / sharing + starts * stored.restart_seconds()
+    writing = writing / sharing + uploading + starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
     touched, volume = stored.estimated_reading(extent, shape, itemsize)
     opened = stored.files_touched([0] * len(shape), shape if kind.opens_all else extent)
     if kind.opens_all:
         touched, volume = touched * opened, volume * opened
     waited = opened * REQUESTS_TO_OPEN * latency_s
-    one: float = SECONDS_A_REPEAT + waited + touched * stored.piece_seconds() + volume / READ_BYTES_PER_S
+    one: float = (
+        SECONDS_A_REPEAT + waited + touched * stored.piece_seconds() + volume / min(READ_BYTES_PER_S, line)
+    )
     if one < SHORT_SECONDS:
         repeats += sum(
             most - asked["repeats"][state] for state, most in asked.get("most_repeats", {}).items()

@@ -22,12 +22,11 @@ def expected_seconds(
     cells, records = inventory.cells(study, site, "main"), inventory.records_of(study, site)
     there = [pair for pair in zip(cells, records, strict=True) if Path(pair[1]).exists()]
     last = {cell[:2]: (cell, record) for cell, record in there}
-    latency_s = ((inventory.sites[site].get("store") or {}).get("latency_ms") or 0.0) / 1e3
     found = {}
     for pair in dict.fromkeys(pairs):
         taken = _taken(study, *last[pair]) if pair in last else None
         if taken is None:
-            taken = estimated_seconds(study, *pair, site=site, latency_s=latency_s)
+            taken = estimated_seconds(study, *pair, site=site, store=inventory.sites[site]["store"])
         found[pair] = taken
     return found
 
