@@ -121,6 +121,17 @@ def test_a_grid_of_one_variable_is_one_row_and_each_grid_has_its_panels() -> Non
 # The trade-off
 
 
+def test_the_name_of_two_copies_takes_two_lines() -> None:
+    table = repeats()
+    pair = "2x2x64-blosc-lz4-and-4x4x2048-blosc-lz4"
+    axes = figures.draw(
+        "tradeoff", "disk", data_of(table.assign(layout=table["layout"].replace("2x2x64", pair)))
+    ).axes
+    words = "2x2x64-blosc-lz4\nand 4x4x2048-blosc-lz4"
+    assert words in [text.get_text() for text in axes[0].texts]
+    assert words in [text.get_text() for text in axes[1].get_yticklabels()]
+
+
 def test_the_front_is_joined_and_every_layout_has_its_point() -> None:
     axes = picture("tradeoff").axes[0]
     points = pd.DataFrame({case: pooled(case, "cold") for case in ("slices", "spectra")})

@@ -82,7 +82,8 @@ def draw(view: View, case: str = "") -> Figure:
         return absent(view, title)
     table = tables[state]
     named = _named(view, table)
-    figure = start(view, max(4.0, 0.28 * len(named) + 1.0))
+    lines = sum(_label(view, name).count("\n") + 1 for name in named)
+    figure = start(view, max(4.0, 0.28 * lines + 1.0))
     left, right = figure.subplots(1, 2, width_ratios=[1.7, 1])
     intervals = {name: requests_of(view, name, state).loc[table.index] for name in cases}
     _times(left, view, intervals, table)
@@ -92,8 +93,8 @@ def draw(view: View, case: str = "") -> Figure:
     rows = view.measurements[view.measurements["case"].isin(cases) & (view.measurements["state"] == state)]
     waits = "what a request waits for, opening included" if state == view.cold else "what a request waits for"
     drawn = any(ends["low"].notna().any() for ends in intervals.values())
-    lines = "lines: 95 % intervals of the rounds" if drawn else ""
-    notes = [waits, view.over_rounds(rows), "left and down is faster", lines]
+    thin = "lines: 95 % intervals of the rounds" if drawn else ""
+    notes = [waits, view.over_rounds(rows), "left and down is faster", thin]
     if further := [
         view.title(name) for name, _ in counted(view.choice, view.summary, state) if name not in cases
     ]:
@@ -103,9 +104,14 @@ def draw(view: View, case: str = "") -> Figure:
     lay_out(figure)
     points = {str(name): (float(row[cases[0]]), float(row[cases[1]])) for name, row in table.iterrows()}
     front = [points[str(name)] for name in table[table["front"] == "drawn"].sort_values(cases).index]
-    texts = [(name, view.label(name), view.role_colour(name)) for name in named]
+    texts = [(name, _label(view, name), view.role_colour(name)) for name in named]
     place(left, points, texts, view.style["font_size"] - 1, front)
     return figure
+
+
+def _label(view: View, name: str) -> str:
+    """Return a layout's label, of two copies on two lines: on one it would cover the points of others."""
+    return view.label(name).replace("-and-", "\nand ")
 
 
 def _named(view: View, table: pd.DataFrame) -> list[str]:
@@ -165,8 +171,9 @@ def _sizes(axes: Axes, view: View, case: str, state: str, named: list[str]) -> N
             megabytes(size), (size, row), xytext=(3, 0), textcoords="offset points", va="center",
             fontsize=view.style["font_size"] - 1,
         )  # fmt: skip
-    axes.set_yticks(range(len(named)), [view.label(name) for name in named])
+    axes.set_yticks(range(len(named)), [_label(view, name) for name in named])
     for text, name in zip(axes.get_yticklabels(), named, strict=True):
+        text.set_linespacing(0.95)
         text.set_color(view.role_colour(name))
         text.set_fontweight("bold" if view.role(name) else "normal")
     axes.invert_yaxis()
