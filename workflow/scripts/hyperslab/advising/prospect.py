@@ -149,18 +149,16 @@ def foresee(
     efforts = []
     for site, choice in choices.items():
         storage = probed[site].warm() if question.warm else probed[site]
-
-        def turning(one: Candidate, choice: Choice = choice) -> float:
-            return budget.turning_seconds(choice.code_of(one), budget.run_bytes(one, part))
-
         each = [
-            budget.Planned(predict(one, part, chosen.reads, storage, choice.code_of(one)), turning(one))
+            budget.Planned(
+                predict(one, part, chosen.reads, storage, choice.code_of(one)), _turning(one, choice, part)
+            )
             for one in layouts
         ]
         both = [
             budget.Planned(
                 _short(predicted, raw / subject.raw_bytes),
-                turning(pair.first) + turning(pair.second),
+                _turning(pair.first, choice, part) + _turning(pair.second, choice, part),
                 budget.FILES_OF_COPIES,
             )
             for pair, predicted in filter(None, found.values())
@@ -190,6 +188,11 @@ def _pair(question: Asked, choice: Choice, wanted: bool) -> tuple[TwoCopies, Pre
     found = best_pair(choice.predicted, question.reads, question.most_bytes, FLOOR_S, least)
     # A name of a study has its length.
     return found if found and not name_mistake(found[0].name) else None
+
+
+def _turning(one: Candidate, choice: Choice, part: Array) -> float:
+    """Return what a byte of the part takes until it is as in a file of this layout, in seconds."""
+    return budget.turning_seconds(choice.code_of(one), budget.run_bytes(one, part))
 
 
 def _short(whole: Predicted, share: float) -> Predicted:

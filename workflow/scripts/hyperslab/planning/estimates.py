@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab.layouts import layout_of
-from hyperslab.measuring.object_store.artifact import AT_ONCE
+from hyperslab.measuring.object_store.address import AT_ONCE
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import Cell
 from hyperslab.specifications import SHORT_SECONDS

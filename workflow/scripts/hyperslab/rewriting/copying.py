@@ -17,7 +17,7 @@ from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5t
 from hyperslab.rewriting import RewriteError, calls, taking_in, target
 from hyperslab.rewriting.elements import (
     ELEMENTS_AT_ONCE,
-    attribute_elements,
+    copy_attribute,
     count,
     read_elements,
     translated,
@@ -261,7 +261,8 @@ class Copy:
             if is_target and name in self._not_copied:
                 continue
             try:
-                self._copy_attribute(h5a.open(source, name), new, name, encoding)
+                found = h5a.open(source, name)
+                copy_attribute(found, new, name, encoding, self._type(found.get_type()), self._references)
             except UnknownReference as error:
                 where = f"{shown(node.path)}, attribute {shown(name)}"
                 raise RewriteError(f"{where}: has {error}, which cannot be led into a new file") from None
@@ -275,15 +276,6 @@ class Copy:
             return
         if self._beyond_hdf5(source.get_type()):
             self._copy_elements(source, new)
-
-    def _copy_attribute(self, source: h5a.AttrID, owner: Any, name: bytes, encoding: int) -> None:
-        datatype, space = source.get_type(), source.get_space()
-        made = calls.create_attribute(owner, name, encoding, self._type(datatype), space)
-        if not count(space):
-            return
-        with attribute_elements(source) as buffer:
-            form = form_of(datatype)
-            calls.write_attribute(made, datatype.copy(), translated(form, buffer, self._references))
 
     def _copy_elements(self, source: h5d.DatasetID, new: h5d.DatasetID) -> None:
         form, stored = form_of(source.get_type()), StoredChunks(source)

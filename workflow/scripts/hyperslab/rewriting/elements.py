@@ -100,6 +100,26 @@ def attribute_elements(attribute: h5a.AttrID) -> Iterator[calls.Buffer]:
             calls.reclaim(memory, space, buffer)
 
 
+def copy_attribute(
+    source: h5a.AttrID, owner: Any, name: bytes, encoding: int, datatype: h5t.TypeID,
+    references: References | None = None,
+) -> None:  # fmt: skip
+    """Give `owner` an attribute of this type with the elements of another.
+
+    Without `references` both are in one file, where those of the elements lead to where they led. Raises
+    UnknownReference.
+    """
+    space = source.get_space()
+    made = calls.create_attribute(owner, name, encoding, datatype, space)
+    if not count(space):
+        return
+    memory = source.get_type()
+    with attribute_elements(source) as buffer:
+        if references is not None:
+            buffer = translated(form_of(memory), buffer, references)
+        calls.write_attribute(made, memory.copy(), buffer)
+
+
 def translated(form: Form, buffer: calls.Buffer, references: References) -> calls.Buffer:
     """Return the buffer itself, its references made those of the other file."""
     if has_references(form):

@@ -12,14 +12,12 @@ import numpy as np
 from h5py import h5a, h5d, h5p
 
 from hyperslab.data.tiles import tiles
-from hyperslab.rewriting import RewriteError, calls
-from hyperslab.rewriting.elements import attribute_elements, count
+from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting.elements import copy_attribute
 from hyperslab.rewriting.progress import Progress
-from hyperslab.rewriting.survey import attributes_of
+from hyperslab.rewriting.survey import OF_SCALES, attributes_of
 from hyperslab.rewriting.target import put_chunks, resolved_chunks
 
-# How HDF5 keeps dimension scales: what is attached to them is written on both sides.
-OF_SCALES = (b"DIMENSION_LIST", b"REFERENCE_LIST", b"CLASS", b"NAME")
 # Behind the name of the dataset; and the attribute of both that says which reads each is for.
 SUFFIX, FOR = "-second", "for_reads"
 # The attribute of the second that names the first.
@@ -65,15 +63,9 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
 def _describe(first: h5py.Dataset, new: h5py.Dataset) -> None:
     """Give a new dataset the attributes and dimension scales of another of its file."""
     for name, encoding in attributes_of(first.id):
-        if name in OF_SCALES or name.decode() in (FOR, COPY_OF):
-            continue
-        source = h5a.open(first.id, name)
-        datatype, space = source.get_type(), source.get_space()
-        made = calls.create_attribute(new.id, name, encoding, datatype, space)
-        if count(space):
-            # References lead to where they led, as both are in one file.
-            with attribute_elements(source) as buffer:
-                calls.write_attribute(made, datatype.copy(), buffer)
+        if name.decode() not in OF_SCALES | {FOR, COPY_OF}:
+            source = h5a.open(first.id, name)
+            copy_attribute(source, new.id, name, encoding, source.get_type())
     for here, there in zip(first.dims, new.dims, strict=True):
         for scale in here.values():
             there.attach_scale(scale)

@@ -84,6 +84,10 @@ def links_of(group: h5g.GroupID, path: bytes = b"") -> list[Link]:
     return result
 
 
+# Attributes by which HDF5 keeps dimension scales, on both sides.
+OF_SCALES = frozenset(("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST"))
+
+
 def attributes_of(thing: Any) -> list[tuple[bytes, int]]:
     """Return (name, character set) of each attribute, in order of creation where it is kept, else by name."""
     found: list[tuple[bytes, int]] = []

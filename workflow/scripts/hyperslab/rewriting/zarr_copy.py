@@ -25,15 +25,13 @@ from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.pieces import Pieces, plan
 from hyperslab.rewriting.progress import Progress, megabytes
 from hyperslab.rewriting.storage import chunk_of
+from hyperslab.rewriting.survey import OF_SCALES
 from hyperslab.rewriting.target import check_filters, opened
 from hyperslab.specifications import Specification
 from hyperslab.validation.errors import ConfigurationError, Place
 
 # How HDF5 and netCDF keep dimension scales: references to other datasets, which a Zarr array cannot hold.
-OF_DIMENSIONS = frozenset(
-    ("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "_Netcdf4Coordinates",
-     "_Netcdf4Dimid")
-)  # fmt: skip
+OF_DIMENSIONS = OF_SCALES | {"DIMENSION_LABELS", "_Netcdf4Coordinates", "_Netcdf4Dimid"}
 # Numbers that JSON lacks, as Zarr spells them in a fill value.
 NOT_IN_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # zarr-python holds a box, its chunks and what its codecs make of them.

@@ -10,6 +10,8 @@ from typing import Any
 
 # Attempts at one request, the first included, and about how long all of them may take.
 ATTEMPTS, PATIENCE_SECONDS = 4, 60
+# Objects that are put, or parts that are copied, at once.
+AT_ONCE = 8
 # Packages whose errors are those of the store, and how far one may lie behind another's.
 CLIENTS = ("obstore", "botocore", "aiobotocore", "aiohttp")
 LONGEST_CHAIN = 20

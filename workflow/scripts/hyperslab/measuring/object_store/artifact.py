@@ -24,6 +24,7 @@ from hyperslab.measuring.artifact import Artifact, fsync, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import (
+    AT_ONCE,
     ENDED,
     Address,
     address_of,
@@ -35,8 +36,8 @@ from hyperslab.measuring.object_store.address import (
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.sites import roots
 
-# Objects that are put at once, and bytes of a part of a large one.
-AT_ONCE, PART_BYTES = 8, 16 * 2**20
+# Bytes of a part of a large object.
+PART_BYTES = 16 * 2**20
 # How long a gateway may take to remove what the cell has put into the bucket.
 END_SECONDS = 120
 # Variables that clients would take instead of what they are told.

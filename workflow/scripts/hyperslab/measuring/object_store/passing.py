@@ -147,16 +147,16 @@ class Gateway:
 
         Returns how many these were.
         """
-        if self._runner is not None:
-            for site in list(self._runner.sites):
-                await site.stop()
+        if self._runner is None:
+            return 0
+        for site in list(self._runner.sites):
+            await site.stop()
         answering = [one for one in self._answering if not one.done()]
         for one in answering:
             one.cancel()
         await asyncio.gather(*answering, return_exceptions=True)
-        if self._runner is not None:
-            # A client that lives may ask again on a connection that it has.
-            await self._runner.cleanup()
+        # A client that lives may ask again on a connection that it has.
+        await self._runner.cleanup()
         return len(answering)
 
     def _remove(self, by: Callable[[str, str, Signer, str, str], None] = remove) -> None:
