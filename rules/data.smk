@@ -16,6 +16,9 @@ rule donor:
         donor=r"[0-9a-f]{8}",
     conda:
         "../envs/measure.yaml"
+    resources:
+        # A job of Slurm has minutes enough to read the file at 10 MB/s.
+        runtime=lambda wildcards, input: 30 + int(input.size_mb / 600),
     params:
         dataset=lambda wildcards: PLAN.study(wildcards.study).dataset_json(),
     shell:

@@ -19,6 +19,9 @@ rule rewrite:
         "results/{study}/logs/layout/{layout}.log",
     conda:
         "../envs/workflow.yaml"
+    resources:
+        # A job of Slurm has minutes enough to read and write the file at 10 MB/s.
+        runtime=lambda wildcards, input: 30 + int(input.size_mb / 300),
     params:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout),

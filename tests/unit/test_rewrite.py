@@ -410,3 +410,28 @@ def test_the_command_imports_what_it_needs(tmp_path: Path) -> None:
         imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
         assert "hyperslab.rewriting.differences" in imported
         assert not [name for name in imported if re.match(rf"({absent})\b", name)]
+
+
+def test_what_was_never_written_keeps_its_fill_value(tmp_path: Path) -> None:
+    """HDF5 gives no fill value for a missing chunk of a dataset that is never filled."""
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        sparse = file.create_dataset("sparse", (40, 40), "i4", chunks=(10, 10), fillvalue=9)
+        sparse[:10, :10] = 1
+        file.create_dataset("whole", data=np.ones((40, 40)), chunks=(10, 10), fillvalue=9)
+    never = layout([20, 20], settings={"libver": "earliest", "fill_time": "never"})
+    with pytest.raises(RewriteError, match="sparse: has parts that were never written"):
+        rewritten(tmp_path / "mine.h5", "/sparse", never)
+    rewritten(tmp_path / "mine.h5", "/whole", never)
+    # A file that somebody else made so is not taken for a copy.
+    new = rewritten(tmp_path / "mine.h5", "/sparse", layout([20, 20]))
+    with h5py.File(new, "r+") as file:
+        creation = h5p.create(h5p.DATASET_CREATE)
+        creation.set_chunk((20, 20))
+        creation.set_fill_time(h5d.FILL_TIME_NEVER)
+        creation.set_fill_value(np.array(9, np.int32))
+        del file["sparse"]
+        space = h5s.create_simple((40, 40))
+        made = h5py.Dataset(h5d.create(file.id, b"sparse", h5t.NATIVE_INT32, space, creation))
+        made[:20, :20] = 9
+        made[:10, :10] = 1
+    assert list(differences(tmp_path / "mine.h5", new, ["/sparse"])) == ["/sparse: values differ"]

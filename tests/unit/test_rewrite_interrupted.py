@@ -224,3 +224,40 @@ def test_the_original_cannot_be_the_new_file(original: Path) -> None:
     assert done.returncode == 1
     assert "would be overwritten" in done.stderr
     assert digest(original) == before
+
+
+ZARR = "{format: zarr, chunks: [64, 64, 256]}"
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "layout"),
+    [
+        ("new.h5.partial", "new.h5", LAYOUT),
+        ("new.zarr.partial/mine.h5", "new.zarr", ZARR),
+        ("new.zarr.replaced/mine.h5", "new.zarr", ZARR),
+    ],
+)
+def test_an_original_where_the_new_file_is_made_is_not_removed(
+    tmp_path: Path, place: str, name: str, layout: str
+) -> None:
+    mine = tmp_path / place
+    mine.parent.mkdir(exist_ok=True)
+    with h5py.File(mine, "w") as file:
+        file["counts"] = np.arange(8).reshape(2, 2, 2)
+    before = digest(mine)
+    run = [part.replace(LAYOUT, layout) for part in command(mine, tmp_path / name)]
+    done = subprocess.run(run, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "name another file to write" in done.stderr
+    assert digest(mine) == before and not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("locking", ["TRUE", "BEST_EFFORT", "FALSE"])
+def test_what_is_said_of_locks_keeps_nobody_from_a_rewrite(tmp_path: Path, locking: str) -> None:
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file["counts"] = np.arange(8).reshape(2, 2, 2)
+    layout = "{chunks: [1, 2, 2]}"
+    run = [part.replace(LAYOUT, layout) for part in command(tmp_path / "mine.h5", tmp_path / "new.h5")]
+    environment = {**ENVIRONMENT, "HDF5_USE_FILE_LOCKING": locking}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "compared and equal" in done.stderr) == (0, True), done.stderr

@@ -136,3 +136,19 @@ def test_what_cannot_be_had_is_one_line(original: Path) -> None:
     said = "has an attribute 'vector', which the convention of rows has"
     assert refusal(original, VECTOR, added={"attribute": "vector"}).endswith(said)
     assert "has several names (hard links)" in refusal(original, VECTOR, added={"second": ROWS})
+
+
+def test_rows_that_can_grow_are_not_kept_where_they_cannot(original: Path) -> None:
+    assert "can grow, which rows without chunks cannot" in refusal(
+        original, "{format: hdf5-rows, storage: vlen}"
+    )
+
+
+@pytest.mark.parametrize("layout", [VECTOR, VLEN])
+def test_the_order_of_attributes_is_kept(original: Path, layout: str) -> None:
+    with h5py.File(original, "r+") as file:
+        rows = file.create_dataset("ordered", (3,), h5py.vlen_dtype(DTYPE), track_order=True)
+        fill_vlen(rows, [(np.array([1, 0, 2]), np.arange(3, dtype=DTYPE))])
+        rows.attrs["unit"], rows.attrs["group"] = "counts", 1
+    with h5py.File(rewritten(original, "new.h5", layout, "/ordered")) as file:
+        assert [name for name in file["ordered"].attrs if name in ("unit", "group")] == ["unit", "group"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from samples import file_specification, values_of
 from studies import changed, load, mistake
 
+from hyperslab import rewriting
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.copies import TwoCopies, best_pair
 from hyperslab.advising.model import Predicted
@@ -239,3 +243,26 @@ def test_the_sizes_of_a_file_are_those_of_both_copies() -> None:
     for name, both in {"data_bytes": 900, "index_bytes": 50, "remainder_bytes": 50, "chunks": 2}.items():
         assert (pair[name] == both).all()
     assert (pair[["data_bytes", "index_bytes", "remainder_bytes"]].sum(axis=1) == pair["file_bytes"]).all()
+
+
+def test_memory_of_a_second_copy_is_bounded(tmp_path: Path) -> None:
+    """Chunks as unlike as planes and columns: no box that holds whole ones of both would fit."""
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file.create_dataset("counts", data=np.zeros((256, 256, 1024), "u1"), chunks=(4, 4, 1024))
+    second = {"chunks": [256, 256, 1], "filters": [], "cases": ["image"], "others": ["spectrum"]}
+    code = (
+        "import json, resource, sys\n"
+        "from pathlib import Path\n"
+        "from hyperslab.rewriting import second_copy\n"
+        "from hyperslab.rewriting.progress import Progress\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "second_copy.add(Path(sys.argv[1]), '/counts', json.loads(sys.argv[2]), 16 * 2**20, Progress())\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "mine.h5"), json.dumps(second)],
+        env={"PYTHONPATH": str(Path(rewriting.__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    # 67 MB of values through 16 MiB, and what HDF5 itself needs.
+    assert int(done.stdout) * 1024 < 2 * 16 * 2**20

@@ -17,7 +17,7 @@ from typing import Any
 from hyperslab.rewriting import RewriteError, recommended
 from hyperslab.rewriting.forks import beside
 from hyperslab.rewriting.progress import Progress, megabytes
-from hyperslab.rewriting.supervise import made_whole
+from hyperslab.rewriting.supervise import given_way, made_whole
 
 MIB = 2**20
 # The format of a layout that makes a directory.
@@ -110,8 +110,6 @@ def rewrite(
     from hyperslab.rewriting.rows_copy import RowsCopy
 
     rows = dataset if layout.get("rows") else None
-    # The lock that is held on the partial file is not HDF5's, which may be told to insist on its own.
-    os.environ.pop("HDF5_USE_FILE_LOCKING", None)
     before = os.stat(original)
     relaid = [dataset, *(taking_in.paths(original) if materialise else ())]
     make = RowsCopy if rows else Copy
@@ -182,6 +180,11 @@ def _verify(options: argparse.Namespace) -> int:
     return int(found)
 
 
+def _is_within(file: Path, place: Path) -> bool:
+    """Return whether a file is what lies at a place, or in a directory there."""
+    return place.samefile(file) or file.resolve().is_relative_to(place.resolve())
+
+
 def _check_replaceable(there: Path, original: Path, directory: bool) -> None:
     """Raise RewriteError for a directory that is no earlier result, and so never removed."""
     if not directory:
@@ -191,7 +194,7 @@ def _check_replaceable(there: Path, original: Path, directory: bool) -> None:
         array = described["node_type"] == "array"
     except (OSError, ValueError, KeyError, TypeError):
         array = False
-    if not array or original.resolve().is_relative_to(there.resolve()):
+    if not array or _is_within(original, there):
         raise RewriteError(f"{there} is a directory and no Zarr array; name another, which need not exist")
 
 
@@ -201,6 +204,11 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
         raise RewriteError(f"{options.original}: there is no such file")
     if options.new.exists() and options.new.samefile(options.original):
         raise RewriteError(f"{options.original}: would be overwritten; name another file to write")
+    for left in given_way(options.new):
+        if left.exists() and _is_within(options.original, left):
+            raise RewriteError(
+                f"{options.original}: {left} is where {options.new} is made; name another file to write"
+            )
     directory = layout.get("format") == ZARR
     if options.new.is_dir():
         _check_replaceable(options.new, options.original, directory)
@@ -269,6 +277,10 @@ def main() -> None:
     """Run the command."""
     # Nothing here computes with BLAS, whose idle threads are lost where a process is forked.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Read by HDF5 when it is imported. It would insist on a lock of its own on the partial file, which this
+    # process has; who wants none, as some file systems need it, has none.
+    if os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in ("FALSE", "0"):
+        os.environ.pop("HDF5_USE_FILE_LOCKING", None)
     parser = _parser()
     options = parser.parse_args()
     if not options.verify and (options.layout is None) == (options.layouts is None):

@@ -79,10 +79,13 @@ def _same_bytes(
         shape, chunk_of(theirs), chunk_of(ours), itemsize, budget // 2, held, processors()
     )  # fmt: skip
     boxes = list(pieces.boxes(shape))
+    # What is not stored has the fill value, unless it never gets it.
+    never = [one.get_create_plist().get_fill_time() == h5d.FILL_TIME_NEVER for one in (ours, theirs)]
+    filled = never[0] or not never[1]
 
     def same_box(number: int) -> bool:
         box = boxes[number]
-        if not any(chunks.any(box) for chunks in stored):
+        if filled and not any(chunks.any(box) for chunks in stored):
             return True
         block = readers[1].read(box)
         if number in known:

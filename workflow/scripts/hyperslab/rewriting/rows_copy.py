@@ -21,7 +21,7 @@ from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
 from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows
 from hyperslab.rewriting.survey import address_of, attributes_of, shown
-from hyperslab.rewriting.target import Place, check_filters
+from hyperslab.rewriting.target import Place, check_filters, extents
 
 
 class RowsCopy(Copy):
@@ -53,11 +53,17 @@ class RowsCopy(Copy):
             raise RewriteError(str(error)) from None
         filter_setters.apply(creation, layout["filters"])
         kept: dict[str, Any] = {"dcpl": creation}
+        given = source.get_create_plist()
+        # How attributes are ordered, and whether times are kept, is the primary dataset's.
+        orders = {
+            "track_order": given.get_attr_creation_order() > 0,
+            "track_times": bool(given.get_obj_track_times()),
+        }
         try:
             if layout["vector"]:
                 ragged.create(
                     parent, name, self._rows.dtype, chunk_bytes=layout["chunk_bytes"],
-                    row_chunk=layout["row_chunk"], filters=kept, reuse=layout["reuse"],
+                    row_chunk=layout["row_chunk"], filters=kept, row_filters=orders, reuse=layout["reuse"],
                     expected_bytes=self._rows.most_bytes,
                 ).close()  # fmt: skip
                 return
@@ -67,7 +73,7 @@ class RowsCopy(Copy):
         chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
         most = (None,) if chunks and source.get_space().get_simple_extent_dims(True)[0] != shape[0] else None
         parent.create_dataset(
-            name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept
+            name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept, **orders
         )
 
     def _fill_target(self) -> dict[int, Digests]:
@@ -101,6 +107,11 @@ def _source(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> StoredRows:
     if dataset.get_space().get_simple_extent_type() != h5py.h5s.SIMPLE:
         raise RewriteError("is no list of rows")
     check_filters(dataset)
+    (extent,), (most,) = extents(dataset) if len(dataset.shape) == 1 else ((0,), (0,))
+    if most != extent and not layout["vector"] and not layout["row_chunk"]:
+        raise RewriteError(
+            "can grow, which rows without chunks cannot; choose a layout with row_chunk, or offset-vector"
+        )
     rows = StoredRows(dataset)
     if layout["vector"] and rows.vector is None:
         if taken := [shown(name) for name, _ in attributes_of(dataset) if name in ATTRIBUTES]:

@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5p
 
-from hyperslab.data.tiles import tiles
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import copy_attribute
+from hyperslab.rewriting.pieces import plan
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.survey import OF_SCALES, attributes_of
 from hyperslab.rewriting.target import put_chunks, resolved_chunks
@@ -47,14 +47,14 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
         progress.start(
             f"writing {name} {f'in chunks {list(chunk)}' if chunk else 'without chunks'}", first.nbytes
         )
-        step = [min(max(a, b), s) for a, b, s in zip(_step(first), _step(new), first.shape, strict=True)]
-        # The values, and those that are read back.
-        for tile in tiles(first.shape, step, first.dtype.itemsize, max(1, budget // 4)):
-            new[tile.slices()] = first[tile.slices()]
-            progress.advance(math.prod(tile.extent) * first.dtype.itemsize)
+        # The values, those that are read back, and the bytes of both.
+        pieces = plan(first.shape, new.chunks, first.chunks, first.dtype.itemsize, max(1, budget // 4))
+        for box in pieces.boxes(first.shape):
+            new[box.slices()] = first[box.slices()]
+            progress.advance(math.prod(box.extent) * first.dtype.itemsize)
         opened.flush()
-        for tile in tiles(first.shape, step, first.dtype.itemsize, max(1, budget // 4)):
-            if first[tile.slices()].tobytes() != new[tile.slices()].tobytes():
+        for box in pieces.boxes(first.shape):
+            if first[box.slices()].tobytes() != new[box.slices()].tobytes():
                 raise RewriteError(f"{name} is not the same as {dataset}")
     progress.done()
     progress.say(f"{name} holds the same, for {', '.join(second['cases'])}")
@@ -69,10 +69,6 @@ def _describe(first: h5py.Dataset, new: h5py.Dataset) -> None:
     for here, there in zip(first.dims, new.dims, strict=True):
         for scale in here.values():
             there.attach_scale(scale)
-
-
-def _step(dataset: h5py.Dataset) -> Sequence[int]:
-    return tuple(dataset.chunks or (1,) * dataset.ndim)
 
 
 def _created(

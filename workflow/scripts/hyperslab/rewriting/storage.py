@@ -47,7 +47,8 @@ class StoredChunks:
         self._map: npt.NDArray[np.bool_] | None = None
         self._itemsize, self._chunk = dataset.get_type().get_size(), chunk or dataset.shape
         counts = chunks_per_axis(dataset.shape, chunk) if chunk else (1,)
-        self._count = 0 if self._nothing else math.prod(counts)
+        self._of_all = math.prod(counts)
+        self._count = 0 if self._nothing else self._of_all
         # Without a map every chunk counts as stored.
         if chunk and not self._nothing and self._count <= MOST_MAPPED:
             self._map = np.zeros(counts, bool)
@@ -56,6 +57,10 @@ class StoredChunks:
             if found:
                 self._map[tuple((np.array(found, np.int64) // chunk).T)] = True
             self._count = len(found)
+
+    def complete(self) -> bool:
+        """Return whether all of the dataset is stored."""
+        return self._count == self._of_all
 
     def count_bytes(self) -> int:
         """Return the size of what is stored, as whole chunks, before any filter."""

@@ -17,6 +17,7 @@ from hyperslab.layouts.parameters import NUMBERS
 from hyperslab.measuring.processors import processors
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain
+from hyperslab.rewriting.storage import StoredChunks
 
 # A chunk of this many bytes or more is beyond HDF5 (file format, "Chunk Size": 32 bits).
 CHUNK_LIMIT = 2**32
@@ -86,6 +87,11 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
             raise RewriteError(f"cannot have its second copy: {error}") from None
         if _dtype(datatype) is None:
             raise RewriteError("cannot have a second copy: NumPy has no such type")
+    never = layout["settings"].get("fill_time") == "never"
+    if never and creation.get_fill_time() != h5d.FILL_TIME_NEVER and not StoredChunks(dataset).complete():
+        raise RewriteError(
+            "has parts that were never written, which have no value with fill_time: never; leave that out"
+        )
     if layout["compact"] and math.prod(dataset.shape) * datatype.get_size() > COMPACT_LIMIT:
         raise RewriteError("is too large for compact storage, which has less than 64 KiB")
     return chunk
