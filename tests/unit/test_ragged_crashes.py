@@ -137,3 +137,17 @@ def test_the_checksum_is_jenkins() -> None:
     # The values that lookup3.c gives for its own driver5.
     assert lookup3(b"") == 0xDEADBEEF
     assert lookup3(b"Four score and seven years ago") == 0x17770551
+
+
+def test_a_chunk_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with ragged.writer(path, "hits", "u1", filters={"compression": "gzip"}) as rows:
+        rows.append([np.random.default_rng(0).integers(0, 255, 5000, np.uint8)])
+    with h5py.File(path) as file:
+        chunk = file["hits.vector"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    content[chunk.byte_offset + 1000 : chunk.byte_offset + 1100] = bytes(100)
+    path.write_bytes(content)
+    with pytest.raises(ragged.RaggedError, match="tore a chunk of hits.vector"):
+        ragged.recover(path)
+    assert path.read_bytes() == bytes(content)

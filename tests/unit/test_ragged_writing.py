@@ -214,3 +214,62 @@ def test_what_a_safe_writer_cannot_do_is_one_line(tmp_path: Path) -> None:
         assert list(file) == []
     (tmp_path / "text.h5").write_text("no HDF5 file")
     assert "signature" in refused("text.h5", "hits", "i4")
+
+
+def test_an_interrupt_within_a_block_takes_all_of_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values without lengths would have every row that is held point at those of another."""
+    whole = held.Held.add
+
+    def interrupted(self: held.Held, values: Any) -> None:
+        whole(self, values)
+        raise KeyboardInterrupt
+
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
+        rows.append_block([2, 1], [1, 2, 3])
+        monkeypatch.setattr(held.Held, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rows.append_block([2], [7, 8])
+        monkeypatch.setattr(held.Held, "add", whole)
+        rows.append([[4]])
+        rows.flush()
+        assert [row.tolist() for row in rows] == [[1, 2], [3], [4]]
+
+
+@pytest.mark.parametrize("options", [{}, {"row_chunk": 64}, {"filters": {"compression": "gzip"}}], ids=str)
+def test_no_reference_lies_across_the_end_of_a_page(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "a.h5"
+    for name in ("rows", "a longer name, for headers of another size"):
+        with ragged.writer(path, name, "int16", **options) as rows:
+            for number in range(20):
+                rows.append_block([1] * 1000, np.full(1000, number, np.int16))
+                rows.flush()
+        with h5py.File(path) as file:
+            chunks = file[name].id
+            places = [chunks.get_chunk_info(n).byte_offset for n in range(chunks.get_num_chunks())]
+        assert len(places) > 1 and not any(place % 16 for place in places)
+
+
+def test_chunks_of_equal_size_with_a_checksum_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    for options in (
+        {"filters": {"fletcher32": True}},
+        {"row_filters": {"fletcher32": True, "shuffle": True}},
+    ):
+        with (
+            pytest.raises(ragged.RaggedError, match="fletcher32 needs a filter that compresses"),
+            ragged.writer(path, "rows", "int16", **options),
+        ):
+            pass
+        assert not path.exists()
+    both = {"fletcher32": True, "compression": "gzip"}
+    with ragged.writer(path, "rows", "int16", filters=both) as rows:
+        rows.append([[1]])
+    with (
+        pytest.raises(ragged.RaggedError, match="fletcher32"),
+        ragged.writer(path, "more", "int16", filters={"fletcher32": True}),
+    ):
+        pass
+    with h5py.File(path) as file:
+        assert sorted(file) == ["rows", "rows.vector"]

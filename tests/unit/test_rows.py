@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from row_cells import GROWING, LAYOUTS, SEVERAL, cell, run, written
 from hyperslab.cases.context import Outcome, VerificationError
 from hyperslab.cases.rows.dealt import Dealt
 from hyperslab.data.models import open_content, raw_bytes
-from hyperslab.data.rows import MODELS, RowBlock, Rows, lengths_of
+from hyperslab.data.rows import BLOCK_BYTES, FILLED_UP, MODELS, RowBlock, Rows, lengths_of
 from hyperslab.formats.hdf5_rows import flattened, offset_vector, padded, vlen
 from hyperslab.formats.hdf5_rows.parts import pieces
 from hyperslab.layouts import layout_of
@@ -86,6 +87,20 @@ def test_rows_are_pieces_of_one_vector() -> None:
     assert [stop - first for first, stop in rows.blocks(30)] == [30, 30, 30, 10]
 
 
+def test_rows_that_are_filled_up_are_fewer_a_block() -> None:
+    rows = open_content(specified(200_000, lengths="heavy-tail", mean=5, longest=4096, seed=1))
+    assert isinstance(rows, Rows)
+    padded = rows.filled_up(4096)
+    blocks = list(padded.blocks())
+    assert blocks[0][0] == 0 and blocks[-1][1] == len(rows)
+    assert all(stop == first for (_, stop), (first, _) in itertools.pairwise(blocks))
+    assert max(stop - first for first, stop in blocks) * 4096 * 4 <= FILLED_UP * BLOCK_BYTES
+    # What has hardly any padding is dealt with as before.
+    assert list(rows.filled_up(5).blocks()) == list(rows.blocks())
+    (first, stop), *_ = padded.alone(np.arange(150_000)).blocks()
+    assert (first, stop) == blocks[0] and padded.weight(first, stop) <= BLOCK_BYTES
+
+
 def test_rows_are_dealt_in_turn() -> None:
     rows = open_content(specified(10, lengths="constant", longest=1))
     assert isinstance(rows, Rows)
@@ -135,6 +150,10 @@ def test_several_datasets_are_written_in_turn_and_the_first_is_read(tmp_path: Pa
     assert [row["state"] for row in outcome.repeats].count("library-cold") == 2
     first = lengths_of(spec["dataset"]).reshape(-1, 3)[::4].sum()
     assert {row["asked_bytes"] for row in of_state(outcome, "warm")} == {first * 4}
+    report = outcome.report
+    # What datasets share, as those of the variable-length type do the heap, is counted once.
+    assert 0 < report["stored_bytes"] <= report["file_bytes"] and report["remainder_bytes"] > 0
+    assert report["stored_bytes"] == report["data_bytes"] + report["padding_bytes"]
 
 
 SELECTIONS: list[dict[str, Any]] = [

@@ -18,6 +18,8 @@ Lengths = npt.NDArray[np.int64]
 Model = Callable[[Mapping[str, Any], int], Lengths]
 # Rows of this many bytes are made, written or read at once where a case does not say how many.
 BLOCK_BYTES = 16 * 2**20
+# So many times these bytes may rows have that are filled up to the longest.
+FILLED_UP = 4
 # The shape parameter of Lomax's distribution: its mean is finite, its variance is not.
 TAIL = 1.5
 
@@ -51,8 +53,9 @@ def joined(rows: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any]) -> RowBlock:
 class Rows:
     """The rows of a dataset: their lengths and offsets in elements, and the values of any of them."""
 
-    def __init__(self, lengths: Lengths, values: Values) -> None:
-        self.lengths = lengths
+    def __init__(self, lengths: Lengths, values: Values, width: int = 0) -> None:
+        """Take lengths and values; in memory each row is filled up to `width` elements."""
+        self.lengths, self.width = lengths, width
         self.offsets: Lengths = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.dtype = values.dtype
         self.shape: tuple[int, ...] = (int(self.offsets[-1]),)
@@ -85,7 +88,16 @@ class Rows:
 
     def alone(self, numbers: npt.NDArray[np.int64]) -> Rows:
         """Return the lengths of these rows as those of a dataset of their own, for `blocks` of it."""
-        return Rows(self.lengths[numbers], self)
+        return Rows(self.lengths[numbers], self, self.width)
+
+    def filled_up(self, width: int) -> Rows:
+        """Return the same rows, of which a block has each filled up to so many elements."""
+        return Rows(self.lengths, self._values, width) if width else self
+
+    def weight(self, first: int, stop: int) -> int:
+        """Return what rows from `first` to before `stop` count of BLOCK_BYTES."""
+        elements = int(self.offsets[stop] - self.offsets[first])
+        return max(elements, (stop - first) * self.width // FILLED_UP) * self.dtype.itemsize
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, int]]:
         """Yield first and stop of the blocks that cover all rows: of so many rows, else of BLOCK_BYTES."""
@@ -97,8 +109,11 @@ class Rows:
 
     def _within(self, first: int, size: int) -> int:
         """Return where a block from `first` on ends that holds at most `size` bytes, or one row."""
-        most = int(self.offsets[first]) + size // self.dtype.itemsize
-        return max(first + 1, int(np.searchsorted(self.offsets, most, side="right")) - 1)
+        elements = size // self.dtype.itemsize
+        stop = int(np.searchsorted(self.offsets, int(self.offsets[first]) + elements, side="right")) - 1
+        if self.width:
+            stop = min(stop, first + FILLED_UP * elements // self.width)
+        return max(first + 1, stop)
 
 
 def _constant(rows: Mapping[str, Any], count: int) -> Lengths:

@@ -17,6 +17,6 @@ def generate_plainly(format_: RowsFormat, path: str, spec: Specification, values
     """Fill a new file with one dataset, block by block in the order of rows; returns "plain"."""
     assert isinstance(values, Rows)
     with closing(format_.create(path, spec, [values.lengths], False)) as opened:
-        for first, stop in values.blocks():
+        for first, stop in values.filled_up(spec["layout"].get("width", 0)).blocks():
             opened.writer(0, first, values.run(first, stop))()
     return "plain"

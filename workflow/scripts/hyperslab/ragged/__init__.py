@@ -23,11 +23,11 @@ from .opening import create, open  # noqa: A004, for it is called as ragged.open
 from .parallel import append_collectively
 from .reading import split
 from .recovery import recover
-from .safe_writer import writer
+from .safe_writer import SAFE, writer
 from .vlen import from_vlen, to_vlen
 from .writing import RaggedDataset
 
 __all__ = [
-    "RaggedDataset", "RaggedError", "append_collectively", "create", "from_vlen", "open", "recover", "split",
-    "to_vlen", "writer",
+    "SAFE", "RaggedDataset", "RaggedError", "append_collectively", "create", "from_vlen", "open", "recover",
+    "split", "to_vlen", "writer",
 ]  # fmt: skip

@@ -98,8 +98,8 @@ def _decodable(creation: h5py.h5p.PropDCID) -> bool:
 def _torn(path: str | Path, *, every_chunk: bool) -> str:
     """Return what HDF5 cannot read of a file, such as the index of a dataset; an empty text for nothing.
 
-    With `every_chunk` the values of filtered chunks are read, too, since an element of their index that was
-    half written may lead to a chunk of another length.
+    The last filtered chunk is read, too, which its writer writes over and over. With `every_chunk` all are,
+    since an element of their index that was half written may lead to a chunk of another length.
     """
     torn: list[str] = []
 
@@ -107,11 +107,18 @@ def _torn(path: str | Path, *, every_chunk: bool) -> str:
         if isinstance(found, h5py.Dataset) and found.chunks:
             try:
                 found.id.get_num_chunks()
-                if every_chunk and _decodable(found.id.get_create_plist()):
-                    for chunk in found.iter_chunks():
-                        found[chunk]
             except (OSError, RuntimeError):
                 torn.append(f"the index of {name}")
+                return
+            try:
+                if found.size and _decodable(found.id.get_create_plist()):
+                    last = [
+                        slice((n - 1) // c * c, n) for n, c in zip(found.shape, found.chunks, strict=True)
+                    ]
+                    for chunk in found.iter_chunks() if every_chunk else (tuple(last),):
+                        found[chunk]
+            except (OSError, RuntimeError):
+                torn.append(f"a chunk of {name}")
 
     try:
         with h5py.File(path, "r") as file:

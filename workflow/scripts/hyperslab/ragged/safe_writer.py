@@ -11,12 +11,17 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from .convention import RaggedError
+from .convention import REFERENCE, SUFFIX, RaggedError
 from .opening import create
 from .opening import open as open_rows
 from .writing import RaggedDataset
 
 OLD = "has to be made anew with libver v110 or later"
+# Keywords of h5py's File for a file whose writer may be killed: it can have readers beside it, and chunks lie
+# at multiples of a reference's size, so that none lies across the end of a page, where a kill tears writes.
+SAFE = {"libver": "latest", "alignment_threshold": 1, "alignment_interval": REFERENCE.itemsize}
+# Filters after which a chunk is as long as before, but for a checksum.
+OF_SAME_SIZE = {h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_SHUFFLE}
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def writer(
     """
     fresh = not Path(path).exists()
     try:
-        file = h5py.File(path, "a", libver="latest")
+        file = h5py.File(path, "a", **SAFE)
     except OSError as error:
         hint = "; if its writer was killed, ragged.recover clears its mark" if "h5clear" in str(error) else ""
         raise RaggedError(f"{path}: {' '.join(str(error).split())}{hint}") from None
@@ -46,6 +51,13 @@ def writer(
             raise
         with rows:
             yield rows
+
+
+def _only_checked(dataset: h5py.Dataset) -> bool:
+    """Return whether chunks have a checksum, and always the same size."""
+    creation = dataset.id.get_create_plist()
+    codes = {creation.get_filter(number)[0] for number in range(creation.get_nfilters())}
+    return h5py.h5z.FILTER_FLETCHER32 in codes and codes <= OF_SAME_SIZE
 
 
 def _rows(
@@ -63,6 +75,12 @@ def _rows(
         if file.id.get_create_plist().get_version()[0] < 3:
             raise RaggedError(f"{file.filename} {OLD}")
         rows = create(file, name, dtype, **options)
+        if any(_only_checked(dataset) for dataset in (rows.primary, rows.vector)):
+            del file[name], file[name + SUFFIX]
+            raise RaggedError(
+                f"{file.filename}: fletcher32 needs a filter that compresses beside it: HDF5 writes chunks "
+                "of equal size in place, and a kill meanwhile would make rows that were flushed unreadable"
+            )
     try:
         file.swmr_mode = True
     except (OSError, ValueError, RuntimeError) as error:

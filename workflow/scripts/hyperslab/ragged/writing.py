@@ -97,14 +97,19 @@ class RaggedDataset(CheckedRows):
             self._claim()
         flat, counts = self.checked_block(lengths, values)
         held = self._held
-        if len(flat) < held.room:
+        if len(flat) >= held.room:
+            self._write_through(flat, counts)
+            return
+        count, filled = len(held.counts), held.filled
+        try:
             held.add(flat)
             held.counts.frombytes(counts.tobytes())
-            if held.full:
-                self._write_held()
-        else:
-            held.counts.frombytes(counts.tobytes())
-            self._write_through(flat)
+        except BaseException:
+            # Also where somebody stops the process in between: values without lengths would shift all rows.
+            held.cut_back(count, filled)
+            raise
+        if held.full:
+            self._write_held()
 
     def claim(self) -> None:
         """Be the one that appends, before there is a row; raises RaggedError as `append` does."""
@@ -260,10 +265,11 @@ class RaggedDataset(CheckedRows):
             self._leave()
             raise
 
-    def _write_through(self, flat: npt.NDArray[Any]) -> None:
+    def _write_through(self, flat: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
         """Write rows that fill chunks, after what is held; whole chunks are written from where they lie."""
         held = self._held
         try:
+            held.counts.frombytes(counts.tobytes())
             if held.filled:
                 missing = held.missing(self._end)
                 held.add(flat[:missing])

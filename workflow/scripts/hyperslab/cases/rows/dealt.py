@@ -20,9 +20,9 @@ KEPT = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads
 
 
 def rows_of(context: Context) -> Rows:
-    """Return the rows of a cell, whose dataset is of no other model."""
+    """Return the rows of a cell, whose dataset is of no other model, as its layout has them in memory."""
     assert isinstance(context.values, Rows)
-    return context.values
+    return context.values.filled_up(context.specification["layout"].get("width", 0))
 
 
 def format_of(context: Context) -> RowsFormat:
@@ -82,7 +82,7 @@ def slabs(dealt: Dealt) -> Iterator[list[tuple[Call, RowBlock]]]:
     rows, held = dealt.rows, 0
     calls: list[Call] = []
     for call in dealt.calls():
-        size = int(rows.offsets[call.stop] - rows.offsets[call.first]) * rows.dtype.itemsize
+        size = rows.weight(call.first, call.stop)
         if calls and held + size > BLOCK_BYTES:
             yield _with_values(rows, calls)
             calls, held = [], 0

@@ -40,8 +40,7 @@ def selections(
 
 def _step(rows: Rows, first: int, stop: int) -> int:
     """Return how many rows of a run one call reads: all, where BLOCK_BYTES hold them."""
-    size = int(rows.offsets[stop] - rows.offsets[first]) * rows.dtype.itemsize
-    return max(1, (stop - first) * BLOCK_BYTES // max(size, BLOCK_BYTES))
+    return max(1, (stop - first) * BLOCK_BYTES // max(rows.weight(first, stop), BLOCK_BYTES))
 
 
 class RowReads:

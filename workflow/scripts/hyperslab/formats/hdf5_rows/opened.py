@@ -85,7 +85,8 @@ class Hdf5Rows:
         found = [part.sizes() for part in self._parts]
         names = dict.fromkeys(name for one in found for name in one)
         values = {name: [one.get(name) for one in found] for name in names}
-        return {name: None if None in some else sum(some) for name, some in values.items()}
+        sums: dict[str, Any] = {name: None if None in some else sum(some) for name, some in values.items()}
+        return sums | self._parts[0].shared_sizes(self._parts)
 
 
 def _page_buffer(file: h5f.FileID) -> dict[str, float]:

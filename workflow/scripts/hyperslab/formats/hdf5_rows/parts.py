@@ -51,6 +51,10 @@ class Part(ABC):
     def sizes(self) -> dict[str, Any]:
         """Return what the datasets say of themselves: bytes and counts."""
 
+    def shared_sizes(self, parts: Sequence[Any]) -> dict[str, Any]:
+        """Return the sizes of what all `parts` of a file share, which count once; most share nothing."""
+        return {}
+
     @abstractmethod
     def places(self) -> Places | None:
         """Return where rows begin and end in the file, in their order; None where that is not known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from mmap import ALLOCATIONGRANULARITY, PROT_READ, mmap
 from typing import Any
 
@@ -95,22 +95,32 @@ class VlenPart(Part):
         return places
 
     def sizes(self) -> dict[str, Any]:
-        """Return bytes of references and of the heap, and how many collections that has."""
+        """Return bytes of references and of values."""
         references, index = stored(self._dataset)
         found = _references(self._dataset)
-        sizes = _collection_bytes(self._dataset, found) if found is not None else None
         values = None if found is None else int(found["length"].sum()) * self._dtype.itemsize
-        lost = (
-            None if found is None or sizes is None else sum(sizes.values()) - _used_bytes(found, self._dtype)
-        )
         return {
             "references_bytes": references,
             "chunk_index_bytes": index,
-            "heap_bytes": None if sizes is None else sum(sizes.values()),
-            "heap_collections": None if sizes is None else len(sizes),
-            "lost_bytes": lost if lost is None else lost - len(sizes or ()) * COLLECTION.size,
             "values_bytes": values,
             "chunks": chunks_of(self._dataset),
+        }
+
+    def shared_sizes(self, parts: Sequence[VlenPart]) -> dict[str, Any]:
+        """Return bytes of the heap, how many collections it has, and the bytes of these that nobody uses."""
+        collections, used = dict[int, int](), 0
+        for part in parts:
+            found = _references(part._dataset)
+            sizes = None if found is None else _collection_bytes(part._dataset, found)
+            if found is None or sizes is None:
+                return dict.fromkeys(("heap_bytes", "heap_collections", "lost_bytes"))
+            collections |= sizes
+            used += _used_bytes(found, part._dtype)
+        size, headers = sum(collections.values()), len(collections) * COLLECTION.size
+        return {
+            "heap_bytes": size,
+            "heap_collections": len(collections),
+            "lost_bytes": size - used - headers,
         }
 
 
