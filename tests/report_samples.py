@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
@@ -138,6 +139,13 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
+
+
+def assert_headings_nest(html: str) -> None:
+    """No heading is more than one level below the one before, as whoever hears a page steps through it."""
+    levels = [int(tag[1]) for tag, _ in Tags(html).found if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 < len(levels)
+    assert not [pair for pair in itertools.pairwise(levels) if pair[1] > pair[0] + 1], levels
 
 
 def assert_self_contained(html: str) -> None:

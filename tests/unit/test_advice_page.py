@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from report_samples import MAIN, assert_self_contained, inputs, measured, meta
+from report_samples import MAIN, assert_headings_nest, assert_self_contained, inputs, measured, meta
 
 from hyperslab.advising.prices import Storage
 from hyperslab.report import copies, quoted, templates
@@ -143,6 +143,11 @@ def test_a_part_is_told_from_the_whole_whose_times_are_called_estimates() -> Non
     turned = [with_whole(foretold("contiguous", 0.04), 1.0), with_whole(foretold("4x4x2", 0.02), 90.0)]
     (said,) = site_of(sites=at_disk(measured=turned), shape=[10, 10, 100]).remarks
     assert "By these estimates contiguous would be better for the whole array." in said
+    # Not where none of it takes as long as anybody notices.
+    quick = {"contiguous": (0.004, 0.004), "auto": (0.002, 0.002), "4x4x2": (0.001, 0.001)}
+    little = [with_whole(foretold("contiguous", 0.004), 0.5), with_whole(foretold("4x4x2", 0.001), 2.5)]
+    (said,) = site_of(quick, sites=at_disk(measured=little), shape=[10, 10, 100]).remarks
+    assert "would be better" not in said
 
 
 def test_nobody_is_bothered_with_what_is_read_warm_and_quick_anyhow() -> None:
@@ -227,6 +232,7 @@ def test_each_site_has_an_answer_of_its_own() -> None:
     text = render(found, templates.ADVICE)
     assert "Verified at disk" in text and "Verified at memory" in text
     assert_self_contained(text)
+    assert_headings_nest(text)
 
 
 def test_two_copies_are_a_second_answer_where_they_pay() -> None:

@@ -215,3 +215,9 @@ def test_what_could_be_may_be_a_time_or_a_count(tmp_path: Path, ratio: float, nu
         (verdict,) = judged(resolved(tmp_path, *both, could=True), TABLE)
         assert verdict["verdict"] == said
         assert ("would_tell" in verdict) == (said == "cannot tell")
+
+
+@pytest.mark.parametrize(("counting", "said"), [({"below": 0.001}, "fails"), ({"below": 100}, "holds")])
+def test_more_than_none_is_one(tmp_path: Path, counting: dict[str, Any], said: str) -> None:
+    some = {"kind": "count", "counting": counting, "a": {"layouts": ALL, "case": "slices"}, "above": 0}
+    assert judged(resolved(tmp_path, some), TABLE)[0]["verdict"] == said

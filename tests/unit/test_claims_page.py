@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from claim_samples import CLAIM, context, measured, resolved
 from markupsafe import escape
-from report_samples import HOSTILE, Tags, assert_self_contained, page_of
+from report_samples import HOSTILE, Tags, assert_headings_nest, assert_self_contained, page_of
 
 from hyperslab.claims.evaluate import evaluate
 from hyperslab.planning.claims_page import TARGET, told
@@ -181,6 +181,7 @@ def test_the_page_is_self_contained_and_its_links_lead_somewhere(tmp_path: Path)
     assert [anchor for anchor, _ in page.figures] == ["figure-mine-disk-session-slices"]
     html = render(page, templates.CLAIMS)
     assert_self_contained(html)
+    assert_headings_nest(html)
     tags = Tags(html).found
     places = [attributes["id"] for _, attributes in tags if "id" in attributes]
     links = {(attributes.get("href") or "")[1:] for tag, attributes in tags if tag == "a"}
@@ -204,6 +205,7 @@ def test_the_report_has_the_claims_of_its_study(tmp_path: Path) -> None:
     page = page_of(claims=content, figures={"disk": [("session-slices", "Caption", figure)]})
     html = render(page)
     assert_self_contained(html)
+    assert_headings_nest(html)
     tags = Tags(html).found
     places = {attributes["id"] for _, attributes in tags if "id" in attributes}
     (link,) = page.claims[0].entries[0].figures

@@ -120,8 +120,8 @@ def test_the_best_is_found_over_the_rounds_that_all_share() -> None:
     # A slow round of its own does not make the fastest layout the second.
     logs[:, 6:] += 5
     logs[1:, 6:] = np.nan
-    found, stays = not_worse_than_best(pd.DataFrame(logs))
-    assert stays.tolist() == [True, False, False]
+    best, found, stays = not_worse_than_best(pd.DataFrame(logs))
+    assert best == 0 and stays.tolist() == [True, False, False]
     assert np.exp(found.value).tolist() == pytest.approx(np.exp([0, 0.2, 0.6]), rel=0.02)
 
 
@@ -169,3 +169,17 @@ def test_an_interval_leaves_one_out_exactly_where_different(
     assert (outside == found.different)[clear].all()
     assert (found.low_joint <= found.low * (1 + 1e-12)).all()
     assert (found.high_joint >= found.high * (1 - 1e-12)).all()
+
+
+def test_the_best_is_surely_worse_than_no_other() -> None:
+    """A layout with few rounds that a noisy one makes look good is not the best."""
+    rng = np.random.default_rng(2)
+    logs = rng.normal(0, 0.001, (3, 8))
+    # Surely worse than the first, so that nobody measured it again.
+    logs[1] += 0.03
+    logs[1, 3:] = np.nan
+    # At first slower than both, later faster.
+    logs[2] += [-0.02, 0.06, 0.14, *[-0.045] * 5]
+    best, found, stays = not_worse_than_best(pd.DataFrame(logs))
+    assert stays.tolist() == [True, False, True] and best == 2
+    assert found.value[2] == 0

@@ -117,9 +117,9 @@ def test_a_claim_across_sites_needs_cells_at_both(claims: list[dict[str, Any]]) 
 
 
 def ranked(
-    layout: str, low: float | None, high: float | None, tied: bool, fits: bool = True
+    layout: str, low: float | None, high: float | None, tied: bool, fits: bool = True, to_best: float = 1.1
 ) -> dict[str, Any]:
-    return {"layout": layout, "low": low, "high": high, "tied": tied, "fits": fits}
+    return {"layout": layout, "low": low, "high": high, "tied": tied, "fits": fits, "to_best": to_best}
 
 
 def test_a_pick_is_open_against_what_cannot_be_told_from_it_and_is_not_as_fast() -> None:
@@ -129,13 +129,16 @@ def test_a_pick_is_open_against_what_cannot_be_told_from_it_and_is_not_as_fast()
             ranked("a", None, None, tied=True),
             ranked("near", 0.9, 1.3, tied=True),
             ranked("as-fast", 0.97, 1.04, tied=True),
+            # All of both below what anybody notices.
+            ranked("equal", None, None, tied=True, to_best=1.0),
             ranked("slower", 1.2, 1.5, tied=False),
             ranked("large", None, None, tied=False, fits=False),
         ],
     }  # fmt: skip
     found = comparisons([], {"claims": []}, {"sites": [site]})
     assert {one.says: one.open for one in found} == {
-        "a against near": True, "a against as-fast": False, "a against slower": False,
+        "a against near": True, "a against as-fast": False, "a against equal": False,
+        "a against slower": False,
     }  # fmt: skip
     cells = [("a", "slices"), ("a", "spectra"), ("near", "slices"), ("near", "spectra")]
     assert open_cells(found) == {"disk": cells}

@@ -261,7 +261,16 @@ CONTENT: dict[str, tuple[Files, str]] = {
     ),
     "a path upwards": ([*whole(), ("results/mine/cells/../../../x.r0.json", b"{}")], "is not a record"),
     "an absolute path": ([*whole(), ("/tmp/mine/cells/a/b/c.r0.json", b"{}")], "is not a record"),
-    "a record without end": ([*whole(), (path_of("c"), b" " * (archive.MOST_MEMBER_BYTES))], "damaged"),
+    "a record without end": (
+        [*whole(), (path_of("c"), b" " * (archive.MOST_MEMBER_BYTES))], "has more than 4 MiB"
+    ),
+    "studies without end": (
+        [*((f"config/studies/a{n}.yaml", b"{}") for n in range(20)), *whole()],
+        "holds more than 16 studies",
+    ),
+    "repeats without end": (
+        with_record(lambda found: found.update(repeats=[{}] * 30_000)), "it has more than 20,000 repeats"
+    ),
     "a record that is no JSON": ([*whole(), (path_of("c"), b"{")], "damaged"),
     "a record that is not UTF-8": ([*whole(), (path_of("c"), b'{"repeats": "\xff"}')], "damaged"),
     "a record of brackets": ([*whole(), (path_of("c"), b"[" * 100_000)], "damaged"),

@@ -121,6 +121,15 @@ def test_named_cases_alone_are_asked_and_several_workers_are_paid(rows: pd.DataF
     assert found.set_index("layout").loc["plain", "work"] == pytest.approx(4 * 3.6 / 3600)
 
 
+def test_of_many_answers_to_clients_one_is_priced(rows: pd.DataFrame) -> None:
+    one = answer_costs(rows, study(), "store").set_index(["layout", "case"]).loc[("plain", "map")]
+    many = rows.assign(requests=20.0, answer_median_s=0.3)
+    found = answer_costs(many, study(), "store").set_index(["layout", "case"]).loc[("plain", "map")]
+    parts = ["requests", "out", "work"]
+    assert found[parts].tolist() == pytest.approx((one[parts] / 20).tolist())
+    assert found["seconds"] == 0.3
+
+
 def test_the_report_has_a_table_where_the_study_has_prices() -> None:
     given = inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))
     titles = [table.title for block in build_page(Inputs(**given)).sites[0].blocks for table in block.tables]
@@ -178,6 +187,7 @@ def test_prices_change_figures_and_report_and_no_cell(tmp_path: Path) -> None:
         ({"source": "x", "date": "soon"}, "prices.date"),
         ({"source": "x", "date": "2026-01-31", "gets": -1}, "prices.gets: should be greater than"),
         ({"source": "x", "date": "2026-01-31", "cases": ["slice"]}, "prices.cases: no case 'slice'"),
+        ({"source": "x", "date": "2026-01-31", "cases": ["write"]}, "'write' only writes"),
         ({"source": "x", "date": "2026-01-31", "running_hour": {"hsds*": 1}}, "'hsds*' fits no layout"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from report_samples import (
     CONFIRM,
@@ -129,6 +130,8 @@ def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) ->
         (fmt.time_interval(9e-4, 1.2e-3), "95 % 900 µs to 1.20 ms"),
         (fmt.speed(12.3, 10.1, 14.9, True)[:2], ("12.3x faster", "95 % 10.1 to 14.9")),
         (fmt.speed(0.5, 0.4, 0.8, True)[:2], ("2.00x slower", "95 % 1.25 to 2.50")),
+        (fmt.span([8, 3, 3], "round"), "3 to 8 rounds"),
+        (fmt.span([1, 1], "round"), "1 round"),
         (fmt.speed(1.1, 0.9, 1.3, False)[:2], ("cannot tell", "1.10x, 95 % 0.900 to 1.30")),
     ],
 )  # fmt: skip
@@ -142,7 +145,7 @@ def test_a_table_of_more_than_ten_rows_is_folded_and_says_what_and_how_many(rows
     long = table("Some numbers", ["Layout"], [[str(row)] for row in range(rows)])
     html = render(dataclasses.replace(page, context=[long]))
     assert (f"<summary>Some numbers ({rows} rows)</summary>" in html) == folded
-    assert ("<h3>Some numbers</h3>" in html) != folded
+    assert ('<h3 class="of-table">Some numbers</h3>' in html) != folded
     # On paper nothing can be opened.
     assert (f'<details class="printed"><summary>Some numbers ({rows} rows)' in html) == folded
 
@@ -185,3 +188,12 @@ def test_a_number_is_set_flush_right_and_the_pick_is_marked() -> None:
     found = table("t", ["Layout", "#Time"], [["a", 1], ["b", None]], pick="a")
     assert [(column.name, column.numeric) for column in found.columns] == [("Layout", False), ("Time", True)]
     assert (found.rows[0][0].tone, found.rows[1][0].tone, found.rows[1][1].text) == ("pick", "", "")
+
+
+@pytest.mark.parametrize(("least", "tone"), [(1.0, "good"), (0.9, "bad")])
+def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str) -> None:
+    warm = measured(MAIN, "main").assign(state="warm", resident_before=1.0)
+    warm.loc[3, "resident_before"] = least
+    page = page_of(measurements=pd.concat([measured(MAIN, "main"), warm]))
+    (check,) = (one for one in page.checks if one.name == "Warm was warm")
+    assert check.tone == tone and bool(check.details) == (tone == "bad")

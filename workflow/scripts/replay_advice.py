@@ -197,7 +197,7 @@ def judge(pack: Measured, tau: float) -> Judged:
         logs = np.stack([objective(measured[:, :, at], shares, best) for at in range(count)], axis=1)
         scores = objective(pack.usual, shares, np.exp(pack.usual).min(axis=1))
         few = verified(pack, scores)
-        _, stays = not_worse_than_best(pd.DataFrame(logs))
+        *_, stays = not_worse_than_best(pd.DataFrame(logs))
         for chosen in map(list, choices(count)):
             judging = np.delete(logs, chosen, axis=1)
             some = pack.brief[:, few][:, :, chosen]
@@ -207,7 +207,7 @@ def judge(pack: Measured, tau: float) -> Judged:
             by_steadied = objective(steady, shares, np.exp(steady).min(axis=1))
             # Of those that cannot be told from the best; by fewer than three rounds none can.
             each = [objective(some[:, :, at], shares, least) for at in range(len(chosen))]
-            _, open_ = not_worse_than_best(pd.DataFrame(np.stack(each, axis=1)))
+            *_, open_ = not_worse_than_best(pd.DataFrame(np.stack(each, axis=1)))
             picks = {
                 "first": int(scores.argmin()),
                 "plain": few[int(by_measured.argmin())],

@@ -158,6 +158,12 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def span(numbers: Iterable[int], one: str) -> str:
+    """Return from which to which number there are, with their noun: "3 rounds", "3 to 8 rounds"."""
+    known = sorted(set(numbers)) or [0]
+    return count(known[-1], one) if len(known) == 1 else f"{known[0]:,} to {count(known[-1], one)}"
+
+
 def shape(extents: Sequence[int] | None) -> str:
     """Return the extents in array order: 4x4x2048; "contiguous" where there are none."""
     return "contiguous" if not extents else "x".join(str(extent) for extent in extents)

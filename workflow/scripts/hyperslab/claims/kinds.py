@@ -226,7 +226,8 @@ def number_of(task: Task, value: int, met: Floats, missed: Floats, known: bool) 
     """Return how many of k meet a condition, from the p values of each meeting and missing it."""
     count = len(met)
     low, high = task.ends
-    least = 0 if low == -math.inf else math.ceil(low - ROUNDING)
+    # More than none is one: the end beside 0 is less than what rounding takes.
+    least = max(math.ceil(low - ROUNDING), 1) if low > 0 else 0
     most = count if high == math.inf else math.floor(high + ROUNDING)
     inside = max(at_least(met, least), at_least(missed, count - most))
     # Fewer than the least: more than count - least miss it.

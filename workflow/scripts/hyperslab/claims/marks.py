@@ -102,7 +102,7 @@ class Marks:
         if self.matched:
             value, (_, met, missed) = self._among_first, self._ranked(found)
         else:
-            value, (met, missed) = self._by_value(found), self._absolute(found)
+            value, (met, missed) = self._by_value, self._absolute(found)
         # One that is too large misses for certain.
         large = len(self.listed) - len(met)
         return (
@@ -147,10 +147,6 @@ class Marks:
         missed = any_of([part.outside(-math.inf, bound) for part, bound in pairs])
         return met, missed
 
-    def _by_value(self, found: Evidence) -> int:
-        pairs = self._with_bounds(found)
-        return int((all_of([part.value - bound for part, bound in pairs]) < 0).sum()) if pairs else 0
-
     def _with_bounds(self, found: Evidence) -> list[tuple[Evidence, float]]:
         """Return the evidence of the small layouts on each time beside its bound; none without layouts."""
         times, size = self.times, len(self._small)
@@ -181,19 +177,24 @@ class Marks:
         missed = [at_least(own, target) for own in last]
         return (first, last), np.array(met), np.array(missed)
 
+    def _relative(self, layouts: Sequence[str]) -> pd.DataFrame:
+        """Return layouts x criteria: times over their bounds, of an average round as in the score's table."""
+        found = {}
+        for i, criterion in enumerate(self.times):
+            logs = np.stack([self.lookup.in_rounds(_time(criterion, name)) for name in layouts])
+            found[i] = np.exp(effects(logs)[0]) / criterion.below
+        return pd.DataFrame(found, index=list(layouts))
+
+    @cached_property
+    def _by_value(self) -> int:
+        """How many meet all times by value."""
+        return int((self._relative(self._small) < 1).all(axis=1).sum()) if self._small else 0
+
     @cached_property
     def _among_first(self) -> int:
-        """How many are among the first by value, as the score's table has it."""
-        times, (listed, pool) = self.times, self._rivals
-        relative = pd.DataFrame(
-            {
-                i: np.exp(effects(np.stack([self.lookup.in_rounds(_time(c, name)) for name in pool]))[0])
-                / c.below
-                for i, c in enumerate(times)
-            },
-            index=list(pool),
-        )
-        needed = needed_factors(relative)
+        """How many are among the first by value."""
+        listed, pool = self._rivals
+        needed = needed_factors(self._relative(pool))
         factor = needed.iloc[int(self.score["target"]) - 1]
         return int((needed[list(listed)] <= factor).sum())
 

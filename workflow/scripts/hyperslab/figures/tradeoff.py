@@ -24,6 +24,7 @@ from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.front import counted, fronts
 from hyperslab.results.requests import request_times
 from hyperslab.results.tables import STATES
+from hyperslab.results.two_copies import AND
 from hyperslab.text import listing, megabytes
 
 # Where a study has no more layouts, each is named, on the front or not.
@@ -111,7 +112,7 @@ def draw(view: View, case: str = "") -> Figure:
 
 def _label(view: View, name: str) -> str:
     """Return a layout's label, of two copies on two lines: on one it would cover the points of others."""
-    return view.label(name).replace("-and-", "\nand ")
+    return view.label(name).replace(AND, "\nand ")
 
 
 def _named(view: View, table: pd.DataFrame) -> list[str]:

@@ -12,7 +12,7 @@ from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
 from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.statistics import by_mean
-from hyperslab.text import listing
+from hyperslab.text import listing, span
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class View:
 
     def over_rounds(self, rows: pd.DataFrame) -> str:
         """Return how what stands for a round is pooled over the rounds in `rows`, in each of their states."""
-        rounds = rows["round"].nunique()
+        of_each = rows.groupby(["layout", "case", "state"], observed=True)["round"].nunique()
         summary = self.summary[self.summary["case"].isin(rows["case"])]
         states: dict[str, list[str]] = {}
         for state in dict.fromkeys(rows["state"]):
@@ -100,7 +100,9 @@ class View:
             states.setdefault(word, []).append(str(state))
         several = [f"{word} ({', '.join(of)})" for word, of in states.items()]
         words = listing(several if len(several) > 1 else states) or "medians"
-        return f"geometric mean of the {words} of {rounds} rounds" if rounds > 1 else f"{words} of one round"
+        if of_each.max() <= 1:
+            return f"{words} of one round"
+        return f"geometric mean of the {words} of {span(of_each, 'round')}"
 
     def role(self, layout: str) -> str | None:
         """Return "pick", "contiguous", "automatic" or "runner-up", the first that fits."""

@@ -154,7 +154,7 @@ def _sentence(
                 f"in time, but the file would be {fmt.significant(share, 2)} times today's. {told}"
             )
         slower = any(old["times"][read] > WORTH * mine["times"][read] for read in mine["times"])
-        # Of a part of the array, that part of what nobody notices of the whole.
+        # Of a read that is cut, that part of what nobody notices of the whole.
         floor = choice["imperceptible_ms"] / 1e3
         if slower and max(old["times"].values()) <= floor:
             return (
@@ -256,7 +256,13 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
         yield (
             f"Measured was the first {part} of {whole}: as much as can be written {_often(prediction)} in "
             f"{fmt.duration(prediction['limit_s'])} here. A read of all of an axis that was cut is shorter "
-            "than yours, and so are its times."
+            "than yours, and so are its times. Sizes are those of this part: where the rest compresses "
+            "otherwise, so does the file."
+        )
+    if prediction.get("shorter_chunks"):
+        yield (
+            "Chunks of today's layout are longer than what was measured, where they were cut to it: a read "
+            "takes longer today than is said here, and the file may be larger."
         )
     if why := prediction.get("unknown_layout"):
         yield f"Today's layout is not compared: {why}."

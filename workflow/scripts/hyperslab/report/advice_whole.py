@@ -9,6 +9,7 @@ import pandas as pd
 
 from hyperslab import text as fmt
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.results.comparisons import MATTERS
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 Foretold = Mapping[str, Any]
@@ -32,8 +33,10 @@ def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
-def best_of(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
-    """Return the layout that the estimates make the best, by the rule and the floor of a recommendation."""
+def better_than_pick(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
+    """Return the layout that the estimates make better than the pick by what matters, by the rule and the
+    floor of a recommendation; "" for none.
+    """
     fits = [row["layout"] for row in choice["ranking"] if row["fits"] and row["layout"] in estimated.index]
     # That of the choice is a share of it where a part was measured.
     counted = estimated.loc[fits].clip(lower=IMPERCEPTIBLE_MS / 1e3)
@@ -41,7 +44,8 @@ def best_of(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
         objective = sum(share * counted[entry] for entry, share in choice["shares"].items())
     else:
         objective = (counted / counted.min()).max(axis=1)
-    return str(objective.idxmin())
+    best, pick = str(objective.idxmin()), choice["pick"]
+    return best if pick not in objective.index or objective[best] * MATTERS < objective[pick] else ""
 
 
 def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:
@@ -54,8 +58,8 @@ def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | No
         old = today in estimated.index and today != pick
         now = f" (now {fmt.seconds(estimated.loc[today, entry])})" if old else ""
         parts.append(f"{entry.rpartition(' ')[0]} in {fmt.seconds(estimated.loc[pick, entry])}{now}")
-    best = best_of(estimated, choice)
-    other = "" if best == pick else f" By these estimates {best} would be better for the whole array."
+    best = better_than_pick(estimated, choice)
+    other = f" By these estimates {best} would be better for the whole array." if best else ""
     return f"In the whole array it would take about: {fmt.listing(parts)}; estimated, not measured.{other}"
 
 

@@ -21,7 +21,7 @@ from hyperslab.results.tables import STATES
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
 
-COLD_AT_MOST = 0.01
+COLD_AT_MOST, WARM_AT_LEAST = 0.01, 0.99
 # Between two cells of a round; after a longer pause the machine may be in another mood.
 PAUSE_S = 900.0
 # So many reasons for a state that was skipped are told.
@@ -322,6 +322,19 @@ def _residency(data: Data) -> Check:
     return Check(name, text, "bad" if lists else "good", lists)
 
 
+def _warmth(data: Data) -> Check:
+    name = "Warm was warm"
+    warm = data.fresh[data.fresh["state"] == "warm"]
+    warm = warm[warm["resident_before"].notna() & warm["wire_requests"].isna()]
+    least = warm["resident_before"].min()
+    if warm.empty or not fmt.known(least):
+        return Check(name, "Nothing was read warm with a known residency.", "unknown")
+    cold = warm[warm["resident_before"] < WARM_AT_LEAST]
+    text = f"Before {len(warm):,} warm reads at least {fmt.percent(least)} of the file lay in the page cache."
+    lists = [_list("Reads that were not warm", _cells(cold))] if len(cold) else []
+    return Check(name, text, "bad" if lists else "good", lists)
+
+
 CHECKS: tuple[Callable[[Data], Check], ...] = (
     _missing,
     _stale,
@@ -336,6 +349,7 @@ CHECKS: tuple[Callable[[Data], Check], ...] = (
     _locks,
     _arithmetic,
     _residency,
+    _warmth,
     throttled,
     _reclaim,
     _not_controlled,

@@ -12,6 +12,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.speeds import compared, phase_rows
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
 from hyperslab.results.recommend import GIVEN_UP
@@ -183,7 +184,7 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
             f"{entry_title(data, site, entry)}: {fmt.seconds(found.loc[name, entry])}",
         )
     logs = objectives(phase_rows(data, site, phase), asked, {})
-    expected = Cell(fmt.seconds(float(np.exp(logs.loc[name].mean()))))
+    expected = Cell(fmt.seconds(float(np.exp(adjusted_means(logs)[name]))))
     if name == pick or pick not in logs.index:
         return expected
     row = as_ratios(of_rounds(logs.loc[[name]].to_numpy() - logs.loc[[pick]].to_numpy())).iloc[0]

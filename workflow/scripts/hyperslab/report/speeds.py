@@ -92,12 +92,13 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     counted: Mapping[str, float] = data.choice(site).get("shares", {})
     others = compared(data, site)
     absent = "not measured again" if phase == "confirm" else "not measured"
-    body = []
+    body, rounds = [], set(map(int, rows[rows["layout"] == pick]["rounds"]))
     for case in in_order({case for case, _ in known}, data.study["cases"]):
         for state in in_order({state for name, state in known if name == case}, STATES):
             here = rows[(rows["case"] == case) & (rows["state"] == state)]
             found = _by_case(here, site, case, state, phase, pick, [name for _, name in others])
             mine = here[here["layout"] == pick]["pooled_median_s"]
+            rounds |= set(map(int, found["rounds"])) if len(found) else set()
             counts = f"{case} {state}" in counted
             tone = "" if counts else "muted"
             body.append([
@@ -107,10 +108,9 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
                 *(speed_cell(found, name, pick, absent) for _, name in others),
             ])  # fmt: skip
     columns = ["Case", "State", f"#Typical of {pick}", *(f"Against {words}" for words, _ in others)]
-    number = int(rows[rows["layout"] == pick]["rounds"].max()) if (rows["layout"] == pick).any() else 0
     made = "measured after the choice" if phase == "confirm" else "that chose it"
     note = (
-        f"From {fmt.count(number, 'round')} {made}. Typical: geometric mean over the rounds of a round's "
+        f"From {fmt.span(rounds, 'round')} {made}. Typical: geometric mean over the rounds of a round's "
         "median, of a session's geometric mean, of the mean of throttled cold reads and writes. Intervals: "
         "95 %, adjusted for the comparisons of a row; sd: deviation of the ratio between rounds."
     )

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hyperslab.results import student
+from hyperslab.results.adjusted import effects
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -185,15 +186,17 @@ def table(found: Contrasts, alpha: float = ALPHA) -> pd.DataFrame:
     return pd.DataFrame({name: np.exp(value) for name, value in logs.items()} | tests | own)
 
 
-def not_worse_than_best(logs: pd.DataFrame, alpha: float = ALPHA) -> tuple[Contrasts, NDArray[np.bool_]]:
+def not_worse_than_best(
+    logs: pd.DataFrame, alpha: float = ALPHA, means: ArrayLike | None = None
+) -> tuple[int, Contrasts, NDArray[np.bool_]]:
     """Compare each row with the best, the least, and tell which rows cannot be told from it.
 
     `logs` is layouts x rounds. A layout is left out where it is surely worse than some other: one-sided
     tests at alpha over the number of its rivals, which is Hsu's multiple comparisons with the best (Annals
     of Statistics 12, 1984) with Bonferroni's bound in place of Dunnett's, as variances differ here. The best
-    layout is among those that stay with probability 1 - alpha at least. Returns each layout against the one
-    with the least mean over the rounds that they share (0 for itself), and which stay; without three rounds
-    all do.
+    layout is among those that stay with probability 1 - alpha at least. Returns which is the best: of those
+    that stay, the one with the least mean (`means`, by default each row's in an average round); each layout
+    against it over the rounds that they share (0 for itself); and which stay, without three rounds all.
     """
     values = logs.to_numpy(dtype=float)
     count = len(values)
@@ -202,11 +205,10 @@ def not_worse_than_best(logs: pd.DataFrame, alpha: float = ALPHA) -> tuple[Contr
         first, second = np.nonzero(~np.eye(count, dtype=bool))
         worse = of_rounds(values[first] - values[second]).p_above() <= alpha / (count - 1)
         stays[first[worse]] = False
-    # Rounds differ, so that means are only compared over the same ones.
-    whole = values[:, np.isfinite(values).all(axis=0)]
-    leader = int(np.nanargmin(np.nanmean(whole if whole.size else values, axis=1)))
-    best = int(np.nanargmin(of_rounds(values - values[leader]).value))
-    return of_rounds(values - values[best]), stays
+    least = effects(values)[0] if means is None else np.asarray(means, dtype=float)
+    # Where rows share few rounds, each may be worse than some other.
+    best = int(np.nanargmin(np.where(stays, least, np.nan) if stays.any() else least))
+    return best, of_rounds(values - values[best]), stays
 
 
 def equivalent(found: Contrasts, margin: float, alpha: float = ALPHA) -> NDArray[np.bool_]:

@@ -28,7 +28,9 @@ _NAME = f"({NAME_PATTERN.strip('^$').removesuffix('*')}{{0,199}})"
 _STUDY = re.compile(rf"config/studies/{_NAME}\.yaml")
 _RECORD = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9]{{1,6}})\.json")
 MOST_STUDY_BYTES = 2**18
-# Repeats that are made a table at once, to see that they can be.
+# Studies that extend each other, and bytes of a record, of which real ones have some ten thousand.
+MOST_STUDIES, MOST_RECORD_BYTES = 16, 2**22
+# Repeats that are made a table at once, to see that they can be; one record has no more.
 ROWS_AT_ONCE = 20_000
 
 
@@ -132,6 +134,10 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
                 raise PackError(f"{file}: holds {path} twice")
             seen.add(path)
             if len(described) == len(seen) - 1 and (found := _STUDY.fullmatch(path)):
+                if len(content) > MOST_STUDY_BYTES:
+                    raise PackError(f"{file}: study {found[1]} has more than {MOST_STUDY_BYTES // 1024} KiB")
+                if len(described) == MOST_STUDIES:
+                    raise PackError(f"{file}: holds more than {MOST_STUDIES} studies")
                 described[found[1]] = content
                 continue
             if len(described) == len(seen) - 1:
@@ -184,6 +190,8 @@ def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, A
     found = _RECORD.fullmatch(path)
     if found is None or found[1] != study:
         raise PackError(f"{file}: {path!r} is not a record of study {study}")
+    if len(content) > MOST_RECORD_BYTES:
+        raise PackError(f"{file}: {path} has more than {MOST_RECORD_BYTES // 2**20} MiB")
     try:
         record = json.loads(content.decode())
         if not is_record(record):
@@ -192,6 +200,8 @@ def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, A
         if (record["site"], spec["case"]["name"], spec["round"]) != (found[2], found[4], found[5]):
             raise ValueError("it is the record of another cell")
         context_entry(record)
+        if len(record["repeats"]) > ROWS_AT_ONCE:
+            raise ValueError(f"it has more than {ROWS_AT_ONCE:,} repeats")
         return record_rows(record, found[3], study, None, {})
     except (*MALFORMED, RecursionError) as error:
         raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
@@ -256,8 +266,6 @@ def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:
     """Raise PackError unless these are a study and those that it extends."""
     if not described:
         raise PackError(f"{file}: does not begin with its study")
-    if large := [name for name, text in described.items() if len(text) > MOST_STUDY_BYTES]:
-        raise PackError(f"{file}: study {large[0]} has more than {MOST_STUDY_BYTES // 1024} KiB")
     own = next(iter(described))
     with _folder_of(file, described) as folder:
         needed = _chain(own, folder)

@@ -47,7 +47,10 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.
     prices = study["prices"]
     read = asked_rows(rows, prices)
     read = read[read["state"] == state_of_answers(read)]
-    seconds = read["time_s"] + read[["open_s", "fetch_s"]].fillna(0.0).sum(axis=1)
+    # Clients ask for many answers in a repeat.
+    many = read["requests"].fillna(1.0)
+    spent = (read["time_s"] + read[["open_s", "fetch_s"]].fillna(0.0).sum(axis=1)) / many
+    seconds = read["answer_median_s"].fillna(spent)
     workers = read["case"].map(
         {name: case.get("workers") or 1 for name, case in study["cases"].items()}
     ).astype(float)  # fmt: skip
@@ -55,12 +58,13 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.
     stored = _both(read, "wire_bytes", "open_wire_bytes")
     each = read[["layout", "case"]].assign(
         seconds=seconds,
-        requests=_requests(read, prices),
+        requests=_requests(read, prices) / many,
         out=_both(read, "client_bytes", "open_client_bytes").where(served, stored)
         * prices["out_at"].get(site, prices["out"])
-        / GB,
-        inside=stored.where(served, 0.0) * prices["inside"] / GB,
-        work=seconds * workers * prices["worker_hour"] / HOUR_S,
+        / GB
+        / many,
+        inside=stored.where(served, 0.0) * prices["inside"] / GB / many,
+        work=spent * workers * prices["worker_hour"] / HOUR_S,
         counted=read["wire_requests"].notna(),
     )
     parts = ["seconds", *PARTS]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import (
     ALPHA,
     MATTERS,
@@ -203,14 +204,14 @@ def _recommend_site(
     within = [name for name in usable if bound is None or sizes[name] <= bound]
     best = best_times(rows, question, within or usable)
     logs = objectives(rows, question, best).loc[usable]
-    ranking = _rank(rows, question, best, logs, sizes, within, alpha)
+    first, ranking = _rank(rows, question, best, logs, sizes, within, alpha)
     if not within:
         smallest = sizes.idxmin() if sizes.notna().any() else None
         reason = f"no layout has a file of at most {bound:.0f} bytes (smallest: {smallest})"
         return replace(empty, reason=reason, ranking=ranking, left_out=left_out)
     order = [entry.layout for entry in ranking if entry.fits]
     tied = tuple(entry.layout for entry in ranking if entry.tied)
-    pick, chosen_by = _smaller(order[0], tied, logs, sizes, alpha), None
+    pick, chosen_by = _smaller(first, tied, logs, sizes, alpha), None
     if len(tied) > 1 and all(name in foretold for name in tied):
         steady = steadied_best(rows, question, best, tied, foretold)
         chosen_by = {"of": len(tied), "measured": pick, "steady": steady}
@@ -221,7 +222,7 @@ def _recommend_site(
     finalists = tuple(dict.fromkeys(name for name in named if name is not None))
     note = None if tied else f"under {MIN_ROUNDS} rounds: the pick is the best, ties are unknown"
     return replace(
-        empty, pick=pick, reason=note, best=order[0], runner_up=runner_up, tied=tied, finalists=finalists,
+        empty, pick=pick, reason=note, best=first, runner_up=runner_up, tied=tied, finalists=finalists,
         ranking=ranking, alternatives=alternatives, left_out=left_out, chosen_by=chosen_by,
     )  # fmt: skip
 
@@ -275,22 +276,20 @@ def _comparable(logs: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
 def _rank(
     rows: pd.DataFrame, question: Question, best: Mapping[Entry, float], logs: pd.DataFrame,
     sizes: pd.Series, within: Sequence[str], alpha: float,
-) -> tuple[Ranked, ...]:  # fmt: skip
-    """Return the ranking, best first: by objective relative to that of the best within the size."""
-    names = [str(name) for name in logs.index]
-    relative, stays = not_worse_than_best(logs.loc[within or names], alpha)
-    against = dict(zip(within or names, range(len(relative.value)), strict=True))
-    leader = (within or names)[int(np.nanargmin(relative.value))]
-    base = float(logs.loc[leader].mean())
+) -> tuple[str, tuple[Ranked, ...]]:  # fmt: skip
+    """Return the best layout within the size, and the ranking, by objective in an average round."""
+    names, means = [str(name) for name in logs.index], adjusted_means(logs)
+    fitting = list(within or names)
+    first, relative, stays = not_worse_than_best(logs.loc[fitting], alpha, means[fitting])
+    against = {name: position for position, name in enumerate(fitting)}
     tables = {entry: typical(request_times(rows, entry)) for entry in question.shares}
     found = []
     for name in names:
         times = {entry: float(table[name]) for entry, table in tables.items()}
         regret = {entry: max(question.floor_s, seconds) / best[entry] for entry, seconds in times.items()}
         worst = max(regret, key=lambda entry: regret[entry])
-        value = relative.value[against[name]] if name in against else logs.loc[name].mean() - base
         entry = Ranked(
-            name, math.exp(base + float(value)), " ".join(worst),
+            name, math.exp(float(means[name])), " ".join(worst),
             {" ".join(key): seconds for key, seconds in times.items()},
             {" ".join(key): ratio for key, ratio in regret.items()},
             float(sizes[name]), int(logs.loc[name].notna().sum()), name in within,
@@ -298,7 +297,7 @@ def _rank(
         if name in within:
             entry = _against_best(entry, relative, against[name], stays, alpha)
         found.append(entry)
-    return tuple(sorted(found, key=lambda ranked: ranked.objective))
+    return fitting[first], tuple(sorted(found, key=lambda ranked: ranked.objective))
 
 
 def _against_best(entry: Ranked, relative: Contrasts, position: int, stays: Any, alpha: float) -> Ranked:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 # They have to be better than the best single layout by this factor, or nobody would keep both.
 PAYS = 1.25
+# Between the names of the two in that of the layout which has both.
+AND = "-and-"
 
 
 def geometric_mean(times: Mapping[str, float], weights: Mapping[str, float], floor_s: float) -> float:

@@ -109,6 +109,8 @@ def _of_prices(study: LoadedStudy) -> Iterator[Mistake]:
     for name in prices.cases if prices else ():
         if name not in study.cases:
             yield "prices.cases", f"no case {name!r}; the study has {choices(name, study.cases)}"
+        elif set(study.cases[name]["states"]) == {"write"}:
+            yield "prices.cases", f"{name!r} only writes, which answers nothing"
     for pattern in prices.running_hour if prices else ():
         if not fnmatch.filter(study.layouts, pattern):
             yield "prices.running_hour", f"{pattern!r} fits no layout of this study"
