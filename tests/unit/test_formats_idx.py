@@ -6,9 +6,11 @@ import itertools
 import os
 import random
 import shutil
+import sys
 import threading
 import time
 import tracemalloc
+import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from idx_cells import cell
 from hyperslab.data.selections import Box, coarse, steps_of
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
-from hyperslab.formats.idx import description, files
+from hyperslab.formats.idx import description, files, openvisus
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
@@ -525,3 +527,31 @@ def test_what_is_written_last_stays_whatever_the_order(boxes: list[tuple[int, in
             values[:] = -1
         joining.flush()
     assert np.array_equal(found, truth)
+
+
+def test_space_that_grown_blocks_left_is_no_index(tmp_path: Path) -> None:
+    """With a codec a block that was stored in part is stored again, behind the others."""
+    shape, path = (40, 40, 40), str(tmp_path / "a")
+    spec = cell(shape, "uint16", bits_per_block=10, codec="zip")
+    values = np.random.default_rng(0).integers(0, 2**16, shape, np.uint16)
+    opened = FORMAT.create(path, spec)
+    for x in range(40):
+        opened.write(Box((x, 0, 0), (1, 40, 40)), values[x : x + 1])
+        opened.flush()
+    opened.close()
+    found = FORMAT.report(path, spec)
+    assert found["index_bytes"] == found["index_predicted_bytes"]
+    assert found["remainder_bytes"] > found["metadata_bytes"]
+    parts = ("stored_bytes", "index_bytes", "remainder_bytes")
+    assert sum(found[name] for name in parts) == found["file_bytes"]
+
+
+def test_what_openvisus_says_is_one_line_with_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its errors have no type of their own."""
+
+    def failing(_: str) -> None:
+        raise Exception("invalid\n  version")
+
+    monkeypatch.setitem(sys.modules, "OpenVisus", types.SimpleNamespace(LoadDataset=failing))
+    with pytest.raises(OSError, match="^/data/a.idx/array.idx: OpenVisus: invalid version$"):
+        openvisus.OpenVisusArray("/data/a.idx", spec_of("edges"))

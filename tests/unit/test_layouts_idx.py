@@ -40,12 +40,20 @@ def test_a_layout_carries_its_own_keys_alone() -> None:
         ({"bitmask": "none"}, ".bitmask", "should be V and the number of an axis"),
         ({"times": "a"}, ".times", "no such axis; the dataset has x, y, z"),
         ({"order": ["x", "y"]}, ".order", "must name each of"),
+        ({"bitmask": "V" + "012" * 11}, ".bitmask", "has 33 splits, and the array needs 14; take guess"),
         ({"times": "x", "fields": "y"}, "", "has 2 to 5 axes beside those of time steps and fields, not 1"),
     ],
 )
 def test_a_layout_that_does_not_fit_is_refused(layout: dict[str, Any], path: str, says: str) -> None:
     with pytest.raises(ConfigurationError, match=f"study.yaml: layouts.this{path}: .*{says}"):
         resolved((10, 20, 30), **layout)
+
+
+def test_openvisus_has_no_slowest_axis_of_one_element() -> None:
+    with pytest.raises(ConfigurationError, match="name x in times or fields"):
+        resolved((1, 20, 30), settings={"library": "openvisus"})
+    resolved((20, 1, 30), settings={"library": "openvisus"})
+    resolved((1, 20, 30), settings={"library": "openvisus"}, times="x")
 
 
 @pytest.mark.parametrize("key", ["chunks", "filters", "release", "codecs"])

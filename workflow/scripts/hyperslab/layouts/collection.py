@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -48,13 +49,18 @@ class Piece:
 
 def parts_of(files: Mapping[str, Any], length: int) -> list[Part]:
     """Return the files of a collection whose axis has `length` indices, in order."""
-    each, first = files["each"], files.get("first")
+    return list(_parts(files["each"], files.get("first"), length))
+
+
+# Asked for again whenever a collection is opened, for which somebody holds a stopwatch.
+@lru_cache(64)
+def _parts(each: int | str, first: str | None, length: int) -> tuple[Part, ...]:
     start = date.fromisoformat(first) if first else None
     bounds = list(range(0, length, each)) if isinstance(each, int) else _calendar(each, start, length)
-    return [
+    return tuple(
         Part(_name(each, start, begin, length), begin, end - begin)
         for begin, end in pairwise([*bounds, length])
-    ]
+    )
 
 
 def _calendar(each: str, start: date | None, length: int) -> list[int]:

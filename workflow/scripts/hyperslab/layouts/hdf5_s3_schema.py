@@ -25,7 +25,7 @@ class Access(Strict):
         description="the client: s3fs, which is fsspec's; obstore, in Rust; or HDF5's own driver ros3, where "
         "h5py was built with it",
     )
-    cache: Literal["readahead", "blockcache", "background", "bytes", "first", "all", "none"] | None = Field(
+    cache: Literal["readahead", "blockcache", "bytes", "first", "all", "none"] | None = Field(
         default=None, description="s3fs: fsspec's cache of what was read; by default readahead"
     )
     block_bytes: Annotated[Count, Field(le=MOST_BLOCK)] | None = Field(

@@ -33,7 +33,9 @@ class IdxLayout(Layout):
     def __init__(self, described: Mapping[str, Any]) -> None:
         super().__init__(described)
         if described["settings"]["library"] == "openvisus":
-            self.abilities = replace(self.abilities, refines=False)
+            # It puts a block that grows behind the others, once for each part that is written of it.
+            whole = described["codec"] != "raw"
+            self.abilities = replace(self.abilities, refines=False, partial_writes=not whole)
 
     @property
     def chunks(self) -> list[int]:

@@ -165,9 +165,13 @@ class IdxFiles:
         return 3 + self.times * (files + folders)
 
     def largest_bytes(self) -> int:
-        """Return an upper bound of the bytes of all files, blocks that end half empty included."""
+        """Return an upper bound of the bytes of all files, blocks that end half empty included.
+
+        With a codec a block that was stored in part is stored again, longer, behind the others.
+        """
         codec = CODECS[self.codec]
         block = math.ceil(self.block_bytes * (1 + codec.share)) + codec.extra
+        block *= 1 if self.codec == "raw" else 2
         blocks = self.times * self.fields * self.block_count() * block
         files = min(self.block_count(), -(-self.blocks.count // self.blocks_per_file))
         headers = self.times * files * self.data_start

@@ -20,6 +20,8 @@ Integers = npt.NDArray[np.int64]
 Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
 # Addresses are kept in 64 bits with a sign, and block numbers are shifted by a bit.
 MOST_BITS = 62
+# So many splits may a bitmask have beyond those that an array needs: what is looped over doubles with each.
+SPARE_BITS = 16
 # OpenVisus has points of so many coordinates (Visus/Point.h).
 MOST_AXES = 5
 
@@ -277,6 +279,9 @@ def bitmask_mistake(text: str, shape: Shape) -> str | None:
         return f"{text!r} names axis {wrong[0]}, and there are {dims}, from 0"
     if len(text) - 1 > MOST_BITS:
         return f"{text[:12]}… has {len(text) - 1} splits; at most {MOST_BITS} are addressed"
+    needed = sum(max(extent - 1, 0).bit_length() for extent in shape)
+    if len(text) - 1 > needed + SPARE_BITS:
+        return f"{text[:12]}… has {len(text) - 1} splits, and the array needs {needed}; take guess"
     for axis, (size, extent) in enumerate(zip(Bitmask(text, dims).extents, shape, strict=True)):
         if size < extent:
             name = dims - 1 - axis

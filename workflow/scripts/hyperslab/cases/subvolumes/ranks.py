@@ -14,7 +14,7 @@ from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Ranks, report
 from hyperslab.cases.mpi.steps import plain_write, removed, timed
 from hyperslab.data.sub_volumes import boxes_of
-from hyperslab.formats import SubVolumes
+from hyperslab.formats import SubVolumes, SubVolumeWriter
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.records import Row
@@ -50,6 +50,8 @@ class Cell:
         self._values = context.values.block(self._box.origin, self._box.extent)
         self._counters = Counters()
         self._artifact = Artifact(context.path)
+        # The way of the last write, with its own copy of the values where it has one.
+        self._way: SubVolumeWriter | None = None
 
     def _fsync(self) -> None:
         if self._ranks.first:
@@ -57,6 +59,7 @@ class Cell:
 
     def written(self) -> Row:
         """Return one timed write of a new dataset; each phase is a column of its own, between barriers."""
+        self._way = None
         removed(self._ranks, self._artifact)
         spec = self._context.specification
         way = self._sub_volumes.writer(self._context.path, spec, MPI, self._values)
@@ -112,6 +115,7 @@ class Cell:
 
     def described(self) -> dict[str, Any]:
         """Return the report of what was written last."""
+        assert self._way is not None
         return self._way.described()
 
     def remove(self) -> None:

@@ -42,6 +42,8 @@ def report(path: str, files: IdxFiles) -> dict[str, Any]:
     size = sum(os.stat(name).st_size for name in names)
     text = os.stat(os.path.join(path, DESCRIPTION)).st_size
     described = description.read(path)
+    # Headers of blocks are to an IDX dataset what an index is to others.
+    headers = sum(name.endswith(".bin") for name in names) * files.data_start
     plain = files.codec == "raw"
     raw = files.block_bytes * len(sizes) - files.padding_bytes()
     folders = len([folder for folder, _, _ in os.walk(path)])
@@ -51,11 +53,11 @@ def report(path: str, files: IdxFiles) -> dict[str, Any]:
         "data_bytes": raw if plain else sum(sizes),
         "padding_bytes": sum(sizes) - raw if plain else 0,
         "padding_predicted_bytes": files.padding_bytes() if plain else 0,
-        # Headers of blocks are to an IDX dataset what an index is to others.
-        "index_bytes": size - text - sum(sizes),
+        "index_bytes": headers,
         "index_predicted_bytes": files.times * len(files.files) * files.data_start,
         "metadata_bytes": text,
-        "remainder_bytes": text,
+        # With a codec, also where blocks lay before they grew.
+        "remainder_bytes": size - headers - sum(sizes),
         "chunks": len(sizes),
         "chunks_predicted": files.times * files.fields * files.block_count(),
         "files": len(names),

@@ -28,6 +28,11 @@ def library() -> Any:
     return OpenVisus
 
 
+def failed(path: str, error: Exception) -> OSError:
+    """Return what OpenVisus said in an exception without a type of its own."""
+    return OSError(f"{path}: OpenVisus: {' '.join(str(error).split()) or type(error).__name__}")
+
+
 def create(path: str, files: IdxFiles, dtype: str) -> None:
     """Make the directory and a description, as OpenVisus writes it, that is not to be found yet; files appear
     with their blocks.
@@ -41,11 +46,14 @@ def create(path: str, files: IdxFiles, dtype: str) -> None:
         for number in range(files.fields)
     ]
     times = {"time": [0, files.times - 1, TIME_TEMPLATE]} if files.has_times else {}
-    visus.CreateIdx(
-        url=os.path.join(path, UNFINISHED), dims=list(reversed(files.shape)), fields=fields,
-        bitmask=files.bitmask.text, bitsperblock=files.blocks.bits, blocksperfile=files.blocks_per_file,
-        filename_template=files.template, **times,
-    )  # fmt: skip
+    try:
+        visus.CreateIdx(
+            url=os.path.join(path, UNFINISHED), dims=list(reversed(files.shape)), fields=fields,
+            bitmask=files.bitmask.text, bitsperblock=files.blocks.bits, blocksperfile=files.blocks_per_file,
+            filename_template=files.template, **times,
+        )  # fmt: skip
+    except Exception as error:
+        raise failed(path, error) from None
 
 
 class OpenVisusArray:
@@ -55,8 +63,12 @@ class OpenVisusArray:
         visus = library()
         self._files, self._order = files_of(spec), disk_order(spec)
         self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
-        self._dataset = visus.LoadDataset(os.path.join(path, name))
-        self._fields = self._dataset.getFields()
+        self._where = os.path.join(path, name)
+        try:
+            self._dataset = visus.LoadDataset(self._where)
+            self._fields = self._dataset.getFields()
+        except Exception as error:
+            raise failed(self._where, error) from None
         self._access: Any = None
 
     def read(self, box: Box) -> Block:
@@ -79,10 +91,13 @@ class OpenVisusArray:
             self._access = self._dataset.createAccess()
 
         def one(place: Place) -> Block:
-            found: Block = self._dataset.read(
-                logic_box=asked, time=place.time, field=self._fields[place.field], max_resolution=level,
-                access=self._access,
-            )  # fmt: skip
+            try:
+                found: Block = self._dataset.read(
+                    logic_box=asked, time=place.time, field=self._fields[place.field], max_resolution=level,
+                    access=self._access,
+                )  # fmt: skip
+            except Exception as error:
+                raise failed(self._where, error) from None
             return found.reshape([-(-(h - o) // by) for o, h, by in zip(low, high, fine, strict=True)])[thin]
 
         def read() -> Block:
@@ -103,10 +118,13 @@ class OpenVisusArray:
         for number, place in places_in(turned, self._files):
             part = np.ascontiguousarray(values[number])
             high = [start + width for start, width in zip(low, reversed(part.shape), strict=True)]
-            self._dataset.write(
-                part, logic_box=(low, high), time=place.time, field=self._fields[place.field],
-                access=self._access,
-            )  # fmt: skip
+            try:
+                self._dataset.write(
+                    part, logic_box=(low, high), time=place.time, field=self._fields[place.field],
+                    access=self._access,
+                )  # fmt: skip
+            except Exception as error:
+                raise failed(self._where, error) from None
 
     def flush(self) -> None:
         """Do nothing: a write has handed everything to the kernel when it returns."""
