@@ -63,6 +63,13 @@ def test_rounds_are_added_for_the_claim_that_is_named(
     assert told(commands[0]) == own
 
 
+def test_a_batch_of_rounds_for_a_claim_knows_the_claim() -> None:
+    config = {"study": "mine", "measure": True, "claim": "002.3", "stage": "1"}
+    forwarded = Request(config, Invocation(executor="slurm"), Path()).forwarded
+    run = {"snakefile": "Snakefile", "config": forwarded}
+    assert told(batch.command("mine", "node", "a1r0of1", run))["claim"] == "002.3"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_partial_report_is_of_the_study_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -27,6 +27,8 @@ from stored_cells import (
 )
 from test_workers import wait_until
 
+from hyperslab.measuring.object_store.address import PATIENCE_SECONDS
+from hyperslab.measuring.object_store.artifact import patience_seconds
 from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
@@ -285,3 +287,36 @@ def test_what_lies_under_the_prefix_already_is_not_touched(
         assert users.listed() == ["mine/runs/s/l/box.r0/precious"]
     finally:
         users.client.delete_file("mine/runs/s/l/box.r0/precious")
+
+
+VERSIONS = """
+import sys, boto3
+client = boto3.client("s3", endpoint_url=sys.argv[1], region_name="us-east-1")
+client.put_bucket_versioning(Bucket="mine", VersioningConfiguration={"Status": sys.argv[2]})
+"""
+
+
+def test_a_bucket_that_keeps_every_version_is_refused(
+    users: Users, store_root: Path, store_python: str, tmp_path: Path
+) -> None:
+    def keep(status: str) -> None:
+        command = [store_python, "-c", VERSIONS, users.site["endpoint"], status]
+        subprocess.run(command, env={**os.environ, **users.credentials}, check=True)
+
+    put_store(store_root, users.site)
+    spec, artifact = cell("zarr-s3"), store_root / "s" / "l" / "box.r0"
+    run("generate", spec, artifact, None)
+    keep("Enabled")
+    try:
+        done = run("measure", spec, artifact, tmp_path / "r", **users.credentials)
+    finally:
+        keep("Suspended")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "bucket mine keeps every version" in done.stderr
+    assert users.listed() == []
+
+
+def test_a_slow_line_is_given_time() -> None:
+    assert patience_seconds(None) == patience_seconds(10**9) == PATIENCE_SECONDS
+    # All parts that are on their way at once.
+    assert patience_seconds(10**6) > 8 * 16 * 2**20 / 1e6

@@ -28,7 +28,7 @@ from hyperslab.sites.configuration import load_sites
 PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "filters": [{"gzip": 4}], "cases": ["slices"]}}
 
 
-def inventory(directory: Path, **changes: Any) -> Inventory:
+def inventory(directory: Path, axes_reduced: bool = False, **changes: Any) -> Inventory:
     """A project with the study `mine`, which has three reads, one of which two copies serve otherwise."""
     (directory / "config/studies").mkdir(parents=True)
     sites = directory / "config/sites.yaml"
@@ -36,6 +36,11 @@ def inventory(directory: Path, **changes: Any) -> Inventory:
     study = {**yaml.safe_load(BASE), "sites": ["disk"], "grids": [], "shared_files": True, **changes}
     study["cases"]["spectra"] = {"read": {"x": 1, "y": 1}}
     study["cases"]["short"] = {"read": {"z": 1}, "shape": {"z": 300}}
+    if axes_reduced:
+        study["cases"] = {
+            "mean": {"reduce": {"z": 25}, "processes": [1], "layouts": ["auto"]},
+            **study["cases"],
+        }
     study["cases"]["write"]["layouts"] = ["auto"]
     study["layouts"] = {"auto": {"chunks": "auto"}, "pair": PAIR}
     study["score"] = None
@@ -56,6 +61,23 @@ def test_cases_share_what_is_the_same_file(tmp_path: Path) -> None:
     # Each of two copies is the array to the reads that it serves.
     assert place(found, "pair", "slices") == "pair/slices.r2"
     assert place(found, "pair", "spectra") == "pair/spectra.r2"
+
+
+def test_in_confirming_rounds_a_file_waits_for_nothing_that_is_not_confirmed(tmp_path: Path) -> None:
+    found = inventory(tmp_path, axes_reduced=True)
+    study = found.study("mine")
+    places = [found.place(study, "disk", ("auto", "slices", one)) for one in ("r0", "c0")]
+    assert [one.rpartition("/")[2] for one in places] == ["mean,slices,spectra.r0", "slices,spectra.c0"]
+
+
+def test_a_run_that_fails_sweeps_what_it_was_to_measure_alone(tmp_path: Path) -> None:
+    found = inventory(tmp_path)
+    own = "results/mine/cells/disk/auto/slices.r0.json"
+    made = [own, "results/mine/report.html", "results/other/cells/disk/auto/slices.r0.json"]
+    reruns = Reruns(found, BatchJobs(found), "")
+    assert reruns.unfinished(found.study("mine"), made) == [own]
+    confirming = reruns.unfinished(found.study("mine"), [own, "results/mine/confirmation.json"])
+    assert own in confirming
 
 
 def test_a_dry_run_counts_what_cases_share_once(tmp_path: Path) -> None:

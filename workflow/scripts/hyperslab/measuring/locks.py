@@ -20,10 +20,18 @@ POLL_SECONDS = 0.1
 
 
 def _opened(path: Path) -> int:
+    """Return an open lock file, which any user may lock, whatever the umask of whoever comes first."""
     # Another user's file in a sticky directory may be opened, but not with O_CREAT (fs.protected_regular).
     with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDWR)
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            return os.open(path, os.O_RDWR)
+        except PermissionError:
+            # Of whoever came before this was so. NFS alone locks nothing that cannot be written.
+            return os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with suppress(OSError):
+        os.fchmod(descriptor, 0o666)
+    return descriptor
 
 
 @dataclass(frozen=True)
@@ -120,13 +128,8 @@ def alone(root: str) -> Iterator[dict[str, bool]]:
 
     A root whose sites ask for a concurrency above one lets as many in, each on a node of its own.
     """
-    node = _of_node()
-    if not node.exists():
-        # Any user's jobs share this lock, whatever the umask of whoever comes first.
-        os.close(os.open(node, os.O_RDWR | os.O_CREAT, 0o666))
-        node.chmod(0o666)
     with (
-        exclusive(node) as on_node,
+        exclusive(_of_node()) as on_node,
         one_of(Path(root) / ROOT_LOCK, roots.read(root).concurrency) as root_held,
     ):
         yield {"node": on_node.held, "root": root_held}

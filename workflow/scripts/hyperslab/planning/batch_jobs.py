@@ -130,10 +130,10 @@ class BatchJobs:
         self._before[study, site, batch] = there
         key = f"platforms.{described['platform']}.minutes of {self._inventory.sites_file}"
         said = f"{study}: batch {batch} of {site} took longer than {described['minutes']} min"
-        if further and job.attempt > job.restart_times:
-            return f"{said}, and no attempt is left; run it again, or raise {key}: it goes on there", True
         if further:
-            return f"{said} and goes on where it stopped; a larger {key} spares that", True
+            last = job.attempt > job.restart_times
+            how = ", and no attempt is left: run it again, and it" if last else " and"
+            return f"{said}{how} goes on where it stopped; a larger {key} spares that", True
         return f"{said} for one cell; raise {key}: another attempt would end in the same way", False
 
     def too_long(self, study: PlannedStudy, site: str) -> list[str]:

@@ -14,7 +14,7 @@ from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.stages import ADDED, Stage, listed, listing
-from hyperslab.records import Cell, record_of
+from hyperslab.records import LETTER, Cell, record_of
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
@@ -126,6 +126,9 @@ class Inventory:
         layout, case, round_ = cell
         together = self.shares and self.concurrency(site) == 1
         cases = study.sharing(layout, case, site) if together else [case]
+        if round_.startswith(LETTER["confirm"]):
+            # No other case comes for the file then.
+            cases = [one for one in cases if one == case or one in study.read_cases()]
         if self.batch and len(cases) > 1:
             # What is kept for cells of another batch would lie there with that of every other layout.
             cases = [one for one in cases if (layout, one, round_) in self._in_batch(study, site)] or [case]

@@ -19,7 +19,7 @@ from hyperslab.planning.stages import ADDING, phase_of
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
 # What of the configuration a run inside this one is given.
-FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi", "fork")
+FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi", "fork", "claim")
 
 # When a run began, in s since 1970, for the runs inside it: a job has it, also when it is tried again.
 BEGAN_VARIABLE = "HYPERSLAB_BEGAN"

@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -237,15 +237,23 @@ class Reruns:
         paired = zip(cells, records, strict=True)
         return [cell for cell, record in paired if record in asked or not Path(record).exists()]
 
-    def unfinished(self, study: PlannedStudy) -> list[str]:
-        """Return the records of cells of this very run that a failure may have kept from being measured."""
+    def unfinished(self, study: PlannedStudy, made: Collection[str]) -> list[str]:
+        """Return the records of cells of this very run that a failure may have kept from being measured.
+
+        `made` are the outputs of the run's jobs: another run may be measuring the study's other cells. Added
+        and confirming rounds are measured for lists and tables among them.
+        """
         inventory = self._inventory
         direct = {site["name"] for site in inventory.direct} & set(inventory.sites_of(study))
-        phases = ("main", ADDED, "confirm")
-        gone = [
-            record for site in direct for phase in phases for record in inventory.missing(study, site, phase)
-        ]
-        return gone + [record for site in direct for record in self.asked(study, site)]
+        own = [Path(path) for path in made if path.startswith(f"results/{study.name}/")]
+        inside = {
+            ADDED: any(path.name.endswith("rounds.json") for path in own),
+            "confirm": any(path.name == "confirmation.json" for path in own),
+        }
+        gone = {str(path) for path in own if path.parts[2] == "cells" and path.parts[3] in direct}
+        for phase in (name for name, measured in inside.items() if measured):
+            gone.update(record for site in direct for record in inventory.missing(study, site, phase))
+        return sorted(gone)
 
     def short(self, study: PlannedStudy) -> bool:
         """Tell whether cells that this run can measure have no record, or may have kept the old one."""

@@ -50,6 +50,8 @@ class RunCourse:
         self._studies = studies
         self._interrupts = Interrupts()
         self._due: due.Due = {}
+        # What the jobs of this run make, once it has planned.
+        self._outputs: list[str] = []
         self._began = time.time()
 
     def settle(self, workflow: Any) -> None:
@@ -100,7 +102,7 @@ class RunCourse:
 
     def _check(self, outputs: list[str]) -> None:
         """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError."""
-        self._due = due.of_outputs(outputs)
+        self._outputs, self._due = outputs, due.of_outputs(outputs)
         for study, sites in self._due.items():
             check_room(self._inventory.study(study), list(sites), self._inventory)
         if self._request.invocation.dry_run and not self._request.batched:
@@ -198,7 +200,7 @@ class RunCourse:
         if request.invocation.executor == "slurm":
             slurm.cancel_jobs(slurm_patches.job_name(workflow))
         for name in self._studies:
-            self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name)))
+            self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name), self._outputs))
         # Added and confirming rounds run inside another run, which makes the report. What fails although
         # every record is there would only fail again, and say so twice.
         stopped = self._interrupts.seen or request.inner

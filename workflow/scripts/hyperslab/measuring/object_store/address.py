@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-# Attempts at one request, the first included, and about how long all of them may take.
+# Attempts at one request, the first included, and about how long all may take, unless the line is slow.
 ATTEMPTS, PATIENCE_SECONDS = 4, 60
 # Objects that are put, or parts that are copied, at once.
 AT_ONCE = 8
@@ -34,6 +34,8 @@ class Address:
     secret: str = field(repr=False)
     # Whether the gateway that listens there has ended.
     ended: Callable[[], bool] = field(repr=False, compare=False)
+    # How long a request may take with its attempts.
+    patience_s: float = PATIENCE_SECONDS
 
     def name_of(self, path: str | Path) -> str:
         """Return the name, behind the prefix, of the object or objects that were put from `path`."""
@@ -51,10 +53,10 @@ class Address:
             access_key_id=self.key,
             secret_access_key=self.secret,
             virtual_hosted_style_request=False,
-            client_options={"allow_http": True, "timeout": f"{PATIENCE_SECONDS}s"},
+            client_options={"allow_http": True, "timeout": f"{self.patience_s:.0f}s"},
             retry_config={
                 "max_retries": ATTEMPTS - 1,
-                "retry_timeout": timedelta(seconds=PATIENCE_SECONDS),
+                "retry_timeout": timedelta(seconds=self.patience_s),
                 "backoff": {
                     "init_backoff": timedelta(milliseconds=100),
                     "max_backoff": timedelta(seconds=2),

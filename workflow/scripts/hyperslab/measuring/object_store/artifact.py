@@ -26,6 +26,7 @@ from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import (
     AT_ONCE,
     ENDED,
+    PATIENCE_SECONDS,
     Address,
     address_of,
     left,
@@ -38,8 +39,8 @@ from hyperslab.sites import roots
 
 # Bytes of a part of a large object.
 PART_BYTES = 16 * 2**20
-# How long a gateway may take to remove what the cell has put into the bucket.
-END_SECONDS = 120
+# How long a gateway may take to remove what the cell has put into the bucket, each object by a request.
+END_SECONDS = 3600
 # Variables that clients would take instead of what they are told.
 OURS = ("AWS_",)
 # Where a store that is started keeps files of its own, beside the data.
@@ -226,6 +227,8 @@ class StoredArtifact(Artifact):
         except subprocess.TimeoutExpired:
             gateway.kill()
             gateway.wait()
+            place = f"bucket {self._site['bucket']} below {self._site['prefix']}"
+            print(f"what was put into {place} may be there: its gateway does not end", file=sys.stderr)
         gateway.stdout.close()
 
     def _asked(self, what: str) -> dict[str, Any]:
@@ -272,10 +275,15 @@ class StoredArtifact(Artifact):
             del os.environ[name]
         found = Address(
             f"http://127.0.0.1:{port}", described["region"], described["bucket"], prefix, self.directory, key,
-            secret, partial(_ended, self._gateway),
+            secret, partial(_ended, self._gateway), patience_seconds(described["bandwidth"]),
         )  # fmt: skip
         reached(self.data, found)
         return found
+
+
+def patience_seconds(bandwidth: int | None) -> float:
+    """Return how long a request may take on a line of so many bytes a second, beside others at once."""
+    return max(PATIENCE_SECONDS, 2 * AT_ONCE * PART_BYTES / bandwidth) if bandwidth else PATIENCE_SECONDS
 
 
 def _unknown() -> bool:

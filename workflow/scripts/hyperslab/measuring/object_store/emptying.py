@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from hyperslab.measuring.object_store.signing import Signer
 from hyperslab.measuring.process import one_line
@@ -32,7 +32,8 @@ def remove_at_last(endpoint: str, region: str, signer: Signer, bucket: str, pref
 def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
     """Remove every object below a prefix, and what is left of uploads in parts.
 
-    All that can be removed is; raises what the first of those that cannot says (botocore's errors).
+    All that can be removed is, as long as the store answers; raises what the first of those that cannot says
+    (botocore's errors).
     """
     import boto3
     from botocore.config import Config
@@ -47,6 +48,9 @@ def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str)
     failures: list[Exception] = []
 
     def done(deed: Callable[[], object]) -> None:
+        if any(isinstance(failure, HTTPClientError) for failure in failures):
+            # Each of many objects would wait for a store that has gone.
+            return
         try:
             deed()
         except (BotoCoreError, ClientError) as error:

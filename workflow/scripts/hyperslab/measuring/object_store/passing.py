@@ -113,6 +113,15 @@ class Gateway:
         found = await self._ask("GET", f"/{bucket}?list-type=2&max-keys=1&prefix={quote(prefix, safe='')}")
         if key := re.search("<Key>(.*?)</Key>", found):
             raise Refused(f"{prefix} in bucket {bucket} is not empty: {key[1]} lies there")
+        # Who may not ask, and of a store that does not know, learns nothing.
+        versions = ""
+        with suppress(Refused):
+            versions = await self._ask("GET", f"/{bucket}?versioning=")
+        if "<Status>Enabled</Status>" in versions:
+            raise Refused(
+                f"bucket {bucket} keeps every version of what is removed, which would be billed on; name a "
+                "bucket without versioning"
+            )
         self._owned[0] = 1
         application = web.Application(client_max_size=MOST_BYTES)
         application.router.add_route("*", "/{path:.*}", self.answer)
