@@ -7,7 +7,7 @@ import json
 import math
 import resource
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 import replayed_packs
 from hyperslab import advise
-from hyperslab.advising import at_sites, budget, choice, model, readahead, subject
+from hyperslab.advising import at_sites, budget, choice, model, readahead, study_text, subject
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import HDF5, Candidate, chunk_shapes, expected_touched, filter_chains
 from hyperslab.advising.choice import Asked, choose
-from hyperslab.advising.coding import MOST_SAMPLED_BYTES, Chain, chain_of, coded, samples
+from hyperslab.advising.coding import MOST_SAMPLED_BYTES, Chain, blocks_of, chain_of, coded, samples
 from hyperslab.advising.found import look
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
@@ -37,6 +37,7 @@ from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
 from hyperslab.layouts.chunks import touched_per_axis
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.studies.advice_schema import Advise
 from hyperslab.validation.errors import ConfigurationError
 
 AXES, SHAPE = ["x", "y", "z"], [20, 30, 400]
@@ -190,7 +191,7 @@ def test_of_a_huge_chunk_a_part_is_sampled() -> None:
 
 
 def test_a_chain_of_filters_is_tried_on_chunks_of_several_sizes() -> None:
-    tried = chain_of(InMemory(counts()), filter_chains("builtin", 2)[1])
+    tried = chain_of(blocks_of(InMemory(counts())), filter_chains("builtin", 2)[1])
     assert list(tried.sizes) == sorted(tried.sizes) and len(tried.sizes) >= 3
     # Between two that were tried, and of many at once as of each.
     middle = tried.of(round(math.sqrt(tried.sizes[0] * tried.sizes[1])))
@@ -381,7 +382,7 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
     with pytest.raises(SystemExit, match="predicted from probes of") as error:
         advise.main([*asked, "hdf5", "zarr"])
     assert "zarr" not in str(error.value)
-    with pytest.raises(SystemExit, match="of the formats only HDF5 is predicted"):
+    with pytest.raises(SystemExit, match="hdf5 is among them"):
         advise.main([*asked, "zarr"])
     with pytest.raises(SystemExit, match="too short to probe its storage by it"):
         advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
@@ -653,6 +654,43 @@ def test_a_damaged_array_does_not_hide_the_others(here: Path) -> None:
         advise.main(["own.h5"])
     lines = str(error.value).splitlines()
     assert "gone.h5" in lines[1] and "make advise FILE=" in lines[2] and lines[-1].strip() == "# and 6 more"
+
+
+def test_a_scale_that_is_gone_hides_no_array(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        own = file.create_dataset("a", data=np.zeros((4, 5), "int16"))
+        gone = h5py.Dataset(
+            h5py.h5d.create(file.id, None, h5py.h5t.NATIVE_INT16, h5py.h5s.create_simple((4,)))
+        )
+        gone.make_scale("gone")
+        own.dims[0].attach_scale(gone)
+        own.dims[1].label = "column"
+    assert look(here / "own.h5", "/a").axes == ["row", "column"]
+
+
+def test_what_is_noticed_is_less_of_reads_that_are_cut_alone() -> None:
+    whole = reading.parse("frame: [1, all, all]; pixel: [all, 1, 1]", ("t", "y", "x"), (20_000, 64, 64))
+    asked = Advise.model_validate({"file": "mine.h5"})
+
+    def noticed(one: Sequence[reading.Read]) -> float:
+        cut = reading.cropped(one, (100, 64, 64))
+        return float(dict(study_text._recommendation(cut, one, asked))["imperceptible_ms"])
+
+    assert noticed(whole[:1]) == 10.0
+    assert noticed(whole) == study_text.UNNOTICED_LEAST_MS
+    assert noticed(reading.parse("half: [200, 1, 1]", ("t", "y", "x"), (20_000, 64, 64))) == 5.0
+
+
+def test_of_layouts_that_fit_the_best_is_judged_by_those_that_fit() -> None:
+    reads = reading.parse("slab: [all, all, 1]; pixel: [1, 1, all]", AXES, SHAPE)
+    question = Asked(Array(tuple(SHAPE), 2), reads, "any", 100.0)
+
+    def one(number: int, slab: float, pixel: float, size: float) -> model.Predicted:
+        return model.Predicted(Candidate((number, 1, 1)), {"slab": slab, "pixel": pixel}, size)
+
+    large, slabs, balanced = one(1, 0.06, 9.0, 200), one(2, 0.2, 0.035, 90), one(3, 0.23, 0.012, 90)
+    ordered = choice._ordered(question, [large, slabs, balanced])
+    assert [each.candidate.chunks[0] for each in ordered if each.candidate.chunks] == [3, 2, 1]
 
 
 def test_candidates_have_names_and_layouts_that_a_study_can_say() -> None:

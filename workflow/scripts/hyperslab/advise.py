@@ -78,8 +78,6 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
     """
     if subject.found is None:
         raise Refused(f"{site['root']} cannot be written, and there is no file to probe it by")
-    if HDF5 not in asked.formats:
-        raise Refused(f"{site['root']} cannot be written, and of the formats only HDF5 is predicted then")
     asked = asked.model_copy(update={"formats": [HDF5]})
     file = subject.found.file
     storage = at_sites.probed(site, False, file).storage
@@ -152,8 +150,9 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
         left = part.seconds * (1 - budget.PREDICTING_SHARE) - (at_read - begun)
         foreseen = prospect.foresee(subject, asked, whole, part, values, storages, left, say)
         text = study_text.measuring(
-            study, subject, part.extents, part.reads, foreseen.measured, foreseen.effort, names
-        )
+            study, subject, part.extents, part.reads, foreseen.measured, foreseen.effort, names,
+            whole,
+        )  # fmt: skip
         # Its boxes are those of its name.
         draft = results / f"{name}.yaml"
         draft.write_text(text, encoding="utf-8")
@@ -179,6 +178,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
             "shape": subject.shape, "measured_shape": part.extents,
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
+            "shorter_chunks": subject.has_longer_chunks(part.extents),
             "unknown_layout": subject.found.unknown if subject.found else "",
             "stored_dtype": subject.found.stored_dtype if subject.found else "",
             "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),

@@ -131,7 +131,7 @@ def turning_seconds(code: Coded, run: float) -> float:
 def copies_seconds(itemsize: int, storage: Storage) -> float:
     """Return what a byte of the array takes in a round of two copies, one turned element by element."""
     turned = turning_seconds(USUAL, math.inf) + turning_seconds(USUAL, itemsize)
-    return FILES_OF_COPIES * (turned + 2 * USUAL.ratio * (storage.write_s or 0.0))
+    return FILES_OF_COPIES * (turned + 2 * USUAL.ratio * storage.to_device_s)
 
 
 def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int, storage: Storage) -> float:
@@ -141,7 +141,7 @@ def byte_seconds(fixed: Sequence[Coded], layouts: int, repeats: int, reads: int,
     the new ones, and of what is read only a usual share is. All reads of a layout read one file.
     """
     codes = [*fixed, *([USUAL] * layouts)]
-    writing = sum(turning_seconds(code, math.inf) + code.ratio * (storage.write_s or 0.0) for code in codes)
+    writing = sum(turning_seconds(code, math.inf) + code.ratio * storage.to_device_s for code in codes)
     return writing + len(codes) * reads * (1 + repeats) * READ_SHARE * storage.ahead_s
 
 
@@ -183,7 +183,7 @@ class Planned:
 
     def seconds(self, reads: Sequence[Read], raw_bytes: float, repeats: int, storage: Storage) -> float:
         """Return about how long a round of it takes: files written and synced, and read."""
-        device = self.predicted.file_bytes * (storage.write_s or 0.0)
+        device = self.predicted.file_bytes * storage.to_device_s
         writing = self.files * (FILE_S + raw_bytes * self.turning_s + device)
         least = processes_seconds(storage)
         return writing + sum(

@@ -21,7 +21,7 @@ from hyperslab.advising.candidates import (
     filter_chains,
     orders,
 )
-from hyperslab.advising.coding import Chain, chain_of, coded, samples
+from hyperslab.advising.coding import Chain, blocks_of, chain_of, coded, samples
 from hyperslab.advising.model import Array, Predicted, expected, objective, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
 from hyperslab.advising.reads import Read
@@ -96,7 +96,7 @@ def choose(
     `values` are the array or the part of it that is measured, of which chunks are sampled. It ends after
     `asked.seconds`, or soon after.
     """
-    end = time.monotonic() + asked.seconds
+    begun = time.monotonic()
     storage = probed.warm() if asked.warm else probed
     extents = [read.extent for read in asked.reads]
     shapes = chunk_shapes(asked.array.shape, asked.array.itemsize, extents, asked.part)
@@ -108,6 +108,8 @@ def choose(
         for (format, chain), code in chains.items()
         for found in _sieve(asked, shapes, format, chain, code, storage)
     ]
+    # Where samples took long, what is found in them is made use of all the same.
+    end = max(begun + asked.seconds, time.monotonic() + asked.seconds / 2)
     always = [Candidate(None), *([today] if today else [])]
     turned = [Candidate(None, order=one) for one in _orders(asked)]
     predicted: dict[Candidate, Predicted] = {}
@@ -151,10 +153,11 @@ def _orders(asked: Asked) -> list[tuple[int, ...]]:
 def _codes(asked: Asked, values: Values, say: Callable[[str], None]) -> dict[tuple[str, Filters], Chain]:
     """Return what each format's chains of filters make of samples; what this machine has not is said."""
     found: dict[tuple[str, Filters], Chain] = {}
+    blocks = blocks_of(values)
     for format in asked.formats:
         for chain in filter_chains(asked.readers, asked.array.itemsize, format):
             try:
-                found[format, chain] = chain_of(values, chain)
+                found[format, chain] = chain_of(blocks, chain)
             except Unavailable as error:
                 say(f"left out: {error}")
     return found
@@ -187,7 +190,8 @@ def _sieve(
         counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
         times[read.name] = seconds(counts, prices, code)
     kept: list[Candidate] = []
-    for at in np.lexsort(_judged(asked, times)):
+    whole = np.prod(-(-np.array(asked.array.shape) // shapes) * shapes, axis=1) * float(asked.array.itemsize)
+    for at in np.lexsort(_judged(asked, times, whole * ratios <= asked.most_bytes)):
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])
@@ -220,15 +224,17 @@ def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
     """Return what is predicted, best first; files beyond the size come last."""
     found = list(predicted)
     times = {read.name: np.array([one.times[read.name] for one in found]) for read in asked.reads}
-    beyond = [one.file_bytes > asked.most_bytes for one in found]
-    return [found[at] for at in np.lexsort((*_judged(asked, times), beyond))]
+    fits = np.array([one.file_bytes <= asked.most_bytes for one in found])
+    return [found[at] for at in np.lexsort((*_judged(asked, times, fits), ~fits))]
 
 
-def _judged(asked: Asked, times: Mapping[str, npt.NDArray[np.float64]]) -> tuple[Any, Any]:
+def _judged(
+    asked: Asked, times: Mapping[str, npt.NDArray[np.float64]], fits: npt.NDArray[np.bool_]
+) -> tuple[Any, Any]:
     """Return what candidates are sorted by, what decides between equals first, as numpy.lexsort has it;
-    `times` are those of each read, one a candidate.
+    `times` are those of each read, one a candidate; those that fit into the size say what is the best.
     """
-    best = {name: float(column.min()) for name, column in times.items()}
+    best = {name: float(column[fits].min() if fits.any() else column.min()) for name, column in times.items()}
     score, exact = objective(times, best, asked.reads, FLOOR_S)
     return exact, score
 

@@ -68,14 +68,18 @@ class Chain:
         return Coded(float(found.ratio), float(found.decode_s), float(found.encode_s))
 
 
-def chain_of(values: Values, filters: Filters) -> Chain:
-    """Return what `filters` make of an array's chunks of several sizes, cut evenly along all axes.
+def blocks_of(values: Values) -> list[list[npt.NDArray[Any]]]:
+    """Return chunks of an array of several sizes, cut evenly along all axes, some of each size."""
+    shapes = dict.fromkeys(tuple(even(values.shape, values.dtype.itemsize, size)) for size in TRIED_BYTES)
+    return [samples(values, shape) for shape in shapes]
+
+
+def chain_of(blocks: Sequence[Sequence[npt.NDArray[Any]]], filters: Filters) -> Chain:
+    """Return what `filters` make of chunks of several sizes (`blocks_of`).
 
     Raises Unavailable (formats.hdf5) for a filter that this machine has not.
     """
-    itemsize = values.dtype.itemsize
-    shapes = dict.fromkeys(tuple(even(values.shape, itemsize, size)) for size in TRIED_BYTES)
-    found = {math.prod(shape) * itemsize: coded(samples(values, shape), filters) for shape in shapes}
+    found = {some[0].nbytes: coded(some, filters) for some in blocks}
     return Chain(sorted(found), [found[size] for size in sorted(found)])
 
 

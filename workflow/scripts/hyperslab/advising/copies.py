@@ -10,7 +10,7 @@ from typing import Any
 from hyperslab.advising.candidates import HDF5, Candidate
 from hyperslab.advising.model import Predicted
 from hyperslab.advising.reads import Read, shares
-from hyperslab.results.two_copies import PAYS, gain, geometric_mean
+from hyperslab.results.two_copies import AND, PAYS, gain, geometric_mean
 
 # Of all candidates so many of the best in all, and of the best for each read, are tried in pairs.
 OF_ALL, OF_A_READ = 30, 6
@@ -27,7 +27,7 @@ class TwoCopies:
     @property
     def name(self) -> str:
         """A name that a study can give the layout."""
-        return f"{self.first.name}-and-{self.second.name}"
+        return self.first.name + AND + self.second.name
 
     def of(self, read: str) -> Candidate:
         """Return the copy that serves a read."""

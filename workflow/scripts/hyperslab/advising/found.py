@@ -57,7 +57,7 @@ def look(file: Path, dataset: str | None) -> Found:
     """Return what a file says of its array; raises DonorError, also for one of several that is not named."""
     if dataset is None and file.is_file() and h5py.is_hdf5(file):
         dataset = _only_dataset(file)
-    with open_donor(file, dataset) as array:
+    with readable(file), open_donor(file, dataset) as array:
         dtype = np.dtype(array.dtype)
         if dtype.kind not in "iuf":
             raise DonorError(f"{file}: holds {dtype}, not numbers")
@@ -121,7 +121,10 @@ def _axes(array: DonorArray) -> list[str]:
         return usual
     said = []
     for dimension in array.dims:
-        scale = dimension[0].name if len(dimension) else ""
+        scale = ""
+        # What it leads to may be gone, as of a dataset that was copied alone.
+        with suppress(RuntimeError):
+            scale = dimension[0].name if len(dimension) else ""
         text = re.sub(r"\W+", "-", dimension.label or (scale or "").rsplit("/", 1)[-1]).strip("-")
         said.append("" if not text or name_mistake(text) else text)
     given = {text for text in said if text}

@@ -75,6 +75,11 @@ class Storage:
     chunk_cache_bytes: int = CACHE_BYTES
     large_folios: bool = True
 
+    @property
+    def to_device_s(self) -> float:
+        """What a byte takes until it is on the device; nothing where nothing can be written."""
+        return self.write_s or 0.0
+
     def warm(self) -> Storage:
         """Return the same site where everything lies in the page cache and the file is open."""
         return replace(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import h5py
 import numpy as np
@@ -83,19 +83,16 @@ def storage(
     makes this process as slow as one that measures and returns its limits (measuring.limits); whoever
     writes test files is not. Raises OSError, also where nothing can be written.
     """
-    path = root / f".hyperslab-advice-{os.getpid()}"
-    try:
-        written = timed(lambda: _write(path))
+    # The file has no name, so that nothing is left where a probe is killed.
+    with tempfile.TemporaryFile(dir=root, buffering=0) as file:
+        written = timed(lambda: _write(file))
         throttle = hold_back() or {}
         before = probes.totals()
-        found = _reads(path)
-        path.unlink()
-        library = _library(path)
-        path.unlink()
+        found = _reads(file.fileno())
+    with tempfile.TemporaryDirectory(dir=root, prefix=".hyperslab-advice-") as directory:
+        library = _library(Path(directory) / "probe.h5")
         if zarr:
-            library |= _zarr(path)
-    finally:
-        path.unlink(missing_ok=True)
+            library |= _zarr(Path(directory) / "probe.zarr")
     took = Storage(
         **found, **library, **_kernel(root, read_ahead_bytes),
         write_s=written / PROBE_BYTES, bytes_per_s=throttle.get("read_bytes_per_s"),
@@ -119,7 +116,8 @@ def storage_of_file(
         raise ValueError(f"{file} is too short to probe its storage by it; a file of {needed} would do")
     throttle = hold_back() or {}
     before = probes.totals()
-    found = _reads(file, min(size, PROBE_BYTES))
+    with file.open("rb", buffering=0) as opened:
+        found = _reads(opened.fileno(), min(size, PROBE_BYTES))
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         library = _library(Path(directory) / "probe.h5")
     took = Storage(
@@ -147,27 +145,21 @@ def _kernel(place: Path, given: int | None) -> dict[str, Any]:
     }
 
 
-def _write(path: Path) -> None:
+def _write(file: IO[bytes]) -> None:
     """Write the probe's file and wait until it is on the device."""
     block = random.Random(0).randbytes(2**20)
-    with path.open("wb") as file:
-        for _ in range(PROBE_BYTES // len(block)):
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
+    for _ in range(PROBE_BYTES // len(block)):
+        file.write(block)
+    os.fsync(file.fileno())
 
 
-def _reads(path: Path, size: int = PROBE_BYTES) -> dict[str, Any]:
+def _reads(descriptor: int, size: int = PROBE_BYTES) -> dict[str, Any]:
     """Return what reads of the first `size` bytes of a file take, as Storage names it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        latency, waited = _random(descriptor, size)
-        pagecache.evict_file(descriptor, 0.01)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
-        ahead = timed(lambda: _read_first(descriptor, size)) / size
-        cached = timed(lambda: _read_first(descriptor, size)) / size
-    finally:
-        os.close(descriptor)
+    latency, waited = _random(descriptor, size)
+    pagecache.evict_file(descriptor, 0.01)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
+    ahead = timed(lambda: _read_first(descriptor, size)) / size
+    cached = timed(lambda: _read_first(descriptor, size)) / size
     return {
         "latency_s": latency,
         "waited_s": max(waited, cached),
@@ -187,15 +179,13 @@ def _zarr(path: Path) -> dict[str, float]:
     import zarr
 
     side = 32
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as directory:
-        place = str(Path(directory) / "probe.zarr")
-        zarr.create_array(place, data=np.ones((side, side * 16), "u1"), chunks=(1, 16), compressors=None)
-        openings, readings = [], []
-        for _ in range(TRIES):
-            started = time.perf_counter_ns()
-            array = zarr.open_array(place, mode="r")
-            openings.append((time.perf_counter_ns() - started) / 1e9)
-            readings.append(timed(lambda array=array: array[...]) / side**2)  # type: ignore[misc]
+    zarr.create_array(path, data=np.ones((side, side * 16), "u1"), chunks=(1, 16), compressors=None)
+    openings, readings = [], []
+    for _ in range(TRIES):
+        started = time.perf_counter_ns()
+        array = zarr.open_array(path, mode="r")
+        openings.append((time.perf_counter_ns() - started) / 1e9)
+        readings.append(timed(lambda array=array: array[...]) / side**2)  # type: ignore[misc]
     return {"zarr_chunk_s": trimmed(readings), "zarr_open_s": trimmed(openings)}
 
 

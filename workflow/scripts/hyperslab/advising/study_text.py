@@ -20,7 +20,7 @@ from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 WRITTEN = "# Written by `make advise`, which writes it anew; copy it under another name to keep a change."
 # Fresh rounds of the finalists, where the full report is asked for.
 CONFIRMING = 3
-# Of a part of a long array less is noticed, as its times stand for longer ones; never less than this, ms.
+# Of a read that is cut less is noticed, as its time stands for a longer one; never less than this, ms.
 UNNOTICED_LEAST_MS = 0.5
 
 
@@ -33,10 +33,10 @@ def asking(asked: Advise) -> str:
 
 def measuring(
     study: AdviceStudy, subject: Subject, extents: Sequence[int], reads: Sequence[Read],
-    layouts: Sequence[Candidate | TwoCopies], effort: Effort, sites: Sequence[str],
+    layouts: Sequence[Candidate | TwoCopies], effort: Effort, sites: Sequence[str], whole: Sequence[Read],
 ) -> str:  # fmt: skip
-    """Return the study that measures `layouts`, as text."""
-    return "\n".join(_lines(study, subject, extents, reads, layouts, effort, sites)) + "\n"
+    """Return the study that measures `layouts`, as text; `whole` are the reads of the whole array."""
+    return "\n".join(_lines(study, subject, extents, reads, layouts, effort, sites, whole)) + "\n"
 
 
 def title_of(study: AdviceStudy, subject: Subject) -> str:
@@ -46,7 +46,7 @@ def title_of(study: AdviceStudy, subject: Subject) -> str:
 
 def _lines(
     study: AdviceStudy, subject: Subject, extents: Sequence[int], reads: Sequence[Read],
-    layouts: Sequence[Candidate | TwoCopies], effort: Effort, sites: Sequence[str],
+    layouts: Sequence[Candidate | TwoCopies], effort: Effort, sites: Sequence[str], whole: Sequence[Read],
 ) -> Iterator[str]:  # fmt: skip
     asked = study.advise
     yield advised.head(study)
@@ -65,21 +65,21 @@ def _lines(
     yield "shared_files: true"
     rounds = {"first": effort.rounds, "most": effort.most_rounds} if effort.adaptive else effort.rounds
     yield f"rounds: {flow(rounds)}"
-    yield f"recommendation: {flow(dict(_recommendation(subject, extents, reads, asked)))}"
+    yield f"recommendation: {flow(dict(_recommendation(reads, whole, asked)))}"
     if len(reads) > 1:
         yield f"tradeoff: {flow([read.name for read in reads[:2]])}"
     yield f"sites: {flow(list(sites))}"
 
 
-def _recommendation(
-    subject: Subject, extents: Sequence[int], reads: Sequence[Read], asked: Advise
-) -> Iterator[tuple[str, Any]]:
+def _recommendation(reads: Sequence[Read], whole: Sequence[Read], asked: Advise) -> Iterator[tuple[str, Any]]:
     if any(read.weight is not None for read in reads):
         mix: Mapping[str, float] = shares(reads)
         yield "mix", dict(mix)
     yield "states", [asked.state]
     yield "size_bound", asked.size_bound
-    share = math.prod(extents) / math.prod(subject.shape)
+    share = min(
+        math.prod(one.extent) / math.prod(all_of.extent) for one, all_of in zip(reads, whole, strict=True)
+    )
     yield "imperceptible_ms", round(max(UNNOTICED_LEAST_MS, IMPERCEPTIBLE_MS * share), 3)
     yield "confirm_rounds", CONFIRMING
     if asked.copies:

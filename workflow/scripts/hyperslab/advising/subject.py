@@ -65,6 +65,11 @@ class Subject:
         """Return what a study says of the first `extents` elements along each axis."""
         return {**self.spec, "shape": list(extents)}
 
+    def has_longer_chunks(self, extents: Sequence[int]) -> bool:
+        """Tell whether chunks of today's layout are longer than a part with these extents."""
+        chunks = self.found.chunks if self.found else None
+        return bool(chunks) and any(one > size for one, size in zip(chunks or (), extents, strict=True))
+
     def today(self, extents: Sequence[int]) -> tuple[str | None, Candidate | None]:
         """Return the name of today's layout in the study, and which candidate it is; None where unknown."""
         found = self.found

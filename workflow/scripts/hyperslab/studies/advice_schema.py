@@ -76,6 +76,10 @@ class Advise(Strict):
             raise ValueError("sites: each at most once")
         if len(set(self.formats)) != len(self.formats):
             raise ValueError("formats: each at most once")
+        if "hdf5" not in self.formats:
+            raise ValueError(
+                "formats: hdf5 is among them, with which the others are compared; say hdf5, zarr"
+            )
         return self
 
     def asked(self) -> dict[str, Any]:
