@@ -67,7 +67,7 @@ def test_in_confirming_rounds_a_file_waits_for_nothing_that_is_not_confirmed(tmp
     found = inventory(tmp_path, axes_reduced=True)
     study = found.study("mine")
     places = [found.place(study, "disk", ("auto", "slices", one)) for one in ("r0", "c0")]
-    assert [one.rpartition("/")[2] for one in places] == ["mean,slices,spectra.r0", "slices,spectra.c0"]
+    assert [one.rpartition("/")[2] for one in places] == ["mean-1p,slices,spectra.r0", "slices,spectra.c0"]
 
 
 def test_a_run_that_fails_sweeps_what_it_was_to_measure_alone(tmp_path: Path) -> None:
