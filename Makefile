@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := quick
 .NOTPARALLEL:
-.PHONY: quick report advise rewrite site findings test tests lint unit lock clean help
+.PHONY: quick setup report advise rewrite site findings test tests lint unit lock clean help
 
 PROFILE = profiles/local
 UV ?= uv
@@ -21,6 +21,9 @@ MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv
 quick: .venv/made-in
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor)
 	@echo "The report: results/quick/report.html"
+
+# What everything runs in, and nothing measured: on a login node, for instance.
+setup: .venv/made-in
 
 # A study that was measured elsewhere: its records, then figures and report, and no measurement.
 report: .venv/made-in
@@ -97,6 +100,7 @@ clean:
 
 help:
 	@echo "make         set up .venv once, run the study 'quick' on this machine's disk and memory, name the report"
+	@echo "make setup   set up .venv alone, as on a login node"
 	@echo "make report PACK=packs/NAME.tar.xz   figures and report of a study measured elsewhere"
 	@echo "make advise FILE=mine.h5::/counts READS=\"image: [all, all, 1]; 3 x spectrum: [1, 1, all]\""
 	@echo "             how to store an array for the way it is read: predicted, measured, one page; FILE=mine.h5 alone"

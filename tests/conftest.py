@@ -21,7 +21,7 @@ def pytest_configure() -> None:
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         place = os.path.join(tempfile.gettempdir(), f"hyperslab-{worker}")
         os.makedirs(place, exist_ok=True)
-        os.environ["TMPDIR"] = tempfile.tempdir = place
+        os.environ["TMPDIR"] = os.environ["HYPERSLAB_LOCKS"] = tempfile.tempdir = place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,7 @@ import hyperslab
 from hyperslab.cases.mpi import environment, launch
 from hyperslab.layouts.hsds import ENVIRONMENT as HSDS
 from hyperslab.layouts.idx import OPENVISUS
+from hyperslab.measuring.locks import VARIABLE
 from hyperslab.measuring.machine import describe_file_system
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,7 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of other users and tests on this node neither wait for these nor hold them up."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
 

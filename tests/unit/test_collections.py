@@ -275,6 +275,10 @@ def test_a_file_of_another_day_does_not_pass(memory_root: Path, case: str) -> No
             "layouts.a.chunks: [5, 9, 9] is larger than the array [4, 18, 36]",
         ),
         (
+            {"a": {"files": 4, "chunks": [1, 9, 9], "second": {"chunks": [4, 1, 1], "cases": ["map"]}}},
+            "layouts.a.files: an array in several files has no second copy",
+        ),
+        (
             {"a": {"files": 40, "settings": {"driver": {"name": "split", "metadata_on": "memory"}}}},
             "layouts.a.files",
         ),

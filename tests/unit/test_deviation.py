@@ -82,6 +82,10 @@ def test_bounds_allow_for_rounding_and_no_more() -> None:
     assert not of([10_000_003], [10_000_000], "float32").exceeds(0.5)
     assert of([10_000_006], [10_000_000], "float32").exceeds(0.5)
     assert of([11], [10], "uint16").exceeds(0.5)
+    # Read as double precision, it was rounded as what is stored all the same.
+    wide = Deviation(stored=np.dtype("float32"))
+    wide.add(np.array([10_000_003.0]), np.array([10_000_000.0]))
+    assert not wide.exceeds(0.5)
 
 
 def test_another_type_or_extent_is_no_deviation() -> None:

@@ -21,7 +21,7 @@ import hyperslab
 from hyperslab.data.donor_paths import identity
 from hyperslab.data.values import Donor, open_values
 from hyperslab.formats import donor_files as donors
-from hyperslab.formats.donor_files import DonorError, check, prepare
+from hyperslab.formats.donor_files import DonorError, check, converted, prepare
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
@@ -316,6 +316,26 @@ def test_a_window_longer_than_the_donor_is_refused(tmp_path: Path) -> None:
 def test_values_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DonorError, match="do not all fit uint8"):
         prepare(dataset(write_npy(tmp_path), dtype="uint8"), tmp_path / "kept.npy")
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "fits"),
+    [
+        (np.array([-1.797e308, 1.0]), "float32", False),
+        (np.array([np.inf, np.nan, 0.1]), "float32", True),
+        (np.array([2**53 + 1]), "float64", False),
+        (np.array([2**63 - 1]), "float64", False),
+        (np.array([2**53]), "float64", True),
+        (np.array([2.5]), "int16", False),
+        (np.array([-3.0]), "int16", True),
+    ],
+)
+def test_no_value_of_a_donor_becomes_another(values: Any, dtype: str, fits: bool) -> None:
+    if fits:
+        assert converted(values, np.dtype(dtype), Path("mine.npy")).dtype == dtype
+        return
+    with pytest.raises(DonorError, match=f"do not all fit {dtype}"):
+        converted(values, np.dtype(dtype), Path("mine.npy"))
 
 
 def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:

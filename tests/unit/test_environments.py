@@ -195,7 +195,7 @@ def test_environments_and_container_have_one_python() -> None:
 def test_the_container_installs_the_locks_alone() -> None:
     definition = (ROOT / "envs" / "hyperslab.def").read_text()
     installs = [line.strip() for line in definition.splitlines() if "pip install" in line]
-    assert [line.rpartition("/")[2] for line in installs] == ["requirements.lock", "requirements-dev.lock"]
+    assert [line.rpartition("/")[2] for line in installs] == ["requirements.lock"]
     assert all("--require-hashes" in line for line in installs)
     copied = dict(re.findall(r"^    (\S+) /opt/hyperslab/(\S+)$", definition, re.MULTILINE))
     assert copied and all(source == target and (ROOT / source).exists() for source, target in copied.items())

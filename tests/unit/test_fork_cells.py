@@ -34,7 +34,11 @@ LONGEST_S = 120.0
 def started(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of jobs of a run that starts its cells, with locks of its own."""
     environment = {name: value for name, value in os.environ.items() if name != run_forked.VARIABLE}
-    return {**environment, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path_factory.mktemp("locks"))}
+    return {
+        **environment,
+        "PYTHONPATH": str(SCRIPTS),
+        "HYPERSLAB_LOCKS": str(tmp_path_factory.mktemp("locks")),
+    }
 
 
 @pytest.fixture(scope="module")

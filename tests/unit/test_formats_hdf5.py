@@ -389,3 +389,15 @@ def test_files_do_not_depend_on_the_moment(tmp_path: Path) -> None:
     for number, (chunks, libver) in enumerate(layouts):
         pair = (tmp_path / f"{number}.{moment}.h5" for moment in ("now", "later"))
         assert differing(*pair) == [], (chunks, libver)
+
+
+@pytest.mark.parametrize("shape", [(30, 31, 200), (4, 4, 64)])
+@pytest.mark.parametrize("libver", ["earliest", "v110", "latest"])
+def test_chunks_that_have_room_from_the_beginning_need_no_new_index(
+    tmp_path: Path, shape: tuple[int, ...], libver: str
+) -> None:
+    spec = file_specification(shape, (4, 4, 64), libver=libver, alloc_time="early")
+    FORMAT.generate(str(tmp_path / "a.h5"), spec, values_of(spec))
+    report = FORMAT.report(str(tmp_path / "a.h5"), spec)
+    assert report["index_bytes"] == report["index_predicted_bytes"]
+    assert (report["index_bytes"] == 0) == (libver != "earliest")

@@ -81,6 +81,10 @@ def test_a_chunk_of_two_gibibytes_is_refused() -> None:
         resolved((2**15, 2**15), chunks=["all", "all"])
 
 
+def test_a_shard_of_one_chunk_is_none() -> None:
+    assert "shards" not in resolved((10, 20), chunks=[5, 20], shards=[5, 20])
+
+
 def test_the_last_shard_may_reach_over_the_edge() -> None:
     assert resolved((10, 20), chunks=[3, 4], shards=[12, 20])["shards"] == [12, 20]
 

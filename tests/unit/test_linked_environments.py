@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,19 @@ def test_what_lies_at_the_other_end_of_a_link_is_not_emptied(script: str, tmp_pa
     assert line.startswith(f"error: {directory.relative_to(tmp_path / 'here')} is a link to {kept.parent}")
     assert "remove the link" in line
     assert directory.is_symlink() and os.listdir(kept.parent) == ["kept"]
+
+
+def test_an_environment_of_the_same_lock_is_kept(tmp_path: Path) -> None:
+    """A lock of another age alone must not cost an environment that no network could give back."""
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    for place in ("requirements.lock", ".venv/made-of"):
+        (tmp_path / place).write_text("numpy==2\n", encoding="utf-8")
+    (tmp_path / ".venv" / "made-in").write_text(f"{tmp_path.resolve()}\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    done = subprocess.run(
+        ["sh", str(ROOT / "envs" / "create-venv")], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / ".venv" / "bin" / "python").is_symlink()

@@ -208,17 +208,15 @@ def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
 def test_jobs_of_a_node_share_a_lock_whatever_their_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(locks.VARIABLE)
+    for own in ("one", "other"):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / own))
+        assert locks._of_node() == Path("/tmp/hyperslab-node.lock")
     for name, value in {"SLURM_CLUSTER_NAME": "c", "SLURMD_NODENAME": "n1"}.items():
         monkeypatch.setenv(name, value)
-    found = {}
-    for job in ("", "7"):
-        if job:
-            monkeypatch.setenv("SLURM_JOB_ID", job)
-        for own in ("one", "other"):
-            monkeypatch.setattr("tempfile.tempdir", str(tmp_path / own))
-            found[job, own] = locks._of_node()
-    assert found["", "one"] == tmp_path / "one" / "hyperslab-c-n1-node.lock"
-    assert found["7", "one"] == found["7", "other"] == Path("/tmp/hyperslab-c-n1-node.lock")
+    assert locks._of_node() == Path("/tmp/hyperslab-c-n1-node.lock")
+    monkeypatch.setenv(locks.VARIABLE, str(tmp_path))
+    assert locks._of_node() == tmp_path / "hyperslab-c-n1-node.lock"
 
 
 def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:

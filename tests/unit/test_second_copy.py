@@ -116,6 +116,7 @@ def test_a_second_copy_that_hdf5_would_lose_is_refused(tmp_path: Path) -> None:
     [
         ({"chunks": [8, 8, 1], "cases": ["nothing"]}, "layouts.pair.second.cases: no read case 'nothing'"),
         ({"filters": ["gzip"], "cases": ["slices"]}, "filters need chunks"),
+        ({"chunks": [8, 8, 2000], "cases": ["slices"]}, "is larger than the array"),
         ({"chunks": [8, 8, 1]}, "layouts.pair.second.cases: this key is required"),
     ],
 )
@@ -266,3 +267,9 @@ def test_memory_of_a_second_copy_is_bounded(tmp_path: Path) -> None:
     )  # fmt: skip
     # 67 MB of values through 16 MiB, and what HDF5 itself needs.
     assert int(done.stdout) * 1024 < 2 * 16 * 2**20
+
+
+def test_a_part_of_the_array_has_room_for_the_chunks_of_both_copies() -> None:
+    spec: Any = file_specification((10, 11, 1000), (4, 4, 64))
+    pair = layout_of({**spec["layout"], "second": {"chunks": [10, 11, 1], "filters": [], "cases": ["image"]}})
+    assert pair.fits((10, 11, 64)) and not pair.fits((9, 11, 64))

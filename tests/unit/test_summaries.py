@@ -108,6 +108,18 @@ def test_nan_is_in_all_that_is_said_of_its_plane_as_in_numpys() -> None:
     assert list(summaries_of(np.nan_to_num(block), 0).differing(truth)) == [1]
 
 
+def test_infinite_values_are_no_difference() -> None:
+    """In which pieces they were added decides whether a mean is infinite or no number."""
+    block = np.random.default_rng(1).normal(0, 1, (2, 500, 700)).astype(np.float32)
+    block[0, 0, 0] = -np.inf
+    truth = Summaries.nothing(2, None)
+    truth.exact(block, 0)
+    parts = [summaries_of(part, 0) for part in np.split(block, 2, axis=1)]
+    merged, _ = moments.merged(parts, 2)
+    assert not len(summaries_of(block, 0).differing(truth)) and not len(merged.differing(truth))
+    assert list(summaries_of(np.nan_to_num(block, neginf=0.0), 0).differing(truth)) == [0]
+
+
 @pytest.mark.parametrize(
     ("dtype", "missing"), [("uint16", -999), ("int32", -999.5), ("uint8", 256), ("float32", 1e39)]
 )

@@ -134,6 +134,7 @@ def test_the_study_small(
     # Where temporary files are left, if any are.
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("HYPERSLAB_LOCKS", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     with store_of_users(interpreter("object-store", require)) as users:
         file = clone.directory / "config" / "sites.local.yaml"

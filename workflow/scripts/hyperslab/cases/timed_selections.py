@@ -141,7 +141,7 @@ class Session:
 
     def _error(self) -> dict[str, float]:
         """Return the error of all selections: each is read once more, gives what it gave, and is compared."""
-        deviation = Deviation()
+        deviation = Deviation(stored=self._context.values.dtype)
         opened = self._context.format.open(self._context.path, self._context.specification)
         try:
             for state, repeat, box, before in self._read:

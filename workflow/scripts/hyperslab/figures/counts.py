@@ -44,7 +44,7 @@ def points_of(view: View) -> pd.DataFrame:
 
 def draw(view: View, case: str = "") -> Figure:
     """Draw four panels with one time axis; colour and marker tell the cases apart."""
-    title = f"Time against four counts, {STATES[view.cold]} medians"
+    title = f"Time against four counts, {STATES[view.cold]}"
     table = points_of(view)
     if table.empty:
         return absent(view, title)

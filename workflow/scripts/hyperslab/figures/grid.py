@@ -40,7 +40,7 @@ def _place(extents: list[int]) -> tuple[int | str, int]:
 
 def draw(view: View, case: str) -> Figure:
     """Draw cold on the left, warm on the right; one row of panels a grid."""
-    title = f"{view.title(case)}: median time over the grid"
+    title = f"{view.title(case)}: time over the grid"
     wanted = [state for state in view.study["cases"][case]["states"] if state != "session"]
     states = [view.cold if state == "cold" else str(state) for state in wanted]
     medians = {state: view.pooled(case, state)["pooled_median_s"] for state in states}

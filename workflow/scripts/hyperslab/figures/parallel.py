@@ -20,7 +20,7 @@ from hyperslab.studies.case_kinds import kind_of, shown_by
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "parallel"
 # What tells layouts apart.
-HATCHES = ("", "//", "..", "xx")
+HATCHES = ("", "//", "..", "xx", "--", "\\\\", "oo", "++", "||", "**")
 OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
               "warm": "read, warm"}  # fmt: skip
 

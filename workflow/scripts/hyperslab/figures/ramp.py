@@ -93,5 +93,5 @@ def _legend(view: View, case: str, others: bool) -> list[Line2D]:
     for state, dashes in DASHES.items():
         name = view.cold if state == "cold" else state
         if len(view.rounds(case, name)):
-            handles.append(Line2D([], [], color=ink, linewidth=1, linestyle=dashes, label=f"{name} median"))
+            handles.append(Line2D([], [], color=ink, linewidth=1, linestyle=dashes, label=f"typical {name}"))
     return handles

@@ -54,6 +54,7 @@ def _asks_all(case: dict[str, object]) -> bool:
         and "replaced" not in rows
         and rows.get("rows", "all") == "all"
         and rows.get("datasets", 1) == 1
+        and not rows.get("growing")
     )
 
 
@@ -80,9 +81,12 @@ def _panel_title(case: dict[str, object], state: str) -> str:
                 f"appending, {how}, {asked['readers'] or 'no'} reader{'s' * (asked['readers'] != 1)} beside"
             )
         several = asked.get("datasets", 1)
-        return f"writing, {how}" + (f", {several} datasets" if several != 1 else "")
+        grown = "appending" if asked.get("growing") else "writing"
+        return f"{grown}, {how}" + (f", {several} datasets" if several != 1 else "")
+    several = asked.get("datasets", 1)
+    first = f" of the first of {several} datasets" if several != 1 else ""
     what = {"all": "all rows", 1: "one row"}.get(asked.get("rows", "all"), f"{asked.get('rows')} rows")
-    return f"reading {what}{' anywhere' if asked.get('scattered') else ''}, {STATES[state]}"
+    return f"reading {what}{first}{' anywhere' if asked.get('scattered') else ''}, {STATES[state]}"
 
 
 def draw(view: View, case: str = "") -> Figure:
@@ -107,6 +111,7 @@ def draw(view: View, case: str = "") -> Figure:
         "medians over all repeats",
         "from the first call to the close of the file",
         "warm: the calls alone",
+        "what was done at one size alone is left out" if table["bytes"].nunique() > 1 else "",
     ]
     return finish(figure, view, title, rows, notes, handles)
 

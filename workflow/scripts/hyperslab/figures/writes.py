@@ -15,18 +15,21 @@ from hyperslab.figures.view import View
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.text import megabytes, seconds
 
+UPLOAD = "upload"
 SPLIT = {
     "create and write": ["create_s", "write_s"],
     "flush": ["flush_s"],
     "close": ["close_s"],
     "fsync": ["fsync_s"],
+    # Into an object store.
+    UPLOAD: ["upload_s"],
 }
 
 
 def durable(view: View, case: str) -> pd.DataFrame:
     """Return layouts x (`time_s` and the parts of `SPLIT`) in seconds.
 
-    `time_s` is the pooled median of create to fsync; its parts are their shares of the summed times, because
+    `time_s` is the pooled median of the durable time; its parts are their shares of the summed times, because
     medians of parts do not add up to the median of the whole. Also `reference_s`, the median.
     """
     rows = view.repeats(case, "write")
@@ -80,9 +83,11 @@ def _lengths(tables: list[pd.DataFrame]) -> tuple[pd.Series, pd.Series]:
 def _panel(axes: Axes, view: View, table: pd.DataFrame, limit: float, reference: pd.Series) -> list[Part]:
     """Return the bars of one strategy and the line of the plain write."""
     palette = view.palette
-    tints = (palette[9], palette[8], palette[4], palette[0])
+    tints = (palette[9], palette[8], palette[4], palette[0], palette[5])
     parts, start_at = [], 0 * table["time_s"]
     for name, colour in zip(SPLIT, tints, strict=True):
+        if name == UPLOAD and not table[name].any():
+            continue
         parts.append(Part(name, colour, start_at, start_at + table[name]))
         start_at = start_at + table[name]
     stack(axes, view, parts, limit, {str(name): seconds(value) for name, value in table["time_s"].items()})
@@ -94,5 +99,5 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, limit: float, reference:
     ratios = table["time_s"] / table["reference_s"]
     texts = [f"{seconds(time)}  {ratio:.2f}×" for time, ratio in zip(table["time_s"], ratios, strict=True)]
     beside(axes, view, "time, × plain", texts)
-    linear(axes.xaxis, limit, "create to fsync")
+    linear(axes.xaxis, limit, "create to upload" if table[UPLOAD].any() else "create to fsync")
     return parts

@@ -226,11 +226,19 @@ def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
 
 def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
     """Return `block` in `dtype`; raises DonorError where a value would change (floats may lose digits to
-    floats).
+    floats, and none becomes infinite).
     """
-    result = block.astype(dtype)
-    floats = block.dtype.kind == "f" and dtype.kind == "f"
-    if not floats and not np.array_equal(result, block):
+    # What does not fit is found below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = block.astype(dtype)
+        if block.dtype.kind == "f" and dtype.kind == "f":
+            same = np.array_equal(np.isfinite(result), np.isfinite(block))
+        elif dtype.kind == "f":
+            # Compared as floats, both would have lost the same digits.
+            same = np.array_equal(result.astype(block.dtype), block)
+        else:
+            same = np.array_equal(result, block)
+    if not same:
         raise DonorError(
             f"{path}: values from {block.min()} to {block.max()} ({block.dtype}) do not all fit {dtype}"
         )

@@ -108,6 +108,13 @@ class Hdf5Layout(Layout):
             return f"compact storage holds at most {COMPACT_BYTES:,} bytes, and a dataset would have {size:,}"
         return None
 
+    def fits(self, shape: Shape) -> bool:
+        """Return whether a smaller array than the study's can be stored so, in both copies if it has two."""
+        second = self.described.get("second") or {}
+        return super().fits(shape) and all(
+            c <= s for c, s in zip(second.get("chunks") or shape, shape, strict=True)
+        )
+
     def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
         """Return why MPI ranks cannot each write a sub-volume, or None."""
         if way not in SUB_VOLUME_WAYS:

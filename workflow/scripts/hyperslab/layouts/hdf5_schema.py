@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from hyperslab.layouts import pyramids
 from hyperslab.layouts.hdf5_filters import FILTERS, lossy, refusal
 from hyperslab.layouts.hdf5_releases import RELEASES
 from hyperslab.layouts.hdf5_settings_schema import Settings
@@ -147,6 +148,8 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
     if given.release and chosen_settings.libver in RELEASES[given.release].unknown_libvers:
         message = f"HDF5 {given.release} does not know {chosen_settings.libver}"
         raise place.at("settings", "libver").mistake(message)
+    if given.storage and chosen_settings.alloc_time in ("late", "incremental"):
+        raise place.at("settings", "alloc_time").mistake("compact storage has room from the beginning: early")
     second = _second(given.second, array, place.at("second")) if given.second else None
     copies = [(chunks, filters), *([(second["chunks"], second["filters"])] if second else [])]
     if (array.shape, []) in copies and _loses_one_chunk(chosen_settings):
@@ -157,7 +160,7 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
         )
     optional: dict[str, Any] = {"storage": given.storage, "release": given.release}
     optional |= {"netcdf": given.netcdf or None, "second": second}
-    return {
+    found = {
         "format": given.format,
         "chunks": chunks,
         "order": order,
@@ -168,6 +171,18 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
         **{key: value for key, value in optional.items() if value is not None},
         **resolved_pyramid(given.pyramid, array, lossy(filters), place.at("pyramid")),
     }
+    _check_levels(found, array, _loses_one_chunk(chosen_settings), place)
+    return found
+
+
+def _check_levels(found: Mapping[str, Any], array: Array, loses: bool, place: Place) -> None:
+    """Raise ConfigurationError where a coarser level, whose chunks may be shorter, cannot be kept so."""
+    for level in range(1, found.get("pyramid", {}).get("levels", 0) + 1):
+        chunks = pyramids.level_layout(found, array.shape, level)["chunks"]
+        if wrong := refusal(found["filters"], array.dtype, chunks or []):
+            raise place.at("pyramid").mistake(f"level {level}: {wrong}")
+        if loses and not found["filters"] and chunks == list(pyramids.level_shape(array.shape, level)):
+            raise place.at("settings", "fill_time").mistake(f"level {level}: {LOSS}")
 
 
 def _second(given: SecondCopy, array: Array, place: Place) -> dict[str, Any]:
@@ -175,7 +190,7 @@ def _second(given: SecondCopy, array: Array, place: Place) -> dict[str, Any]:
     if given.filters and given.chunks is None:
         raise place.at("filters").mistake("filters need chunks; a contiguous dataset cannot have any")
     filters = [chosen.model_dump(exclude_none=True) for chosen in given.filters]
-    chunks = resolved_extents(given.chunks, array, place.at("chunks")) if given.chunks else None
+    chunks = _listed(given.chunks, array, place.at("chunks")) if given.chunks else None
     if wrong := refusal(filters, array.dtype, chunks or []):
         raise place.at("filters").mistake(wrong)
     return {"chunks": chunks, "filters": filters, "cases": list(given.cases)}
@@ -194,7 +209,12 @@ def _resolved_chunks(given: Hdf5Model, array: Array, order: list[str], place: Pl
         return automatic_extents(array, order)
     if not isinstance(given.chunks, list):
         return balanced_extents(given.chunks, array, order, place)
-    found = resolved_extents(given.chunks, array, place)
+    return _listed(given.chunks, array, place)
+
+
+def _listed(chunks: Any, array: Array, place: Place) -> list[int]:
+    """Return a chunk shape that is given by its extents; raises ConfigurationError for one beyond HDF5."""
+    found = resolved_extents(chunks, array, place)
     if math.prod(found) * array.itemsize >= CHUNK_BYTES:
         raise place.mistake(f"{found} has 4 GiB or more; an HDF5 chunk must be smaller")
     return found

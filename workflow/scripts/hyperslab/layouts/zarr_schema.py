@@ -99,6 +99,9 @@ def resolve(given: ZarrModel, array: Array, _: Mapping[str, Any], place: Place) 
     order = resolved_order(given.order, array, place)
     chunks = _resolved_chunks(given, array, order, place.at("chunks"))
     shards = _resolved_shards(given.shards, chunks, array, place.at("shards")) if given.shards else None
+    if shards == chunks:
+        # A file with one chunk is a chunk.
+        shards = None
     chosen = place.at("settings").validate(ZarrSettings, given.settings)
     return {
         "format": given.format,

@@ -27,6 +27,8 @@ class Deviation:
     squares: float = 0.0
     magnitude: float = 0.0
     spacing: float = 0.0
+    # The type in which values are stored, and rounded, where they are read as another.
+    stored: np.dtype[Any] | None = None
 
     def add(self, found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> None:
         """Compare an array with the truth; raises ValueError where type or extent differ."""
@@ -46,7 +48,8 @@ class Deviation:
         for side in (found, truth):
             finite = np.abs(side[np.isfinite(side)])
             self.magnitude = max(self.magnitude, float(finite.max(initial=0)))
-        self.spacing = float(np.spacing(truth.dtype.type(self.magnitude)))
+        rounded = self.stored if self.stored is not None and self.stored.kind == "f" else truth.dtype
+        self.spacing = float(np.spacing(rounded.type(self.magnitude)))
 
     def exceeds(self, bound: float | None) -> bool:
         """Return whether the error is beyond `bound` and what rounding explains; never without a bound."""

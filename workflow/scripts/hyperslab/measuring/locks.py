@@ -15,6 +15,8 @@ from hyperslab.sites import roots
 
 ROOT_LOCK = ".hyperslab-lock"
 EVERYBODYS = "/tmp"  # noqa: S108
+# Where the lock of a node lies instead, as for tests that run beside each other.
+VARIABLE = "HYPERSLAB_LOCKS"
 # Between two looks for a free one of several locks.
 POLL_SECONDS = 0.1
 
@@ -116,9 +118,9 @@ def _of_node() -> Path:
     """Return the lock file of this node."""
     # Several nodes and clusters may be on one machine, as those of tests are.
     slurm = map(os.environ.get, ("SLURM_CLUSTER_NAME", "SLURMD_NODENAME"))
-    # Each job may have a directory of temporary files of its own, which locks nothing.
-    shared = "SLURM_JOB_ID" in os.environ and os.access(EVERYBODYS, os.W_OK)
-    directory = EVERYBODYS if shared else tempfile.gettempdir()
+    # Each job and user may have a directory of temporary files of its own, which locks nothing.
+    shared = EVERYBODYS if os.access(EVERYBODYS, os.W_OK) else tempfile.gettempdir()
+    directory = os.environ.get(VARIABLE) or shared
     return Path(directory) / "-".join(["hyperslab", *filter(None, slurm), "node.lock"])
 
 

@@ -225,9 +225,10 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
     if rows.empty:
         return None
     summary = data.summary[(data.summary["site"] == site) & _in_own_order(data.summary)]
-    names = [*WRITE_PARTS, "reference_s", "asked_bytes", "time_s", "rewritten_predicted_bytes"]
+    names = [*WRITE_PARTS, "upload_s", "reference_s", "asked_bytes", "time_s", "rewritten_predicted_bytes"]
     parts = medians(rows, ["case", "layout"], names)
     again = parts["rewritten_predicted_bytes"].notna().any()
+    uploaded = parts["upload_s"].notna().any()
     body = []
     for case in in_order(set(rows["case"]), data.study["cases"]):
         found = pooled(summary[summary["case"] == case], "write")
@@ -238,11 +239,13 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
                 layout, case_title(data.study, case), _pooled_cell(found, layout),
                 f"{fmt.significant(entry['asked_bytes'] / entry['time_s'] / 1e6)} MB/s",
                 *(fmt.seconds(entry[name]) for name in WRITE_PARTS),
+                *([fmt.seconds(entry["upload_s"])] if uploaded else []),
                 fmt.seconds(entry["reference_s"]), f"{fmt.significant(plain)} x",
                 *([fmt.megabytes(entry["rewritten_predicted_bytes"])] if again else []),
             ])  # fmt: skip
-    columns = ["Layout", "Strategy", "#Durable (create to fsync)", "#Rate", "#Create", "#Write", "#Flush",
-               "#Close", "#fsync", "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
+    columns = ["Layout", "Strategy", f"#Durable (create to {'upload' if uploaded else 'fsync'})", "#Rate",
+               "#Create", "#Write", "#Flush", "#Close", "#fsync", *(["#Upload"] if uploaded else []),
+               "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
     word = "means" if by_mean(summary) else "medians"
     note = f"Durable: geometric mean of the rounds' {word}; other columns: medians over all repeats."
     if again:

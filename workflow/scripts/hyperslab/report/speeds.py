@@ -111,7 +111,8 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     made = "measured after the choice" if phase == "confirm" else "that chose it"
     note = (
         f"From {fmt.span(rounds, 'round')} {made}. Typical: geometric mean over the rounds of a round's "
-        "median, of a session's geometric mean, of the mean of throttled cold reads and writes. Intervals: "
+        "median, of a session's geometric mean, of the mean of throttled cold reads and writes. Cold: the "
+        "selection alone; what a request waits for, opening included, is in the other tables. Intervals: "
         "95 %, adjusted for the comparisons of a row; sd: deviation of the ratio between rounds."
     )
     return table(f"How much faster {pick} is", columns, body, note)

@@ -15,7 +15,8 @@ CONTROLS = {"a request of 1 KiB": "small", "a request of 1 MiB": "large"}
 def store_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return requests, bytes and seconds of each question, case and state by layout; None without a store."""
     rows = data.main(site)
-    rows = rows[rows["wire_requests"].notna()]
+    # A repeat of clients is many questions.
+    rows = rows[rows["wire_requests"].notna() & rows["requests"].isna()]
     if rows.empty:
         return None
     # What stays open is opened once for all its selections.

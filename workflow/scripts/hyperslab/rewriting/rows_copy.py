@@ -21,7 +21,7 @@ from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
 from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows
 from hyperslab.rewriting.survey import address_of, attributes_of, shown
-from hyperslab.rewriting.target import Place, check_filters, extents
+from hyperslab.rewriting.target import Place, can_grow, check_filters
 
 
 class RowsCopy(Copy):
@@ -107,12 +107,12 @@ def _source(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> StoredRows:
     if dataset.get_space().get_simple_extent_type() != h5py.h5s.SIMPLE:
         raise RewriteError("is no list of rows")
     check_filters(dataset)
-    (extent,), (most,) = extents(dataset) if len(dataset.shape) == 1 else ((0,), (0,))
-    if most != extent and not layout["vector"] and not layout["row_chunk"]:
+    rows = StoredRows(dataset)
+    # A vector can always grow, which tells nothing of what its user wants.
+    if rows.vector is None and not layout["vector"] and not layout["row_chunk"] and can_grow(dataset):
         raise RewriteError(
             "can grow, which rows without chunks cannot; choose a layout with row_chunk, or offset-vector"
         )
-    rows = StoredRows(dataset)
     if layout["vector"] and rows.vector is None:
         if taken := [shown(name) for name, _ in attributes_of(dataset) if name in ATTRIBUTES]:
             raise RewriteError(f"has an attribute {taken[0]!r}, which the convention of rows has")

@@ -63,6 +63,12 @@ def extents(dataset: h5d.DatasetID) -> tuple[tuple[int, ...], tuple[int | None, 
     return tuple(map(int, space.get_simple_extent_dims())), tuple(most)
 
 
+def can_grow(dataset: h5d.DatasetID) -> bool:
+    """Return whether a dataset may become longer along some axis."""
+    shape, most = extents(dataset)
+    return any(limit != extent for limit, extent in zip(most, shape, strict=True))
+
+
 def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the chunk shape of `layout` on a dataset; RewriteError, without names,
     where it cannot be rewritten.

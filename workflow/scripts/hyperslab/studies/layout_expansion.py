@@ -86,6 +86,8 @@ def _resolved(schema: Schema, given: LayoutModel, study: Study, place: Place) ->
     one = schema.resolve(given, array.model_copy(update={"shape": shape}), study.settings, place)
     if layouts.layout_of(one).coarser_levels:
         raise place.at(FILES).mistake("an array in several files has no coarser levels beside it")
+    if layouts.layout_of(one).named_cases():
+        raise place.at(FILES).mistake("an array in several files has no second copy")
     if elsewhere := layouts.layout_of(one).other_file_systems():
         raise place.at(FILES).mistake(f"no parts of a collection lie on another file system ({elsewhere[0]})")
     return {**one, FILES: files}

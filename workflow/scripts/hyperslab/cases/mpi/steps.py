@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.mpi.communicator import Ranks
@@ -59,3 +60,8 @@ def plain_write(ranks: Ranks, path: str, buffers: Sequence[npt.NDArray[Any]]) ->
     seconds = timed(ranks, write) + timed(ranks, fsync)
     removed(ranks, Artifact(path))
     return seconds
+
+
+def equal(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> bool:
+    """Return whether two arrays are equal, NaN to NaN, without a copy of either where nothing is NaN."""
+    return np.array_equal(found, truth) or np.array_equal(found, truth, equal_nan=found.dtype.kind == "f")

@@ -13,7 +13,7 @@ import numpy as np
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
-from hyperslab.cases.mpi.steps import plain_write, timed
+from hyperslab.cases.mpi.steps import equal, plain_write, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern
 from hyperslab.cases.states import each_state
@@ -119,7 +119,7 @@ class Cell:
         first, step = (0, 1) if own else (self._ranks.rank, self._ranks.size)
         for number in range(first, self._pattern.datasets, step):
             truth = self._buffers[number] if own else self._whole(number)
-            if not np.array_equal(self._api.stored(number), truth):
+            if not equal(self._api.stored(number), truth):
                 raise VerificationError(f"{self._api.path}: dataset {number} differs from what was written")
         self._ranks.comm.Barrier()
 
@@ -170,7 +170,7 @@ class Cell:
             **{name: int(self._ranks.total(counted[name])) for name in READ},
         }
         for number, (one, truth) in enumerate(zip(found, self._buffers, strict=True)):
-            if not np.array_equal(one, truth):
+            if not equal(one, truth):
                 raise VerificationError(
                     f"{self._api.path}: read {repeat} of state {state} differs from what was written in "
                     f"dataset {number}"

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from mpi4py import MPI
 
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Ranks, report
-from hyperslab.cases.mpi.steps import plain_write, removed, timed
+from hyperslab.cases.mpi.steps import equal, plain_write, removed, timed
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats import SubVolumes, SubVolumeWriter
 from hyperslab.measuring.artifact import Artifact
@@ -29,12 +28,6 @@ BY_RANK = {
 }
 # The levels of which the document says that they cost out of proportion.
 COARSE_LEVELS = range(7)
-
-
-def _same(found: npt.NDArray[Any], truth: npt.NDArray[Any]) -> bool:
-    """Return whether two arrays are equal, NaN to NaN."""
-    # Where NaN may be equal numpy copies both, so that this is asked only where they differ without.
-    return np.array_equal(found, truth) or np.array_equal(found, truth, equal_nan=found.dtype.kind == "f")
 
 
 class Cell:
@@ -72,7 +65,7 @@ class Cell:
         counted = between(before, counters.read())
         # Part by part: beside the values nothing large is held.
         for part, found in way.stored():
-            if not _same(found, self._values[part.slices()]):
+            if not equal(found, self._values[part.slices()]):
                 raise VerificationError(
                     f"{self._context.path}: the sub-volume at {self._box.origin} differs from what was "
                     "written"

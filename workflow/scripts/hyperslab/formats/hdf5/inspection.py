@@ -94,6 +94,9 @@ def _predict_index(spec: Specification, dimensions: int) -> int | None:
     libver = settings.resolved(layout["settings"])["libver"]
     if libver in ("earliest", "v108"):
         return hdf5_index.btree_nodes(count) * hdf5_index.btree_node_bytes(dimensions)
+    if layout["settings"].get("alloc_time") == "early" and not layout["filters"]:
+        # Chunks of one size, one behind the other, need no index (H5D_CHUNK_IDX_NONE).
+        return 0
     chunk_bytes = math.prod(layout["chunks"]) * np.dtype(dataset["dtype"]).itemsize
     # HDF5 2.0 introduced data layout message version 5, whose chunk sizes take 8 bytes.
     newest = LIBVER[libver] > LIBVER.get("v114", LIBVER["latest"])
