@@ -27,6 +27,7 @@ from stored_cells import (
 )
 from test_workers import wait_until
 
+import hyperslab
 from hyperslab.measuring.object_store.address import PATIENCE_SECONDS
 from hyperslab.measuring.object_store.artifact import patience_seconds
 from hyperslab.planning.store_checks import check_stores
@@ -320,3 +321,47 @@ def test_a_slow_line_is_given_time() -> None:
     assert patience_seconds(None) == patience_seconds(10**9) == PATIENCE_SECONDS
     # All parts that are on their way at once.
     assert patience_seconds(10**6) > 8 * 16 * 2**20 / 1e6
+
+
+GONE = """
+import http.server, threading
+from botocore.exceptions import BotoCoreError, ClientError
+from hyperslab.measuring.object_store.emptying import remove
+from hyperslab.measuring.object_store.signing import Signer, of_environment
+
+class Once(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        keys = "".join(f"<Contents><Key>runs/{n}</Key></Contents>" for n in range(400))
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{keys}</ListBucketResult>".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        threading.Thread(target=self.server.shutdown).start()
+
+    def log_message(self, *_):
+        pass
+
+def serve(server):
+    server.serve_forever()
+    server.server_close()
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Once)
+threading.Thread(target=serve, args=[server]).start()
+try:
+    signer = Signer("us-east-1", of_environment())
+    remove(f"http://127.0.0.1:{server.server_port}", "us-east-1", signer, "mine", "runs/")
+except (BotoCoreError, ClientError) as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_store_that_goes_while_objects_are_removed_is_not_asked_for_each(store_python: str) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    scripts = str(Path(hyperslab.__file__).parents[1])
+    done = subprocess.run(
+        [store_python, "-c", GONE], env={**os.environ, **keys, "PYTHONPATH": scripts},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    # Each of 400 objects would be asked for five times, with pauses of seconds between.
+    assert done.stdout.strip() in ("EndpointConnectionError", "ConnectionClosedError", "ClientError")

@@ -270,6 +270,24 @@ def test_the_best_is_seldom_missed() -> None:
     assert missed <= 0.05 * 400
 
 
+def test_what_is_surely_beaten_is_neither_best_nor_runner_up() -> None:
+    """A layout with few rounds that a noisy one makes look good, as in test_comparisons."""
+    rng = np.random.default_rng(2)
+    logs = rng.normal(0, 0.001, (3, 8))
+    logs[1] += 0.025
+    logs[2] += [-0.02, 0.06, 0.14, *[-0.045] * 5]
+    rows = pd.DataFrame(
+        {"site": "disk", "kind": "read", "phase": "main", "state": "cold", "layout": layout, "case": "slices",
+         "round": number, "median_s": np.exp(value), "file_bytes": 100}
+        for layout, values in zip("abc", logs, strict=True)
+        for number, value in enumerate(values)
+        if layout != "b" or number < 3
+    )  # fmt: skip
+    found = only(rows)
+    assert [entry.layout for entry in found.ranking][0] == "b"
+    assert (found.best, found.runner_up, set(found.tied), found.reason) == ("c", "a", {"a", "c"}, None)
+
+
 TIMES = hnp.arrays(float, (6, 2), elements=st.floats(0.001, 10))
 
 

@@ -18,8 +18,8 @@ Lengths = npt.NDArray[np.int64]
 Model = Callable[[Mapping[str, Any], int], Lengths]
 # Rows of this many bytes are made, written or read at once where a case does not say how many.
 BLOCK_BYTES = 16 * 2**20
-# So many times these bytes may rows have that are filled up to the longest.
-FILLED_UP = 4
+# So many times these bytes may rows have that are filled up to the longest: 256 MiB.
+FILLED_UP = 16
 # The shape parameter of Lomax's distribution: its mean is finite, its variance is not.
 TAIL = 1.5
 

@@ -167,7 +167,8 @@ class IdxFiles:
     def largest_bytes(self) -> int:
         """Return an upper bound of the bytes of all files, blocks that end half empty included.
 
-        With a codec a block that was stored in part is stored again, longer, behind the others.
+        With a codec a block that was stored in part is stored again, longer, behind the others: of writes in
+        up to three parts a block this is a bound, of others an estimate.
         """
         codec = CODECS[self.codec]
         block = math.ceil(self.block_bytes * (1 + codec.share)) + codec.extra

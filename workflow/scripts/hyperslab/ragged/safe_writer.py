@@ -53,17 +53,31 @@ def writer(
             yield rows
 
 
-def _only_checked(dataset: h5py.Dataset) -> bool:
-    """Return whether chunks have a checksum, and always the same size."""
+def _filters_of_same_size(dataset: h5py.Dataset) -> set[int]:
+    """Return the filters of a dataset, if its chunks always have the same size with them."""
     creation = dataset.id.get_create_plist()
     codes = {creation.get_filter(number)[0] for number in range(creation.get_nfilters())}
-    return h5py.h5z.FILTER_FLETCHER32 in codes and codes <= OF_SAME_SIZE
+    return codes if codes <= OF_SAME_SIZE else set()
+
+
+def _check_filters(rows: RaggedDataset, place: str) -> None:
+    """Raise RaggedError where HDF5 would write chunks in place of which a torn one is wrong or unreadable.
+
+    A checksum refuses all of a torn chunk; shuffled references have each byte in a page of its own.
+    """
+    checked = h5py.h5z.FILTER_FLETCHER32 in _filters_of_same_size(rows.vector)
+    if checked or _filters_of_same_size(rows.primary):
+        raise RaggedError(
+            f"{place}: fletcher32 or shuffle needs a filter that compresses beside it: HDF5 writes chunks of "
+            "equal size in place, and a kill meanwhile would spoil rows that were flushed"
+        )
 
 
 def _rows(
     file: h5py.File, name: str, dtype: npt.DTypeLike | None, options: Mapping[str, Any]
 ) -> RaggedDataset:
     """Return rows that are there or made, in a file that others may read from now on."""
+    fresh = False
     if name in file:
         rows = open_rows(file[name])
         if dtype is not None and np.dtype(dtype) != rows.dtype:
@@ -74,13 +88,13 @@ def _rows(
         # HDF5 would say so only when they are there. Superblocks of version 3 can carry the writer's mark.
         if file.id.get_create_plist().get_version()[0] < 3:
             raise RaggedError(f"{file.filename} {OLD}")
-        rows = create(file, name, dtype, **options)
-        if any(_only_checked(dataset) for dataset in (rows.primary, rows.vector)):
+        rows, fresh = create(file, name, dtype, **options), True
+    try:
+        _check_filters(rows, f"{file.filename}: {name}")
+    except RaggedError:
+        if fresh:
             del file[name], file[name + SUFFIX]
-            raise RaggedError(
-                f"{file.filename}: fletcher32 needs a filter that compresses beside it: HDF5 writes chunks "
-                "of equal size in place, and a kill meanwhile would make rows that were flushed unreadable"
-            )
+        raise
     try:
         file.swmr_mode = True
     except (OSError, ValueError, RuntimeError) as error:

@@ -211,6 +211,10 @@ def _why(choice: Mapping[str, Any]) -> str:
     bound = choice.get("size_bound_bytes")
     within = f" whose file has at most {fmt.megabytes(bound)}" if bound else ""
     among = f"the least {_objective(choice)} of {fmt.count(fitting, 'layout')}{within}"
+    first = next((row["layout"] for row in choice.get("ranking", []) if row["fits"]), best)
+    if best not in (None, first):
+        # One with fewer rounds, which some other surely beats, has a lesser mean.
+        among = f"the least {_objective(choice)} of those that no other surely beats{within}"
     if fitting == 1:
         return f"It is the only layout in the ranking{within}."
     if not tied:

@@ -87,8 +87,8 @@ class Alternative:
 class Recommendation:
     """What to use at a site; `pick` is None, with the `reason`, where nothing can be recommended.
 
-    `best` has the least objective, `tied` are the layouts that cannot be told from it (itself included),
-    `pick` is the best, or a layout that is as fast and whose file is smaller in a way that matters,
+    `best` has the least objective of those that no other surely beats, `tied` are the layouts that cannot be
+    told from it (itself included), `pick` is the best, or one as fast whose file is smaller by what matters,
     `runner_up` the best other layout within the size, `finalists` what to measure again. `ranking` is ordered
     by objective; `alternatives` are other layouts for other mixes, `left_out` says why a layout is not in it.
     Without intervals (under three rounds) `tied` is empty, `pick` is the best and `reason` says so.
@@ -216,11 +216,14 @@ def _recommend_site(
         steady = steadied_best(rows, question, best, tied, foretold)
         chosen_by = {"of": len(tied), "measured": pick, "steady": steady}
         pick = _smaller(steady, tied, logs, sizes, alpha)
-    runner_up = next((name for name in order if name != pick), None)
+    # Where layouts have different rounds, one that is surely worse than some other may come before the best.
+    others = [name for name in order if name != pick]
+    runner_up = next((name for name in others if name in tied), others[0] if others else None)
     alternatives = _alternatives(ranking, pick, question)
     named = (pick, runner_up, *references, *(other.layout for other in alternatives))
     finalists = tuple(dict.fromkeys(name for name in named if name is not None))
-    note = None if tied else f"under {MIN_ROUNDS} rounds: the pick is the best, ties are unknown"
+    few = max(entry.rounds for entry in ranking) < MIN_ROUNDS
+    note = f"under {MIN_ROUNDS} rounds: the pick is the best, ties are unknown" if few else None
     return replace(
         empty, pick=pick, reason=note, best=first, runner_up=runner_up, tied=tied, finalists=finalists,
         ranking=ranking, alternatives=alternatives, left_out=left_out, chosen_by=chosen_by,

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as Unreachable
 
 from hyperslab.measuring.object_store.signing import Signer
 from hyperslab.measuring.process import one_line
@@ -48,7 +49,7 @@ def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str)
     failures: list[Exception] = []
 
     def done(deed: Callable[[], object]) -> None:
-        if any(isinstance(failure, HTTPClientError) for failure in failures):
+        if any(isinstance(failure, (HTTPClientError, Unreachable)) for failure in failures):
             # Each of many objects would wait for a store that has gone.
             return
         try:
