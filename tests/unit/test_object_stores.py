@@ -305,7 +305,7 @@ def test_a_bucket_that_keeps_every_version_is_refused(
         subprocess.run(command, env={**os.environ, **users.credentials}, check=True)
 
     put_store(store_root, users.site)
-    spec, artifact = cell("zarr-s3"), store_root / "s" / "l" / "box.r0"
+    spec, artifact = cell("zarr-s3"), store_root / "s" / "l" / "versions.r0"
     run("generate", spec, artifact, None)
     keep("Enabled")
     try:
