@@ -308,31 +308,24 @@ def _arithmetic(data: Data) -> Check:
     return Check(name, text, "good")
 
 
-def _residency(data: Data) -> Check:
-    name = "Cold was cold"
-    cold = data.fresh[data.fresh["state"] == "cold"]
-    # What lies in an object store has no pages here.
-    cold = cold[cold["resident_before"].notna() & cold["wire_requests"].isna()]
-    worst = cold["resident_before"].max()
-    if cold.empty or not fmt.known(worst):
-        return Check(name, "Nothing was read cold with a known residency.", "unknown")
-    warm = cold[cold["resident_before"] > COLD_AT_MOST]
-    text = f"Before {len(cold):,} cold reads at most {fmt.percent(worst)} of the file lay in the page cache."
-    lists = [_list("Reads that were not cold", _cells(warm))] if len(warm) else []
-    return Check(name, text, "bad" if lists else "good", lists)
+def _resident(state: str, name: str) -> Callable[[Data], Check]:
+    """Return the check that a state was one: as much of each file lay in the page cache as it allows."""
+    cold = state == "cold"
 
+    def check(data: Data) -> Check:
+        rows = data.fresh[data.fresh["state"] == state]
+        # What lies in an object store has no pages here.
+        rows = rows[rows["resident_before"].notna() & rows["wire_requests"].isna()]
+        shares = rows["resident_before"]
+        worst = shares.max() if cold else shares.min()
+        if rows.empty or not fmt.known(worst):
+            return Check(name, f"Nothing was read {state} with a known residency.", "unknown")
+        wrong = rows[shares > COLD_AT_MOST] if cold else rows[shares < WARM_AT_LEAST]
+        said = f"at {'most' if cold else 'least'} {fmt.percent(worst)} of the file lay in the page cache"
+        lists = [_list(f"Reads that were not {state}", _cells(wrong))] if len(wrong) else []
+        return Check(name, f"Before {len(rows):,} {state} reads {said}.", "bad" if lists else "good", lists)
 
-def _warmth(data: Data) -> Check:
-    name = "Warm was warm"
-    warm = data.fresh[data.fresh["state"] == "warm"]
-    warm = warm[warm["resident_before"].notna() & warm["wire_requests"].isna()]
-    least = warm["resident_before"].min()
-    if warm.empty or not fmt.known(least):
-        return Check(name, "Nothing was read warm with a known residency.", "unknown")
-    cold = warm[warm["resident_before"] < WARM_AT_LEAST]
-    text = f"Before {len(warm):,} warm reads at least {fmt.percent(least)} of the file lay in the page cache."
-    lists = [_list("Reads that were not warm", _cells(cold))] if len(cold) else []
-    return Check(name, text, "bad" if lists else "good", lists)
+    return check
 
 
 CHECKS: tuple[Callable[[Data], Check], ...] = (
@@ -348,8 +341,8 @@ CHECKS: tuple[Callable[[Data], Check], ...] = (
     _pauses,
     _locks,
     _arithmetic,
-    _residency,
-    _warmth,
+    _resident("cold", "Cold was cold"),
+    _resident("warm", "Warm was warm"),
     throttled,
     _reclaim,
     _not_controlled,
