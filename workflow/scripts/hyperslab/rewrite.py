@@ -17,7 +17,7 @@ from typing import Any
 from hyperslab.rewriting import RewriteError, recommended
 from hyperslab.rewriting.forks import beside
 from hyperslab.rewriting.progress import Progress, megabytes
-from hyperslab.rewriting.supervise import given_way, made_whole
+from hyperslab.rewriting.supervise import aside_of, made_whole, partial_of
 
 MIB = 2**20
 # The format of a layout that makes a directory.
@@ -204,7 +204,7 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
         raise RewriteError(f"{options.original}: there is no such file")
     if options.new.exists() and options.new.samefile(options.original):
         raise RewriteError(f"{options.original}: would be overwritten; name another file to write")
-    for left in given_way(options.new):
+    for left in (partial_of(options.new), aside_of(options.new)):
         if left.exists() and _is_within(options.original, left):
             raise RewriteError(
                 f"{options.original}: {left} is where {options.new} is made; name another file to write"

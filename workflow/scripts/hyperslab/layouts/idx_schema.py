@@ -83,11 +83,8 @@ def resolve(given: IdxModel, array: Array, _: Mapping[str, Any], place: Place) -
         raise place.mistake("an array of one element has no levels")
     settings = place.at("settings").validate(IdxSettings, given.settings)
     if settings.library == "openvisus" and str(len(order) - 1) not in bitmask:
-        raise (
-            place.at("settings")
-            .at("library")
-            .mistake(f"OpenVisus has no slowest axis of one element; name {order[0]} in times or fields")
-        )
+        message = f"OpenVisus has no slowest axis of one element; name {order[0]} in times or fields"
+        raise place.at("settings", "library").mistake(message)
     return {
         "format": given.format,
         "axes": list(array.axes),

@@ -71,7 +71,7 @@ class RowsCopy(Copy):
             raise RewriteError(str(error)) from None
         shape = (len(self._rows),)
         chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
-        most = (None,) if chunks and source.get_space().get_simple_extent_dims(True)[0] != shape[0] else None
+        most = (None,) if chunks and can_grow(source) else None
         parent.create_dataset(
             name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept, **orders
         )

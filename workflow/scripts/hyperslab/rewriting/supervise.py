@@ -33,9 +33,9 @@ def partial_of(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def given_way(path: Path) -> tuple[Path, Path]:
-    """Return what is removed where it is there when `path` is made: what a killed run may have left."""
-    return partial_of(path), path.with_name(path.name + ASIDE)
+def aside_of(path: Path) -> Path:
+    """Return where a directory waits until another has taken its place; what lies there is removed before."""
+    return path.with_name(path.name + ASIDE)
 
 
 def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False) -> int:
@@ -48,7 +48,7 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
     makes the same file, OSError where the directory cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial, _ = given_way(path)
+    partial = partial_of(path)
     held = _taken(partial, directory)
     child = 0
 
@@ -107,7 +107,7 @@ def _remove(path: Path) -> None:
 def _replace(partial: Path, path: Path) -> None:
     """Move what was made to its place; a directory that is there gives way just before."""
     if path.is_dir():
-        _, aside = given_way(path)
+        aside = aside_of(path)
         _remove(aside)
         os.rename(path, aside)
         os.rename(partial, path)

@@ -28,9 +28,15 @@ def library() -> Any:
     return OpenVisus
 
 
-def failed(path: str, error: Exception) -> OSError:
-    """Return what OpenVisus said in an exception without a type of its own."""
-    return OSError(f"{path}: OpenVisus: {' '.join(str(error).split()) or type(error).__name__}")
+def told(path: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Return what a call of OpenVisus returns; raises OSError for its exceptions, which have no type of their
+    own.
+    """
+    try:
+        return call(*given, **named)
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise OSError(f"{path}: OpenVisus: {said}") from None
 
 
 def create(path: str, files: IdxFiles, dtype: str) -> None:
@@ -46,14 +52,11 @@ def create(path: str, files: IdxFiles, dtype: str) -> None:
         for number in range(files.fields)
     ]
     times = {"time": [0, files.times - 1, TIME_TEMPLATE]} if files.has_times else {}
-    try:
-        visus.CreateIdx(
-            url=os.path.join(path, UNFINISHED), dims=list(reversed(files.shape)), fields=fields,
-            bitmask=files.bitmask.text, bitsperblock=files.blocks.bits, blocksperfile=files.blocks_per_file,
-            filename_template=files.template, **times,
-        )  # fmt: skip
-    except Exception as error:
-        raise failed(path, error) from None
+    told(
+        path, visus.CreateIdx, url=os.path.join(path, UNFINISHED), dims=list(reversed(files.shape)),
+        fields=fields, bitmask=files.bitmask.text, bitsperblock=files.blocks.bits,
+        blocksperfile=files.blocks_per_file, filename_template=files.template, **times,
+    )  # fmt: skip
 
 
 class OpenVisusArray:
@@ -64,11 +67,8 @@ class OpenVisusArray:
         self._files, self._order = files_of(spec), disk_order(spec)
         self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
         self._where = os.path.join(path, name)
-        try:
-            self._dataset = visus.LoadDataset(self._where)
-            self._fields = self._dataset.getFields()
-        except Exception as error:
-            raise failed(self._where, error) from None
+        self._dataset = told(self._where, visus.LoadDataset, self._where)
+        self._fields = told(self._where, self._dataset.getFields)
         self._access: Any = None
 
     def read(self, box: Box) -> Block:
@@ -91,13 +91,10 @@ class OpenVisusArray:
             self._access = self._dataset.createAccess()
 
         def one(place: Place) -> Block:
-            try:
-                found: Block = self._dataset.read(
-                    logic_box=asked, time=place.time, field=self._fields[place.field], max_resolution=level,
-                    access=self._access,
-                )  # fmt: skip
-            except Exception as error:
-                raise failed(self._where, error) from None
+            found: Block = told(
+                self._where, self._dataset.read, logic_box=asked, time=place.time,
+                field=self._fields[place.field], max_resolution=level, access=self._access,
+            )  # fmt: skip
             return found.reshape([-(-(h - o) // by) for o, h, by in zip(low, high, fine, strict=True)])[thin]
 
         def read() -> Block:
@@ -118,13 +115,10 @@ class OpenVisusArray:
         for number, place in places_in(turned, self._files):
             part = np.ascontiguousarray(values[number])
             high = [start + width for start, width in zip(low, reversed(part.shape), strict=True)]
-            try:
-                self._dataset.write(
-                    part, logic_box=(low, high), time=place.time, field=self._fields[place.field],
-                    access=self._access,
-                )  # fmt: skip
-            except Exception as error:
-                raise failed(self._where, error) from None
+            told(
+                self._where, self._dataset.write, part, logic_box=(low, high), time=place.time,
+                field=self._fields[place.field], access=self._access,
+            )  # fmt: skip
 
     def flush(self) -> None:
         """Do nothing: a write has handed everything to the kernel when it returns."""
