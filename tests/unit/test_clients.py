@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import requests
 from figure_samples import texts
+from matplotlib.lines import Line2D
 from report_samples import meta, plain_layout
 from requests.adapters import HTTPAdapter
 from samples import file_specification, prepared, values_of
@@ -27,6 +28,7 @@ from hyperslab.figures import FigureData
 from hyperslab.figures.clients import served
 from hyperslab.figures.view import look
 from hyperslab.measuring import received
+from hyperslab.measuring.residency import NodeCache
 from hyperslab.report.clients import clients_table
 from hyperslab.report.data import Inputs, gather
 from hyperslab.results.statistics import summarise
@@ -86,6 +88,21 @@ def test_every_answer_is_compared_and_counted(disk: Path) -> None:
         other = file_specification(SHAPE, (2, 4, 10), dtype="int16")
         with pytest.raises(VerificationError, match=r"request \d of run 0, state warm, differs"):
             clients_case.run(Context(spec, format_, context.path, values_of(other), False))
+
+
+def test_each_warm_run_begins_with_what_the_last_one_left(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([0.9, 0.8])
+    with prepared(disk) as root:
+        spec = cell(1, warm=2)
+        format_ = formats.load("hdf5")
+        context = Context(spec, format_, str(root / "data.h5"), values_of(spec), False)
+        format_.generate(context.path, spec, context.values)
+        monkeypatch.setattr(NodeCache, "filled", lambda _: 1.0)
+        monkeypatch.setattr(NodeCache, "resident", lambda _: next(shares))
+        rows = clients_case.run(context).repeats
+    assert [(row["resident_before"], row["resident_after"]) for row in rows] == [(1.0, 0.9), (0.9, 0.8)]
 
 
 class Failing:
@@ -248,6 +265,17 @@ def test_rates_and_latencies_are_those_of_the_runs() -> None:
     figure = figures.draw("clients-mix", "disk", data)
     written = texts(figure)
     assert all(words in written for words in ("requests a second", "clients", "100 requests a run"))
+
+
+def test_many_layouts_are_told_apart_by_their_looks() -> None:
+    names = [f"l{number:02}" for number in range(12)]
+    table = pd.concat([rows().query("layout == 'a'").assign(layout=name) for name in names])
+    cases = {name: {**case, "layouts": names} for name, case in STUDY["cases"].items()}
+    data = FigureData(table, summarise(table), {}, {}, {**STUDY, "layouts": names, "cases": cases})
+    figure = figures.draw("clients-mix", "disk", data)
+    handles = [one for legend in figure.legends for one in legend.legend_handles if isinstance(one, Line2D)]
+    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in handles}
+    assert len(looks) == len(handles) == len(names)
 
 
 def test_the_table_says_what_was_served() -> None:

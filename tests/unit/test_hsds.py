@@ -23,7 +23,7 @@ from studies import changed, load, mistake
 from test_workers import wait_until
 
 from hyperslab.data.selections import Box
-from hyperslab.formats.hsds import array, server, transfer
+from hyperslab.formats.hsds import array, inspection, server, transfer
 from hyperslab.layouts import environments, layout_of
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.layouts.hsds import ENVIRONMENT
@@ -97,6 +97,16 @@ def test_a_study_of_it_is_planned(tmp_path: Path) -> None:
     pieces = chunk_count([20, 30, 400], [4, 4, 64])
     assert pieces < largest_files(study) < pieces + 100
     assert largest_bytes(study) > pieces * 4 * 4 * 64 * 2
+
+
+def test_only_chunks_that_are_stored_have_padding() -> None:
+    spec: Any = {
+        "dataset": {"axes": ["x", "y"], "shape": [5, 7], "dtype": "uint16"},
+        "layout": {"format": "hsds", "chunks": [4, 4], "order": ["x", "y"], "filters": [], "settings": {}},
+    }
+    found = inspection.report({"/d/0_0": 32, "/d/1_1": 32, "/d/.dataset.json": 100}, 1, spec, {})
+    # Of the last chunk 1 x 3 elements lie in the array.
+    assert (found["stored_bytes"], found["data_bytes"], found["padding_bytes"]) == (64, 38, 26)
 
 
 def test_a_server_takes_on_as_many_tasks_as_its_layout_says(tmp_path: Path) -> None:

@@ -210,6 +210,48 @@ def test_a_rank_that_fails_ends_all_with_its_own_words(memory: Path, program: Ca
         outcome_of(by_ranks(reduce_cell(2, {"warm": 1})), memory)
 
 
+NOT_ON_RANK_1 = (
+    "from hyperslab.measuring.pagecache import NotInState\n"
+    "from hyperslab.measuring.residency import NodeCache\n"
+    "from mpi4py import MPI\n"
+    "fill = NodeCache.fill\n"
+    "def told(self):\n"
+    "    if MPI.COMM_WORLD.Get_rank() == 1:\n"
+    "        raise NotInState('rank 1 cannot tell')\n"
+    "    return fill(self)\n"
+    "NodeCache.fill = told\n"
+)
+
+
+def test_a_state_that_one_rank_lacks_all_ranks_leave_out(
+    memory: Path, program: Callable[[str], None]
+) -> None:
+    program(NOT_ON_RANK_1)
+    outcome = outcome_of(parallel_cell("file-per-process", False, False), memory)
+    assert outcome.skipped == {"warm": "rank 1 cannot tell"}
+    assert [row["state"] for row in outcome.repeats] == ["write"] * 2 + ["library-cold"] * 2
+
+
+def test_ranks_that_reduce_leave_out_a_state_together(memory: Path, program: Callable[[str], None]) -> None:
+    # Rank 0 looks after the page cache of this node; rank 1 has none to ask.
+    program(NOT_ON_RANK_1.replace("rank 1", "rank 0").replace("== 1", "== 0"))
+    outcome = outcome_of(by_ranks(reduce_cell(2, {"cold": 2, "warm": 2})), memory)
+    assert outcome.skipped == {"warm": "rank 0 cannot tell"}
+    assert [row["state"] for row in outcome.repeats] == ["library-cold"] * 2
+
+
+def test_a_file_that_opening_drops_from_memory_is_not_warm(
+    disk: Path, program: Callable[[str], None]
+) -> None:
+    program(
+        "from hyperslab.measuring.residency import NodeCache\n"
+        "shares = [1.0, 0.5]\n"
+        "NodeCache.fill = lambda _: shares.pop(0)\n"
+    )
+    outcome = outcome_of(parallel_cell("posix", False, False), disk, memory_resident=False)
+    assert outcome.skipped["warm"] == "only 50.0% of the file fits in the page cache"
+
+
 def test_no_launcher_drops_the_last_words_of_ranks(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(

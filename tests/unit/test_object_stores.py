@@ -34,6 +34,7 @@ from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
 from hyperslab.specifications import CaseSpecification, Specification
+from hyperslab.studies.specification import text
 from hyperslab.validation.errors import ConfigurationError
 
 pytestmark = pytest.mark.usefixtures("own_locks")
@@ -365,3 +366,28 @@ def test_a_store_that_goes_while_objects_are_removed_is_not_asked_for_each(store
     )  # fmt: skip
     # Each of 400 objects would be asked for five times, with pauses of seconds between.
     assert done.stdout.strip() in ("EndpointConnectionError", "ConnectionClosedError", "ClientError")
+
+
+BEFORE_OPENING = """
+import json, sys
+from contextlib import suppress
+from zarr.core import sync
+from hyperslab.formats.virtual.array import FORMAT, Zarr
+
+spec = json.loads(sys.argv[1])
+FORMAT.prepare(spec)
+assert sync.loop[0] is not None, "Zarr's event loop is not there yet"
+Zarr.prepare = lambda *_: sys.exit("a small array is written while a file is opened")
+with suppress(Exception):
+    FORMAT.open("nowhere", spec)
+"""
+
+
+def test_zarr_is_started_before_a_reference_is_opened(store_python: str) -> None:
+    scripts = str(Path(hyperslab.__file__).parents[1])
+    done = subprocess.run(
+        [store_python, "-c", BEFORE_OPENING, text(cell("virtual"))],
+        env={**os.environ, "PYTHONPATH": scripts},
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

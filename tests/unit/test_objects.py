@@ -20,6 +20,7 @@ from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
 from hyperslab.measuring import other_file_systems
+from hyperslab.measuring.throttling import Limiter
 from hyperslab.specifications import CaseSpecification, Specification
 
 Spec = Specification
@@ -93,6 +94,18 @@ def test_writes_and_reads_in_every_state(stored: dict[str, Outcome], storage: st
     assert outcome.report["data_bytes"] == COUNT * VALUES * 4
     assert outcome.report["chunks"] == (COUNT if storage == "chunked" else 0)
     assert not (disk / "many.h5").exists()
+
+
+def test_more_files_are_written_where_a_limit_asks_for_them(tmp_path: Path) -> None:
+    class Until(Limiter):
+        def enough(self, direction: str, moved: int, repeats: int) -> bool:
+            return direction == "write" and repeats >= 6
+
+    spec = objects_cell()
+    path = str(tmp_path / "many.h5")
+    outcome = cases.load("objects")(Context(spec, FORMAT, path, values_of(spec), True, limiter=Until()))
+    assert [row["repeat"] for row in of_state(outcome, "write")] == list(range(6))
+    assert [row["repeat"] for row in of_state(outcome, "session")] == list(range(6))
 
 
 def test_compact_data_reach_the_file_with_their_metadata(stored: dict[str, Outcome]) -> None:

@@ -224,6 +224,16 @@ def test_a_file_that_cannot_be_evicted_is_left_out(disk: Path, monkeypatch: pyte
     assert {row["state"] for row in outcome.repeats} == {"warm"}
 
 
+def test_a_file_that_opening_drops_from_memory_is_not_warm(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([1.0, 0.5])
+    monkeypatch.setattr(Processes, "fill", lambda _: next(shares))
+    outcome = outcome_of(reduce_cell(2, {"warm": 2}), disk, False)
+    assert outcome.skipped == {"warm": "only 50.0% of the file fits in the page cache"}
+    assert outcome.repeats == []
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(
     ("chunks", "filters"), [((4, 4, 128), GZIP), ((4, 4, 128), ()), (None, ())], ids=["gzip", "plain", "none"]

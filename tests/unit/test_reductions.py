@@ -117,6 +117,16 @@ def test_a_small_difference_is_told_from_rounding(change: str) -> None:
     assert list(moments.differing(found, right)) == ([0, 1, 2, 3, 4] if change == "count" else [3])
 
 
+def test_the_variance_of_the_whole_is_the_truth_within_the_same_rounding() -> None:
+    count = np.full(3, 100.0)
+    # The means of equal values may differ in their last digit, and so has their variance one.
+    equal, rising = Moments(count, np.full(3, 1e8), np.zeros(3)), Moments(count, np.arange(3.0), np.zeros(3))
+    assert not moments.whole_differs(1e-17, equal) and moments.whole_differs(1e-7, equal)
+    assert not moments.whole_differs(2 / 3 * (1 + 1e-14), rising)
+    assert moments.whole_differs(2 / 3 * (1 + 1e-10), rising)
+    assert not moments.whole_differs(np.nan, Moments.zeros(3)) and moments.whole_differs(np.nan, equal)
+
+
 def test_not_a_number_is_equal_to_itself() -> None:
     block = np.ones((4, 3))
     block[2, 1] = np.nan

@@ -201,6 +201,7 @@ def test_files_that_are_copied_first_are_read_from_the_copy(memory_root: Path) -
     context = cell(memory_root, "month", "days-1p", fetch=True, states=["cold"], repeats={"cold": 2})
     rows = cases.load("summaries")(context).repeats
     assert len(rows) == 2 and all(row["fetch_s"] > 0 and row["open_s"] > 0 for row in rows)
+    assert all(row["resident_before"] is None for row in rows)
     assert not context.artifact.fetched().data.exists()
     context.artifact.fetch()
     copied = [file.read_bytes() for file in context.artifact.fetched().files()]

@@ -55,6 +55,13 @@ def test_a_parallel_case_is_one_an_interface_and_count(tmp_path: Path) -> None:
     assert case["title"] == "team, POSIX, 2 MPI ranks"
 
 
+def of_ranks(layout: Content) -> Content:
+    """The base study with a reduction by ranks, of one layout more."""
+    content = with_case(reduce={"z": 25}, ranks=[2], layouts=["mine"])
+    content["layouts"]["mine"] = layout
+    return content
+
+
 MISTAKES: list[tuple[Content, str]] = [
     (
         with_case(reduce={"z": 25}),
@@ -80,6 +87,14 @@ MISTAKES: list[tuple[Content, str]] = [
         "cases.team.reduce.z: extent 401 does not fit: axis z has 400",
     ),
     (with_case(**REDUCE, split="z"), "cases.team.split: should be another axis than z: x or y"),
+    (
+        of_ranks({"settings": {"driver": "stdio"}}),
+        "cases.team.layouts: ranks open the file by the driver of MPI-IO, not by another",
+    ),
+    (
+        of_ranks({"release": "2.0"}),
+        "cases.team.layouts: ranks have the HDF5 of their own environment, not another release",
+    ),
     (
         with_case(read={"z": 25}, processes=[2]),
         "cases.team: processes: only a `reduce` or a `summaries` or a `clients` case has it",

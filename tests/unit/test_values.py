@@ -138,6 +138,40 @@ def test_values_are_those_of_every_machine_and_release(dtype: str) -> None:
     assert values.block(box.origin, box.extent).ravel().tolist() == signed
 
 
+# 2^15 planes of 8-bit words have factors and addends of their own, more have further leading indices.
+SEGMENT = 2**15
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float16"])
+def test_a_long_array_of_bytes_repeats_nowhere(dtype: str) -> None:
+    pieces = whole(MixedIndices((40 * SEGMENT,), dtype)).reshape(40, SEGMENT)
+    assert distinct_rows(pieces) == 40
+
+
+def test_planes_of_bytes_differ_where_leading_indices_fill_all_their_numbers() -> None:
+    values = MixedIndices((256, 256, 2 * SEGMENT), "uint8")
+    here, beyond = (values.block((0, 0, z), (256, 256, 1)) for z in (3, 3 + SEGMENT))
+    assert (here == beyond).mean() < 0.02
+
+
+@pytest.mark.parametrize("shape", [(3 * SEGMENT + 9,), (3, 3 * SEGMENT + 9)])
+def test_a_block_of_a_long_array_is_that_part_of_the_whole(shape: tuple[int, ...]) -> None:
+    values = MixedIndices(shape, "uint8")
+    expected, leading = whole(values), [slice(1, size) for size in shape[:-1]]
+    for first, stop in ((0, SEGMENT), (SEGMENT - 3, SEGMENT + 4), (5, 3 * SEGMENT + 8)):
+        origin = [1] * len(leading) + [first]
+        extent = [size - 1 for size in shape[:-1]] + [stop - first]
+        assert np.array_equal(values.block(origin, extent), expected[(*leading, slice(first, stop))])
+
+
+@pytest.mark.parametrize(("dtype", "z"), [("uint8", SEGMENT - 2), ("uint16", 2**31 - 2)])
+def test_values_of_the_first_planes_are_those_of_the_formula_alone(dtype: str, z: int) -> None:
+    values, bits = MixedIndices((5, z + 4), dtype), 8 * np.dtype(dtype).itemsize
+    found = values.block((3, z), (2, 4))
+    assert found[:, :2].tolist() == [[mixed_value(s, z + k, bits) for k in (0, 1)] for s in (3, 4)]
+    assert found[:, 2:].tolist() == [[mixed_value(s + 5, k, bits) for k in (0, 1)] for s in (3, 4)]
+
+
 def test_values_are_made_without_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -22,12 +22,13 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, wait
-from distributed.comm import CommClosedError
 from distributed.security import Security
 
 import hyperslab
+from hyperslab.formats import Unavailable
 from hyperslab.measuring import job_nodes
 from hyperslab.measuring.machine import node_name
+from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.workers import PATIENCE_S
 
@@ -153,7 +154,7 @@ class DaskCluster:
     def everywhere(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what each worker returns of a function of an importable module, always in the same order.
 
-        Raises ChildProcessError where one is not there any more.
+        Raises ChildProcessError where one fails or is not there any more.
         """
         found = self._run(function, arguments, list(self._nodes))
         return [found[worker] for worker in self._nodes]
@@ -166,7 +167,10 @@ class DaskCluster:
     def _run(self, function: Callable[..., Any], arguments: Sequence[Any], workers: list[str]) -> Any:
         try:
             found: dict[str, Any] = self.client.run(function, *arguments, workers=workers)
-        except CommClosedError as error:
+        except (NotInState, Unavailable):
+            raise
+        except Exception as error:  # noqa: BLE001
+            # The connection ended, or it is the error of what a worker ran.
             raise self._lost(f"{type(error).__name__}: {error}") from None
         if found.keys() != set(workers):
             raise self._lost(f"{len(found)} of {len(workers)} answer")

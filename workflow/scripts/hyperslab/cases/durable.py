@@ -91,8 +91,8 @@ def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
 
 
 def timed_reference(context: Context, extent: Sequence[int]) -> float:
-    """Return the seconds of a plain write and fsync of the same bytes, in the same pieces,
-    in the same directory.
+    """Return the seconds of a plain write and fsync of the same bytes in the same directory, in slabs as
+    thick as `extent` along the first axis.
     """
     slabs = _slabs(context.specification["dataset"]["shape"], extent)
     return timed_plain_write(context, (context.values.block(slab.origin, slab.extent) for slab in slabs))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import in_turn, span_columns, timed_end, timed_reference
+from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_reference
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import same
 from hyperslab.formats import ManyArrays, OpenArrays
@@ -79,7 +79,7 @@ class _Latest:
 def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, Row]:
     """Create a file and every object in it, flush, close and fsync; the latest is read before the flush.
 
-    Returns the row of the write and that of the read on the file still open ("session").
+    Returns the columns of the write, and the row of the read on the file still open ("session").
     """
     calls = array("q")
     counters = Counters(context.artifact.processes())
@@ -99,21 +99,15 @@ def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, R
     resumed = counters.read()
     ended = timed_end(opened, context.artifact)
     parts = (between(before, written), between(resumed, counters.read()))
-    row: Row = {"state": "write", "repeat": repeat}
-    row |= span_columns(created - started, calls, ended)
     counted = {name: sum(part[name] for part in parts) for name in parts[0] if name != "device_bytes"}
-    row |= {**counted, **held}
-    return row, session
+    return {**span_columns(created - started, calls, ended), **counted, **held}, session
 
 
 def _writes(context: Context, latest: _Latest) -> list[Row]:
     """Return timed writes of the whole file, each beside a plain write and fsync of the same bytes."""
-    spec, rows = context.specification, []
-    repeats = spec["repeats"]["write"]
+    spec = context.specification
     one = [1, *spec["dataset"]["shape"][1:]]
     asked = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
-    # First touch of memory and of the file system's own structures belongs to no repeat.
-    timed_reference(context, one)
     sessions: list[Row] = []
 
     def write() -> Row:
@@ -121,12 +115,8 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
         sessions.append(session)
         return written
 
-    for repeat in range(repeats):
-        row = in_turn(repeat, repeats, lambda: timed_reference(context, one), write, context.artifact.clear)
-        rows.append({**row, "asked_bytes": asked})
-        if "session" in spec["case"]["states"]:
-            rows.append(sessions[repeat])
-    return rows
+    rows = repeated_writes(context, {"asked_bytes": asked}, lambda: timed_reference(context, one), write)
+    return [*rows, *sessions] if "session" in spec["case"]["states"] else rows
 
 
 def _verify_all(context: Context) -> None:

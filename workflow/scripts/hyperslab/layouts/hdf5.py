@@ -115,17 +115,23 @@ class Hdf5Layout(Layout):
             c <= s for c, s in zip(second.get("chunks") or shape, shape, strict=True)
         )
 
+    def ranks_mistake(self) -> str | None:
+        """Return which setting would not be in force, as MPI ranks open files in their own way, or None."""
+        if self.described.get("release"):
+            return "ranks have the HDF5 of their own environment, not another release"
+        if self.described["settings"].get("driver"):
+            return "ranks open the file by the driver of MPI-IO, not by another"
+        return None
+
     def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
         """Return why MPI ranks cannot each write a sub-volume, or None."""
         if way not in SUB_VOLUME_WAYS:
             return f"ranks write HDF5 by calls that are {' or '.join(SUB_VOLUME_WAYS)}, not {way}"
         if self.filters and way == "independent":
             return "ranks write chunks that go through filters by collective calls alone"
-        if self.described.get("storage") == "compact" or self.described.get("release"):
-            return "ranks write contiguous or chunked datasets, by the HDF5 of their own environment"
-        if self.described["settings"].get("driver"):
-            return "ranks open the file by the driver of MPI-IO, not by another"
-        return None
+        if self.described.get("storage") == "compact":
+            return "ranks write contiguous or chunked datasets"
+        return self.ranks_mistake()
 
     def within(self, shape: Shape) -> Mapping[str, Any]:
         """Return the layout with chunks cut to the array's extents, which HDF5 demands of them."""

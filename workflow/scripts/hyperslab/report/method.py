@@ -70,9 +70,10 @@ Counts: Asked is the bytes of the selection, chunk bytes the stored bytes of the
 requested what the library asked the kernel for, device what the device delivered, read-ahead included.
 
 Throttled: A limit on a site's I/O lets bursts pass, so that the median of small operations is that of a
-burst. Cold reads and writes there are repeated until {ENOUGH_SECONDS:g} s of I/O at the limit are done, and
-compared by the mean of each round, or by what the limit alone takes where pauses between operations made
-the mean smaller.
+burst. Cold selections and views of arrays, and writes by one process, are repeated there until
+{ENOUGH_SECONDS:g} s of I/O at the limit are done; other cases have as many repeats as elsewhere. All cold
+reads and writes are compared by the mean of each round, or by what the limit alone takes where pauses between
+operations made the mean smaller.
 
 Noise: A fixed computation and direct reads before and after each cell; a cell is noisy where one lies
 further from the site's median than max(5 MAD, 25 %).

@@ -136,7 +136,8 @@ def _warm(repeats: Repeats, context: Context, clients: Workers, cache: NodeCache
         requests = asked(context.specification, "warm", repeat)
         repeats.ask(requests)
         row = repeats.timed(requests, "warm", repeat, opening)
-        row["resident_before"], row["resident_after"] = share, cache.resident()
+        row["resident_before"], share = share, cache.resident()
+        row["resident_after"] = share
         opening = None
     row["close_s"] = clients.command("close")
 

@@ -9,6 +9,7 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from mpi4py import MPI
 from hyperslab.formats import Format
 from hyperslab.measuring import machine
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 
 # How long a rank that gives up waits for its launcher at most.
@@ -68,17 +70,29 @@ class Caches:
         self._ranks = ranks
         self._cache = NodeCache(Artifact(path), memory_resident) if mine else None
 
+    def _share(self, ask: Callable[[NodeCache], float], otherwise: float) -> float:
+        """Return what is asked of this rank's cache; raises NotInState on all ranks where one does."""
+        share, reason = otherwise, None
+        if self._cache:
+            try:
+                share = ask(self._cache)
+            except NotInState as error:
+                reason = str(error)
+        if reasons := [one for one in self._ranks.comm.allgather(reason) if one is not None]:
+            raise NotInState(reasons[0])
+        return share
+
     def evict(self) -> float:
         """Empty them; the largest share of the file that stayed."""
-        return self._ranks.greatest(self._cache.evict() if self._cache else 0.0)
+        return self._ranks.greatest(self._share(NodeCache.evict, 0.0))
 
     def fill(self) -> float:
         """Bring the file in; the smallest share that is there."""
-        return self._ranks.least(self._cache.fill() if self._cache else 1.0)
+        return self._ranks.least(self._share(NodeCache.fill, 1.0))
 
     def resident(self) -> float:
         """Return the largest share of the file that one holds."""
-        return self._ranks.greatest(self._cache.resident() if self._cache else 0.0)
+        return self._ranks.greatest(self._share(NodeCache.resident, 0.0))
 
     def close(self) -> None:
         """Let the file go."""

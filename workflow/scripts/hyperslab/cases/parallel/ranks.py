@@ -147,14 +147,15 @@ class Cell:
         if state == "cold":
             cold(caches.evict(), memory)
         open_s = self._timed(self._api.open)
-        # Many FUSE file systems drop the cached pages whenever a file is opened.
-        share = caches.fill() if state == "warm" else caches.resident()
-        if state == "cold":
-            try:
-                still_cold(share, file_bytes, memory, "ranks")
-            except NotInState:
-                self._api.close()
-                raise
+        try:
+            if state == "cold":
+                share = still_cold(caches.resident(), file_bytes, memory, "ranks")
+            else:
+                # Many FUSE file systems drop the cached pages whenever a file is opened.
+                share = warm(caches.fill(), memory)
+        except NotInState:
+            self._api.close()
+            raise
         before = self._counters.read()
         time_s = self._timed(lambda: self._api.read(found))
         counted = between(before, self._counters.read())

@@ -284,6 +284,12 @@ def differing(found: Moments, truth: Moments) -> npt.NDArray[np.intp]:
     return np.flatnonzero(~same)
 
 
+def whole_differs(variance: float, truth: Moments) -> bool:
+    """Return whether the variance of all planes together is not the truth within the same rounding."""
+    count, mean, m2 = (np.array([value]) for value in whole(truth))
+    return len(differing(Moments(count, mean, variance * count), Moments(count, mean, m2))) > 0
+
+
 def _close(found: Floats, truth: Floats, slack: Floats) -> npt.NDArray[np.bool_]:
     # With infinite values, which of these a mean becomes depends on the pieces in which they were added.
     both: npt.NDArray[np.bool_] = (~np.isfinite(found) & ~np.isfinite(truth)) | (found == truth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hyperslab.cases.reduce.division import Division, Share
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.data.selections import Box
+from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.workers import Counts
 from hyperslab.specifications import Specification
 
@@ -41,7 +43,9 @@ class RankTeam:
         """Do what rank 0 orders, until it says that it is done."""
         while (order := self._ranks.comm.bcast(None)) is not None:
             name, arguments = order
-            getattr(self, f"_{name}")(*arguments)
+            # Rank 0 has the same reason, and orders what is done then.
+            with suppress(NotInState):
+                getattr(self, f"_{name}")(*arguments)
 
     def _order(self, name: str, *arguments: Any) -> Any:
         self._ranks.comm.bcast((name, arguments))

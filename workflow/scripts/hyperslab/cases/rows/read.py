@@ -64,6 +64,9 @@ class RowReads:
             # One block is in memory at a time; a digest asks nothing of the file.
             block = opened.block(found)
             asked += block.nbytes
+            if (count := len(block.lengths)) != len(numbers):
+                said = f"{count} rows came back where {len(numbers)} were asked for"
+                raise VerificationError(f"{self._context.path}: {said}")
             for number, digest in zip(numbers, digests(block), strict=True):
                 self._read.setdefault(number, set()).add(digest)
             # To free what was read is not part of the next call.

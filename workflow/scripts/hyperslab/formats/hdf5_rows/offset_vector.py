@@ -41,8 +41,8 @@ class OffsetVectorPart(Part):
         """Return a read of rows: their lengths, and their values end to end."""
         rows = self._rows
         if isinstance(numbers, range):
-            return lambda: rows.read(slice(numbers.start, numbers.stop))
-        return lambda: rows.read_many(numbers)
+            return _said_plainly(lambda: rows.read(slice(numbers.start, numbers.stop)))
+        return _said_plainly(lambda: rows.read_many(numbers))
 
     def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return an append that is flushed: bytes, and then what leads to them."""
@@ -129,7 +129,19 @@ class OffsetVector:
         self, file: h5py.File, name: str, dtype: np.dtype[Any], layout: LayoutSpecification
     ) -> OffsetVectorPart:
         """Return rows that are there."""
-        return OffsetVectorPart(ragged.open(file[name], **_caches(layout)))
+        return OffsetVectorPart(_said_plainly(lambda: ragged.open(file[name], **_caches(layout)))())
+
+
+def _said_plainly(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call that raises OSError where the file is not what it should be; it costs one frame."""
+
+    def called() -> Any:
+        try:
+            return call()
+        except (ragged.RaggedError, IndexError) as error:
+            raise OSError(str(error)) from None
+
+    return called
 
 
 def _caches(layout: LayoutSpecification) -> dict[str, Any]:

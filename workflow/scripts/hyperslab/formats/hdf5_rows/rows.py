@@ -105,7 +105,6 @@ def _report(size: int, sizes: dict[str, Any], effective: dict[str, Any], filtere
     index = sizes.pop("chunk_index_bytes") + sum(sizes.get(name) or 0 for name in SIZES)
     data = stored if filtered or values is None or stored is None else min(values, stored)
     padding = None if stored is None else stored - data
-    known = 0 if stored is None else stored
     return {
         "file_bytes": size,
         "files": 1,
@@ -113,7 +112,7 @@ def _report(size: int, sizes: dict[str, Any], effective: dict[str, Any], filtere
         "data_bytes": data,
         "padding_bytes": padding,
         "index_bytes": index,
-        "remainder_bytes": size - known - index,
+        "remainder_bytes": None if stored is None else size - stored - index,
         **({"heap_bytes": heap} if heap is not None else {}),
         **sizes,
         "settings": effective,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.chunks import chunk_count, padding_bytes, touched_per_axis
+from hyperslab.layouts.chunks import chunk_count, touched_per_axis
 from hyperslab.specifications import Specification
 
 # The name of the object of a chunk: its place along each axis.
@@ -42,6 +43,12 @@ def touched(box: Box, chunks: list[int], sizes: dict[Place, int]) -> list[int]:
     return [sizes.get(place, 0) for place in product(*touched_per_axis(box.origin, box.extent, chunks))]
 
 
+def _padding(place: Place, chunks: list[int], shape: list[int]) -> int:
+    """Return the elements of the chunk at a place that lie beyond the edge of the array."""
+    spans = zip(place, chunks, shape, strict=True)
+    return math.prod(chunks) - math.prod(min(chunk, size - at * chunk) for at, chunk, size in spans)
+
+
 def report(objects: Objects, folders: int, spec: Specification, settings: dict[str, Any]) -> dict[str, Any]:
     """Return sizes in bytes, counts of chunks, objects and folders, and the settings in force."""
     dataset, layout = spec["dataset"], layout_of(spec["layout"])
@@ -50,7 +57,9 @@ def report(objects: Objects, folders: int, spec: Specification, settings: dict[s
     itemsize = np.dtype(dataset["dtype"]).itemsize
     plain = not spec["layout"]["filters"]
     total, held = sum(objects.values()), sum(sizes.values())
-    padding = padding_bytes(dataset["shape"], layout.chunks, itemsize) if plain else 0
+    # Chunks that are not stored have none: they hold nothing but the fill value.
+    beyond = sum(_padding(place, layout.chunks, dataset["shape"]) for place in sizes)
+    padding = beyond * itemsize if plain else 0
     return {
         "file_bytes": total,
         "stored_bytes": held,

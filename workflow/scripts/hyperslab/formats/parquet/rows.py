@@ -83,7 +83,7 @@ class ParquetWriter:
 
 
 class ParquetReader:
-    """A file that is read, a row group at a time; the last one is kept for rows that follow."""
+    """A file that is read, a row group at a time; the last one is kept for the next call of a selection."""
 
     def __init__(self, path: str) -> None:
         self._file = pq.ParquetFile(path)
@@ -97,7 +97,11 @@ class ParquetReader:
         raise NotImplementedError
 
     def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
-        """Return a read of rows as slices of lists, each from one row group."""
+        """Return a read of rows as slices of lists, each from one row group.
+
+        Readers of a selection are asked for before the first is called, so none finds a group of another.
+        """
+        self._kept = None
         if isinstance(numbers, range):
             return lambda: self._run(numbers.start, numbers.stop)
         return lambda: [piece for number in numbers for piece in self._run(number, number + 1)]

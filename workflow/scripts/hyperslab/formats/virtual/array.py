@@ -26,7 +26,7 @@ from hyperslab.formats.hdf5.array import DATASET, Hdf5
 from hyperslab.formats.hdf5.description import disk_order
 from hyperslab.formats.object_reads import ObjectReads, said_plainly
 from hyperslab.formats.zarr import settings
-from hyperslab.formats.zarr.array import ZarrArray
+from hyperslab.formats.zarr.array import Zarr, ZarrArray
 from hyperslab.layouts.virtual import CLIENT
 from hyperslab.measuring.machine import versions_of
 from hyperslab.measuring.object_store.address import address_of
@@ -38,6 +38,8 @@ FILE, REFERENCE = "array.h5", "reference.json"
 # What a reference calls that directory; whoever reads says where it is.
 HERE = "s3://here"
 PIPELINE = {"pipeline": "default"}
+# How the small array of Zarr is stored whose reading starts zarr-python.
+PLAIN: Any = {"codecs": [], "settings": {**PIPELINE, "write_empty_chunks": False}}
 # Chunks of HDF5 have numcodecs' codecs, of which zarr-python says so each time.
 warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
 
@@ -132,10 +134,11 @@ class Virtual:
         return self.hdf5.versions() | versions_of(("zarr", "numcodecs", "virtualizarr", "obstore"))
 
     def prepare(self, spec: Specification) -> None:
-        """Load what filters and the client need."""
+        """Load what filters and the client need, and write and read a small array of Zarr here."""
         self.hdf5.prepare(spec)
         importlib.import_module("obstore.store")
         importlib.import_module("virtualizarr.parsers")
+        Zarr().prepare({**spec, "layout": PLAIN})
 
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty dataset, in a directory with room for its reference."""
@@ -153,7 +156,6 @@ class Virtual:
 
     def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading through a new client, which has nothing yet: the reference is read first."""
-        self.prepare(spec)
         return opened(path, tuple(disk_order(spec)))
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
@@ -187,7 +189,7 @@ class VirtualCollections(Collections):
         return self._virtual.versions()
 
     def prepare(self, spec: Specification) -> None:
-        """Load what filters and the client need."""
+        """Load what filters and the client need, and start Zarr."""
         super().prepare(spec)
         self._virtual.prepare(Files("", spec).specification(0))
 
@@ -208,7 +210,6 @@ class VirtualCollections(Collections):
 
     def open(self, path: str, spec: Specification) -> Any:
         """Open for reading through a new client: the reference is read, and no file is."""
-        self.prepare(spec)
         return opened(path, tuple(disk_order(spec)))
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:

@@ -82,8 +82,11 @@ class Team(Kind):
 
     def check(self, case: Case, resolved: Resolved, dataset: Dataset, layout: Layout) -> None:
         """Raise CaseMistake where ranks cannot open the layout's files together."""
-        if by_ranks(resolved) and not layout.abilities.ranks:
-            raise CaseMistake(RANKS, f"MPI ranks cannot open {layout.title} together")
+        if by_ranks(resolved):
+            if not layout.abilities.ranks:
+                raise CaseMistake(RANKS, f"MPI ranks cannot open {layout.title} together")
+            if reason := layout.ranks_mistake():
+                raise CaseMistake("layouts", reason)
         super().check(case, resolved, dataset, layout)
 
     def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
