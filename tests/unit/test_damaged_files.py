@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from test_packs import packed
 
+import website
 from hyperslab.planning.confirmation import finalists, listed_records
 from hyperslab.planning.reruns import named
 from hyperslab.results import sources
@@ -73,3 +75,24 @@ def test_a_damaged_marker_is_made_anew(tmp_path: Path, content: bytes) -> None:
     identity = roots.prepare(str(tmp_path), roots.Root())
     assert identity and json.loads((tmp_path / roots.MARKER).read_text())["identity"] == identity
     assert roots.read(str(tmp_path)).identity == identity
+
+
+def test_damaged_notes_of_a_website_are_made_anew_or_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where the study of a pack is put.
+    monkeypatch.setattr(website, "PROJECT", tmp_path)
+    site, pack = tmp_path / "site", packed(tmp_path)
+    for content in DAMAGE:
+        with website.alone(site / ".work"):
+            (site / ".work" / "packs.json").write_bytes(content)
+            (site / ".work" / "results" / "gone" / "cells").mkdir(parents=True)
+            assert website.gather([pack], site / ".work") == ["mine"]
+            assert list(json.loads((site / ".work" / "packs.json").read_text(encoding="utf-8"))) == ["mine"]
+            assert [path.name for path in (site / ".work" / "results").iterdir()] == ["mine"]
+    (site / website.MARKER).write_bytes(b"[")
+    with (
+        pytest.raises(website.WebsiteError, match=f"cannot be read; delete {site}, or name a new folder"),
+        website.alone(site / ".work"),
+    ):
+        pass

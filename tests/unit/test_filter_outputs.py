@@ -126,6 +126,17 @@ def test_a_lossy_layout_has_its_error_beside_its_size() -> None:
     assert (found.text, found.note) == ("0", "lossy: rms 0, 0.0 % of the elements")
 
 
+def test_an_infinite_error_is_said_in_words() -> None:
+    lost: dict[str, Any] = {"error_max": np.inf, "error_rms": np.inf, "changed_share": 0.25}
+    found = cells(size_table(filters="zfp rate 4", **lost), "4x4x2")["Largest error"]
+    assert (found.text, found.note) == ("a number became none", "lossy: 25.0 % of the elements")
+    data = filtered()
+    table = data.measurements.assign(error_max=np.inf)
+    for name in ("sizes", "ratios"):
+        written = texts(figures.draw(name, "disk", data_of(table, study=data.study)))
+        assert "a number became none" in written and "± –" not in written
+
+
 # ---- the recommendation
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_packs import BASE, below, path_of, place, record, unpacked, written
+from test_packs import BASE, below, packed, path_of, place, record, refused, unpacked, whole, written
 
-from hyperslab.results.packs import SUFFIX, PackError, pack
+from hyperslab.results.packs import SUFFIX, PackError, measurements, pack
 from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 
+TOLD = b'{"sites": {"disk": {"measured": [{"layout": "a", "boxes": {"slices": [0.1, 0.2]}}]}}}\n'
 QUESTION = {
     "advise": {
         "dataset": {"axes": ["x", "y", "z"], "shape": [6, 8, 100], "dtype": "uint16"},
@@ -34,6 +35,7 @@ def test_what_advice_has_made_is_packed_and_needs_no_probes_elsewhere(
 ) -> None:
     made = f"{advised.head(advised.question(here / 'config/studies/mine.yaml'))}\n{BASE}"
     advised.place("mine").write_text(made, encoding="utf-8")
+    advised.prediction("mine").write_bytes(TOLD)
     file = tmp_path / f"mine{SUFFIX}"
     assert pack("mine", file) == 1
     # Here it is the study's own.
@@ -42,10 +44,61 @@ def test_what_advice_has_made_is_packed_and_needs_no_probes_elsewhere(
     there.mkdir()
     monkeypatch.chdir(there)
     assert unpacked(file, there).study == "mine"
-    assert below(there) == {"config/studies/mine.yaml": made.encode(), path_of(): written(record())}
+    told = {"config/studies/mine.yaml": made.encode(), "results/mine/prediction.json": TOLD}
+    assert below(there) == {**told, path_of(): written(record())}
     assert list(LoadedStudy(there / "config/studies/mine.yaml").layouts) == ["a", "b"]
 
 
 def test_a_question_without_an_answer_is_not_packed(here: Path, tmp_path: Path) -> None:
     with pytest.raises(PackError, match="its sites have not been probed for what it asks"):
         pack("mine", tmp_path / f"mine{SUFFIX}")
+
+
+def with_prediction(directory: Path, content: bytes = TOLD) -> Path:
+    """A pack of the study `mine` and of what was predicted for it."""
+    file: Path = packed(directory, [*whole()[:2], ("results/mine/prediction.json", content), *whole()[2:]])
+    return file
+
+
+def test_what_was_predicted_goes_with_the_study(tmp_path: Path) -> None:
+    there, file = tmp_path / "there", with_prediction(tmp_path)
+    assert unpacked(file, there).records == unpacked(file, there).records == 2
+    assert below(there)["results/mine/prediction.json"] == TOLD
+    again = tmp_path / f"again{SUFFIX}"
+    assert pack("mine", again, there / "results", there / "config/studies") == 2
+    assert again.read_bytes() == file.read_bytes()
+    assert len(measurements(file)) == len(measurements(packed(tmp_path)))
+
+
+def test_of_another_study_of_that_name_nothing_was_predicted(tmp_path: Path) -> None:
+    other = ("config/studies/mine.yaml", BASE.encode())
+    there = place(tmp_path / "there", [other])
+    unpacked(with_prediction(tmp_path), there)
+    assert below(there)["results/mine/study/prediction.json"] == TOLD
+    assert "results/mine/prediction.json" not in below(there)
+
+
+def test_another_prediction_is_not_overwritten(tmp_path: Path) -> None:
+    there = place(tmp_path / "there", [("results/mine/prediction.json", b"{}")])
+    with pytest.raises(PackError, match="prediction.json: holds another result; move it away"):
+        unpacked(with_prediction(tmp_path), there)
+    assert list(below(there)) == ["results/mine/prediction.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{}", "is damaged .no 'sites'."),
+        (TOLD.replace(b"0.2", b'"soon"'), "is damaged .*soon"),
+        (b" " * 2**23, "has more than 4 MiB"),
+    ],
+)
+def test_what_is_no_prediction_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    refused(with_prediction(tmp_path, content), tmp_path, f"results/mine/prediction.json {said}")
+
+
+def test_a_prediction_alone_is_no_pack(tmp_path: Path) -> None:
+    other = ("results/quick/prediction.json", TOLD)
+    refused(packed(tmp_path, [*whole()[:2], other]), tmp_path, "is not a record of study mine")
+    own = ("results/mine/prediction.json", TOLD)
+    refused(packed(tmp_path, [*whole()[:2], own]), tmp_path, "holds no records")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from report_samples import CONFIRM, MAIN, inputs, measured
+from report_samples import CONFIRM, MAIN, inputs, measured, meta
 
 from hyperslab import text as fmt
 from hyperslab.report.answer import overview, site_answer
@@ -157,3 +157,15 @@ def test_a_typical_time_is_called_so_and_an_interval_is_by_itself() -> None:
     assert found.speeds.columns[2].name == "Typical of 4x4x2"
     assert "of a session's geometric mean" in found.speeds.note and "a session's geometric mean" in NOTE
     assert "An interval is of its layout by itself, not adjusted" in found.ranking.note
+
+
+def test_a_file_is_compared_with_the_arrays_that_count() -> None:
+    study = meta()
+    # The dataset has 2,000 bytes, of which each case holds half; what does not count may hold more.
+    cases = {name: {**case, "raw_bytes": 1000} for name, case in study["cases"].items()}
+    cases["fill"] = {**study["cases"]["slices"], "kind": "write", "raw_bytes": 8000}
+    given = inputs(measured(MAIN, "main"), None, study=meta(cases=cases))
+    found = site_answer(gather(Inputs(**given)), "disk", "place")
+    facts = {fact.term: fact.text for fact in found.facts}
+    assert facts["File"] == "2.00 MB, 2,000 x raw (0.0010 MB)"
+    assert "Its file has 2.00 MB, 2,000 x raw." in found.lead

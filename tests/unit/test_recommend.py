@@ -125,6 +125,18 @@ def test_it_says_at_which_mix_another_layout_is_better() -> None:
     assert only(summary({"all": (0.1, 0.1), "b": (0.3, 0.1)})).alternatives == ()
 
 
+def test_no_other_layout_is_named_for_a_mix_that_is_asked_already() -> None:
+    # The pick is as good as the best within 5 %, in a smaller file; the best is faster for spectra.
+    times = {"large": (0.1005, 0.1), "small": (0.1, 0.13)}
+    rows = summary(times, {"large": 120, "small": 100}, rounds=6, sd=0.006)
+    found = only(rows, mix={"slices": 96, "spectra": 4})
+    assert (found.pick, found.best, found.alternatives) == ("small", "large", ())
+    rows = summary({"a": (0.1, 0.3), "b": (0.3, 0.1)}, sd=1e-6)
+    (other,) = only(rows, mix={"slices": 9, "spectra": 1}).alternatives
+    assert (other.layout, other.case) == ("b", "spectra")
+    assert other.above == pytest.approx(0.5, rel=1e-3)
+
+
 def test_opening_counts_in_a_request() -> None:
     repeats = study(np.log([[0.02] * 3, [0.03] * 3]), repeat_sd=0).assign(file_bytes=100)
     slow_to_open = repeats.assign(open_s=np.where(repeats.layout == "l000", 0.5, 0.01))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ from hyperslab.report.build import build_page
 from hyperslab.report.data import CELL, Inputs
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
+from hyperslab.results.recommend import recommend
 from hyperslab.results.statistics import compare, summarise
 
 
@@ -307,6 +309,22 @@ def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     assert "what is fastest, of 3 layouts, case by case" in render(page)
     nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
     assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"
+
+
+def test_what_a_mix_weighs_is_recommended_though_nothing_is_read() -> None:
+    rows = measured(MAIN, "main").assign(kind="write", state="write")
+    (chosen,) = recommend(summarise(rows), {"slices": 1.0})
+    told = {"contiguous": "contiguous", "automatic": None, "sites": [chosen.to_dict()]}
+    cases = {"slices": {"kind": "write", "raw_bytes": 2000, "states": ["write"], "shape": [10, 10, 10]}}
+    page = build_page(Inputs(**inputs(rows, None, study=meta(cases=cases), recommendation=told, score={})))
+    assert page.overview.rows[0][1].text == page.answers[0].layout == "4x4x2"
+    assert next(fact.text for fact in page.facts if fact.term == "Question").startswith("which of 3 layouts")
+
+
+def test_a_deviation_is_the_share_by_which_times_differ() -> None:
+    assert fmt.deviation(math.log(1.5)) == "50.0 %"
+    assert fmt.with_deviation("95 % 1.1 to 1.4", math.log(1.5)) == "95 % 1.1 to 1.4, sd 50.0 %"
+    assert fmt.with_deviation("95 % 1.1 to 1.4", math.nan) == "95 % 1.1 to 1.4"
 
 
 @pytest.mark.parametrize(

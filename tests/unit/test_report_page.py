@@ -190,6 +190,11 @@ def test_a_number_is_set_flush_right_and_the_pick_is_marked() -> None:
     assert (found.rows[0][0].tone, found.rows[1][0].tone, found.rows[1][1].text) == ("pick", "", "")
 
 
+def test_the_pick_is_marked_in_whichever_column_layouts_are() -> None:
+    found = table("t", ["Case", "Layout"], [["a", "a"], ["a", "b"]], pick="a")
+    assert [[cell.tone for cell in row] for row in found.rows] == [["", "pick"], ["", ""]]
+
+
 @pytest.mark.parametrize(("least", "tone"), [(1.0, "good"), (0.9, "bad")])
 def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str) -> None:
     warm = measured(MAIN, "main").assign(state="warm", resident_before=1.0)

@@ -121,6 +121,16 @@ def test_cases_with_every_default_filled_in(tmp_path: Path) -> None:
     assert cases["short"]["states"] == ["cold", "warm"]
 
 
+def test_what_the_recommendation_weighs_is_measured_again_and_bounds_its_file(tmp_path: Path) -> None:
+    content = changed("cases.slices.shape", {"z": 200})
+    found = []
+    for mix in ({}, {"slices": 2}, {"slices": 2, "write": 0}, {"slices": 2, "write": 1}):
+        study = load(tmp_path, {**content, "recommendation": {"mix": mix}})
+        found.append((study.read_cases(), study.recommendation_asked()["raw_bytes"]))
+    # The write is of the whole array.
+    assert found == [*[(["slices"], 20 * 30 * 200 * 2)] * 3, (["slices", "write"], 20 * 30 * 400 * 2)]
+
+
 def test_one_and_five_dimensions(tmp_path: Path) -> None:
     for axes, shape in ((["t"], [50]), (list("abcde"), [3, 4, 5, 6, 7])):
         content = {

@@ -321,6 +321,22 @@ def test_a_record_that_counts_no_files_is_of_one(tmp_path: Path) -> None:
     assert table["metadata_bytes"].isna().all()
 
 
+def test_times_that_no_summary_can_be_made_of_are_damage(tmp_path: Path) -> None:
+    record = record_of(spec_of(study_of(tmp_path)), tmp_path)
+    for changes, said in (
+        ({"repeats": [{**record["repeats"][0], "time_s": None}]}, "NoneType"),
+        ({"repeats": [{**record["repeats"][0], "time_s": 0.0}]}, r"repeat 0 \(warm\) has a time_s of 0.0"),
+        ({"repeats": [{**record["repeats"][0], "time_s": float("inf")}]}, "has a time_s of inf"),
+        ({"repeats": record["repeats"][:1] * 2}, r"repeat 0 \(warm\) is there twice"),
+        ({"ended": {**record["ended"], "boottime_s": 0.5}}, "it ends before it begins"),
+        ({"ended": {**record["ended"], "wall_s": float("nan")}}, "nobody knows when"),
+    ):
+        path = saved({**record, **changes}, tmp_path)
+        with pytest.raises(DamagedRecord, match=said):
+            rows_of(path, "mine", None, {})
+    assert len(rows_of(saved(record, tmp_path), "mine", None, {})) == len(record["repeats"])
+
+
 def test_rows_are_in_order(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     rows = []

@@ -199,6 +199,16 @@ def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> N
     assert "2 physical cores; beyond them nothing is claimed" in words and "MPI ranks" in words
 
 
+def test_many_layouts_are_told_apart_by_their_looks() -> None:
+    names = [f"l{number:02}" for number in range(12)]
+    table = pd.concat([rows().query("kind == 'reduce'").assign(layout=name) for name in names])
+    given = dataclasses.replace(data(table), study={**STUDY, "layouts": names})
+    (legend,) = figures.draw("speedup-slices", "disk", given).legends
+    handles = [one for one in legend.legend_handles if isinstance(one, Line2D) and one.get_label() in names]
+    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in handles}
+    assert len(looks) == len(handles) == len(names)
+
+
 def test_the_ideal_line_begins_with_the_fewest_workers() -> None:
     table = rows()
     table = table[table["processes"] > 1].assign(physical_cores=4)

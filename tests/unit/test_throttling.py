@@ -191,3 +191,22 @@ def test_a_median_that_nothing_is_compared_by_is_not_counted_among_artefacts() -
     (check,) = (check for check in page.checks if check.name == "Throttled sites")
     assert "6 of 6 results need less than 0.1 s" in check.text
     assert "of cold reads and writes the mean" in MEASUREMENTS["throttle_artefact"].meaning
+
+
+def test_a_limit_of_operations_leaves_medians() -> None:
+    check = check_of(np.nan, {**LIMITS, "read_bytes_per_s": None})
+    assert (check.tone, check.details) == ("unknown", [])
+    assert check.text == (
+        "disk: 120 reads/s. At disk a limit of operations is not turned into seconds: where no bytes are "
+        "limited, results are compared by medians, which may be of bursts."
+    )
+    assert "limit of operations" not in check_of(1.0, LIMITS).text
+
+
+def test_confirming_rounds_are_told_apart_from_those_that_chose() -> None:
+    tables = (measured(MAIN, phase).assign(throttled_s=1.0) for phase in ("main", "confirm"))
+    page = build_page(Inputs(**inputs(*tables, context=[{**CONTEXT, "throttle": LIMITS}])))
+    (check,) = (check for check in page.checks if check.name == "Throttled sites")
+    found = [[cell.text for cell in row[:5]] for row in check.details[0].rows]
+    assert ["disk", "auto", "slices", "cold", "main"] in found
+    assert ["disk", "auto", "slices", "cold", "confirm"] in found

@@ -5,7 +5,6 @@ findings.py --packs DIR     of the packs in another folder
 """
 
 import argparse
-import json
 import re
 import sys
 from functools import cache
@@ -23,9 +22,8 @@ from hyperslab.figures.canvas import save
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.style import STYLE, colours, settings
 from hyperslab.results.comparisons import of_rounds
-from hyperslab.results.packs import SUFFIX, PackError, contents
+from hyperslab.results.packs import SUFFIX, PackError, measurements
 from hyperslab.results.statistics import log_medians, summarise
-from hyperslab.results.tables import record_rows, tidy
 from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.models import Name, Strict, Text
 from hyperslab.validation.yaml_files import read_yaml
@@ -70,11 +68,7 @@ class Findings(Strict):
 @cache
 def summary_of(pack: Path) -> pd.DataFrame:
     """Return one row a cell, state and round of what a pack holds; raises PackError."""
-    rows: list[dict[str, Any]] = []
-    for path, content in contents(pack):
-        if path.startswith("results/"):
-            rows += record_rows(json.loads(content), Path(path).parent.name, pack.name, None, {})
-    return summarise(tidy(rows))
+    return summarise(measurements(pack))
 
 
 def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:

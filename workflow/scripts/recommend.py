@@ -4,20 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hyperslab.results.recommendation import answer
+from hyperslab.results.recommendation import answer, read_foretold
 from hyperslab.results.tables import read_summary
-
-
-def read_foretold(file: Path) -> dict[str, Any]:
-    """Return what advice predicted of the boxes that were measured, by site, layout and case."""
-    sites = json.loads(file.read_text(encoding="utf-8"))["sites"]
-    return {name: {one["layout"]: one["boxes"] for one in site["measured"]} for name, site in sites.items()}
 
 
 def main(job: Any) -> None:
     """Write recommendation.json."""
     context = json.loads(Path(job.input.context).read_text(encoding="utf-8"))
-    foretold = read_foretold(Path(told)) if (told := getattr(job.input, "prediction", None)) else None
+    foretold = (
+        read_foretold(Path(told).read_bytes()) if (told := getattr(job.input, "prediction", None)) else None
+    )
     found = answer(read_summary(job.input.summary), context, job.params.asked, foretold)
     Path(job.output[0]).write_text(json.dumps(found, indent=1), encoding="utf-8")
 

@@ -19,10 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from hyperslab.records import write_whole
 from hyperslab.results.packs import SUFFIX, PackError, unpack
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -63,9 +64,10 @@ def alone(work: Path) -> Iterator[None]:
     site, marker = work.parent, work.parent / MARKER
     if site.exists() and not marker.exists() and any(site.iterdir()):
         raise WebsiteError(f"{site}: holds other files; name a new folder, or one that this command made")
-    work.mkdir(parents=True, exist_ok=True)
     if not marker.exists():
-        marker.write_text("[]", encoding="utf-8")
+        write_whole(marker, b"[]")
+    shown(site)
+    work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,13 +76,25 @@ def alone(work: Path) -> Iterator[None]:
         yield
 
 
+def shown(site: Path) -> list[str]:
+    """Return the studies whose reports this command has put into `site`; raises WebsiteError."""
+    try:
+        return [str(study) for study in json.loads((site / MARKER).read_text(encoding="utf-8"))]
+    except (ValueError, TypeError):
+        said = f"cannot be read; delete {site}, or name a new folder, and all is made anew"
+        raise WebsiteError(f"{site / MARKER}: {said}") from None
+
+
 def gather(packs: Sequence[Path], work: Path) -> list[str]:
     """Unpack what is new or has changed into `work`, remove what no pack holds; return the studies, sorted.
 
     Raises PackError, and WebsiteError for two packs of one study.
     """
     noted = work / "packs.json"
-    known: dict[str, str] = json.loads(noted.read_text(encoding="utf-8")) if noted.exists() else {}
+    known: dict[str, str] = {}
+    # Without it, all are unpacked again.
+    with suppress(OSError, ValueError, TypeError):
+        known.update(json.loads(noted.read_text(encoding="utf-8")))
     found: dict[str, Path] = {}
     for number, pack in enumerate(packs, 1):
         digest = hashlib.sha256(pack.read_bytes()).hexdigest() if pack.is_file() else ""
@@ -92,11 +106,11 @@ def gather(packs: Sequence[Path], work: Path) -> list[str]:
             raise WebsiteError(f"{found[study]} and {pack}: both hold study {study}; name one of them")
         found[study] = pack
         known[study] = digest
-        noted.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    for study in known.keys() - found.keys():
+        write_whole(noted, json.dumps(known, indent=1).encode())
+    for study in {cells.parent.name for cells in (work / "results").glob("*/cells")} - found.keys():
         say(f"{study} is in none of the packs any more")
         shutil.rmtree(work / "results" / study, ignore_errors=True)
-    noted.write_text(json.dumps({study: known[study] for study in found}, indent=1), encoding="utf-8")
+    write_whole(noted, json.dumps({study: known[study] for study in found}, indent=1).encode())
     return sorted(found)
 
 
@@ -165,10 +179,9 @@ def publish(studies: Sequence[str], work: Path, site: Path) -> int:
         if not page.exists() or not filecmp.cmp(work / source, page, shallow=False):
             page.parent.mkdir(exist_ok=True)
             shutil.copyfile(work / source, page)
-    marker = site / MARKER
-    for study in set(json.loads(marker.read_text(encoding="utf-8"))) - set(studies):
+    for study in set(shown(site)) - set(studies):
         shutil.rmtree(site / study, ignore_errors=True)
-    marker.write_text(json.dumps(studies), encoding="utf-8")
+    write_whole(site / MARKER, json.dumps(studies).encode())
     return sum((site / target).stat().st_size for target in places.values())
 
 

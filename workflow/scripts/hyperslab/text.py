@@ -12,6 +12,8 @@ ABSENT = "–"
 MB = 1e6
 MIB = 2.0**20
 CANNOT_TELL = "cannot tell"
+# What an error that is infinite comes from.
+NUMBER_LOST = "a number became none"
 
 
 def known(value: float | None) -> bool:
@@ -101,9 +103,14 @@ def interval(low: float | None, high: float | None, alpha: float = 0.05) -> str:
     return f"{level} {significant(low)} to {significant(high)}" if known(low) and known(high) else ""
 
 
+def deviation(sd_log: float) -> str:
+    """Return a deviation of logs (base e) as the share by which times differ: 0.06 is 6.2 %."""
+    return percent(math.expm1(sd_log))
+
+
 def with_deviation(spread: str, sd_log: float | None) -> str:
-    """Return an interval with the deviation between rounds behind it: "95 % 1.1 to 1.4, sd 6.0 %"."""
-    return f"{spread}, sd {percent(sd_log)}" if spread and known(sd_log) else spread
+    """Return an interval with the deviation between rounds behind it: "95 % 1.1 to 1.4, sd 6.2 %"."""
+    return f"{spread}, sd {deviation(sd_log)}" if spread and sd_log is not None and known(sd_log) else spread
 
 
 def time_interval(low: float | None, high: float | None) -> str:

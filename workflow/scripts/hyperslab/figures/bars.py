@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from hyperslab.figures.view import View
+from hyperslab.text import NUMBER_LOST, significant
 
 MANY = 12
 
@@ -40,6 +42,13 @@ def sheet_height(view: View, rows: int) -> float:
 def error_note(errors: pd.Series) -> str:
     """Return what ± means beside a row; empty where no layout has an error."""
     return "±: largest error of a lossy layout; others are exact" if errors.notna().any() else ""
+
+
+def error_text(error: float) -> str:
+    """Return the largest error beside a row, in words where it is infinite; empty where a layout is exact."""
+    if math.isnan(error):
+        return ""
+    return f"  {NUMBER_LOST}" if math.isinf(error) else f"  ± {significant(error)}"
 
 
 def layout_rows(axes: Axes, view: View, layouts: Sequence[str]) -> None:

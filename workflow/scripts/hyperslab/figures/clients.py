@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, StrMethodFormatter
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -62,11 +62,11 @@ def draw(view: View, case: str) -> Figure:
             table = served(view, counts, layout, state)
             if table.empty:
                 continue
-            look = {"color": view.tints[number % len(view.tints)], "marker": "o", "markersize": 5}
+            own = look(view, number)
             # Beside each other, so that none hides another.
             shift = 0.06 * (number - (len(layouts) - 1) / 2)
-            _rates(above, table, look, shift)
-            _latencies(below, table, look, shift)
+            _rates(above, table, own, shift)
+            _latencies(below, table, own, shift)
             longest = max(longest, float(table["p95"].max()))
         above.set_title(STATES[state], fontweight="bold")
         below.set_xlabel("clients")
@@ -77,10 +77,7 @@ def draw(view: View, case: str) -> Figure:
     panels[0, 0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
     panels[1, 0].set_ylim(0, 1.08 * longest)
     linear(panels[1, 0].yaxis, 1.08 * longest, "latency")
-    handles = [
-        Line2D([], [], color=view.tints[number % len(view.tints)], marker="o", label=view.label(layout))
-        for number, layout in enumerate(layouts)
-    ]
+    handles = [entry(view, number, view.label(layout)) for number, layout in enumerate(layouts)]
     notes = [
         view.over_rounds(rows),
         f"{rows['requests'].median():,.0f} requests a run",
@@ -89,16 +86,16 @@ def draw(view: View, case: str) -> Figure:
     return finish(figure, view, title, rows, notes, handles, star=False)
 
 
-def _rates(axes: Axes, table: pd.DataFrame, look: dict[str, Any], shift: float) -> None:
+def _rates(axes: Axes, table: pd.DataFrame, own: dict[str, Any], shift: float) -> None:
     x, rate = _places(table) + shift, table["rate"].to_numpy()
     error = np.nan_to_num(np.abs(table[["low", "high"]].to_numpy() - rate[:, None])).T
-    axes.errorbar(x, rate, yerr=error, linewidth=1.4, elinewidth=1, capsize=3, zorder=3, **look)
+    axes.errorbar(x, rate, yerr=error, elinewidth=1, capsize=3, zorder=3, **own)
 
 
-def _latencies(axes: Axes, table: pd.DataFrame, look: dict[str, Any], shift: float) -> None:
+def _latencies(axes: Axes, table: pd.DataFrame, own: dict[str, Any], shift: float) -> None:
     x, middle = _places(table) + shift, table["median"].to_numpy()
     error = np.array([np.zeros(len(table)), np.maximum(table["p95"].to_numpy() - middle, 0)])
-    axes.errorbar(x, middle, yerr=error, linewidth=1.4, elinewidth=1, capsize=3, zorder=3, **look)
+    axes.errorbar(x, middle, yerr=error, elinewidth=1, capsize=3, zorder=3, **own)
 
 
 def _places(table: pd.DataFrame) -> Any:

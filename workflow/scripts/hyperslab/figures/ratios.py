@@ -5,7 +5,16 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend_of, sheet_height, stack
+from hyperslab.figures.bars import (
+    Part,
+    beside,
+    error_note,
+    error_text,
+    layout_rows,
+    legend_of,
+    sheet_height,
+    stack,
+)
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.text import significant
@@ -53,4 +62,4 @@ def draw(view: View, case: str = "") -> Figure:
 def _text(row: pd.Series) -> str:
     """Return both ratios, and the error of a lossy layout."""
     found = f"{significant(row['ratio_raw'])}×  {significant(row['ratio_padded'])}×"
-    return found if pd.isna(row["error_max"]) else f"{found}  ± {significant(row['error_max'])}"
+    return found + error_text(row["error_max"])

@@ -10,13 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hyperslab.figures.bars import Part, beside, error_note, layout_rows, legend_of, sheet_height, stack
+from hyperslab.figures.bars import (
+    Part,
+    beside,
+    error_note,
+    error_text,
+    layout_rows,
+    legend_of,
+    sheet_height,
+    stack,
+)
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.file_sizes import of_whole_files
 from hyperslab.studies import case_kinds
-from hyperslab.text import count, megabytes, significant
+from hyperslab.text import count, megabytes
 
 PARTS = ("data", "padding", "index", "remainder")
 # A part that only some studies have.
@@ -137,7 +146,7 @@ def _size(view: View, table: pd.DataFrame, layout: str) -> str:
     Where any layout has several files, also how many it has.
     """
     size, files, error = table.loc[layout, ["file_bytes", "files", "error_max"]]
-    lost = "" if np.isnan(error) else f"  ± {significant(error)}"
+    lost = error_text(error)
     lost += f"  {count(int(files), 'file')}" if (table["files"] > 1).any() else ""
     if view.contiguous not in table.index or layout == view.contiguous:
         return f"{megabytes(size)}{lost}"

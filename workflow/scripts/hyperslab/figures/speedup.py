@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from hyperslab.figures.lines import look
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -24,8 +25,8 @@ from hyperslab.studies.summary import in_order
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "speedup"
-DASHES: dict[str, Any] = {PROCESSES: "-", RANKS: (0, (4, 2)), DASK: (0, (1, 1.5))}
-MARKS = {PROCESSES: "o", RANKS: "s", DASK: "D"}
+# Dots alone are the ideal line.
+DASHES: dict[str, Any] = {PROCESSES: "-", RANKS: (0, (4, 2)), DASK: (0, (6, 1.5, 1, 1.5))}
 
 
 def times(view: View, cases: dict[int, str], layout: str, state: str) -> pd.DataFrame:
@@ -63,9 +64,9 @@ def draw(view: View, case: str) -> Figure:
     for column, state in enumerate(states):
         for number, layout in enumerate(layouts):
             for by, counts in teams.items():
-                look = _look(view, by, number)
-                tops.append(_time(panels[0, column], times(view, counts, layout, state), look, cores))
-                _gain(panels[1, column], gains(view, counts, layout, state), look, cores)
+                own = _look(view, by, number)
+                tops.append(_time(panels[0, column], times(view, counts, layout, state), own, cores))
+                _gain(panels[1, column], gains(view, counts, layout, state), own, cores)
         panels[0, column].set_title(STATES[state], fontweight="bold")
         for counts in {min(one): one for one in teams.values() if len(one) > 1}.values():
             _ideal(panels[1, column], view, min(counts), min(most, cores))
@@ -88,36 +89,36 @@ def _title(view: View, family: str, cases: Sequence[str]) -> str:
 
 
 def _look(view: View, by: str, number: int) -> dict[str, Any]:
-    colour = view.tints[number % len(view.tints)]
-    return {"color": colour, "linestyle": DASHES[by], "marker": MARKS[by], "markersize": 5}
+    """Return the look of a layout's line, whose dashes say by which kind of workers it is."""
+    return {**look(view, number), "linestyle": DASHES[by]}
 
 
-def _points(axes: Axes, x: Any, y: Any, error: Any, look: dict[str, Any], cores: int) -> None:
+def _points(axes: Axes, x: Any, y: Any, error: Any, own: dict[str, Any], cores: int) -> None:
     """Draw a line with error bars; what lies above the physical cores is hollow."""
-    axes.plot(x, y, **{**look, "marker": ""}, linewidth=1.4, zorder=3)
-    bare = {**look, "linestyle": ""}
+    axes.plot(x, y, **{**own, "marker": ""}, zorder=3)
+    bare = {**own, "linestyle": ""}
     axes.errorbar(x, y, yerr=error, **{**bare, "marker": ""}, elinewidth=1, capsize=3, zorder=3)
     inside = np.asarray(x) <= cores
-    for part, face in ((inside, look["color"]), (~inside, "white")):
+    for part, face in ((inside, own["color"]), (~inside, "white")):
         axes.plot(np.asarray(x)[part], np.asarray(y)[part], **bare, markerfacecolor=face, zorder=4)
 
 
-def _time(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> float:
+def _time(axes: Axes, table: pd.DataFrame, own: dict[str, Any], cores: int) -> float:
     """Draw mean and deviation; returns the highest point drawn."""
     if table.empty:
         return 0.0
-    _points(axes, table.index.to_numpy(), table["mean"].to_numpy(), table["sd"].to_numpy(), look, cores)
+    _points(axes, table.index.to_numpy(), table["mean"].to_numpy(), table["sd"].to_numpy(), own, cores)
     return float((table["mean"] + table["sd"]).max())
 
 
-def _gain(axes: Axes, table: pd.DataFrame, look: dict[str, Any], cores: int) -> None:
+def _gain(axes: Axes, table: pd.DataFrame, own: dict[str, Any], cores: int) -> None:
     if table.empty:
         return
     ratio = table["ratio"].to_numpy(dtype=float)
     bounds = table.reindex(columns=["low", "high"]).to_numpy(dtype=float)
     # Without an interval there is no bar.
     error = np.nan_to_num(np.abs(bounds - ratio[:, None])).T
-    _points(axes, table["workers"].to_numpy(), ratio, error, look, cores)
+    _points(axes, table["workers"].to_numpy(), ratio, error, own, cores)
 
 
 def _ideal(axes: Axes, view: View, fewest: int, last: int) -> None:
@@ -145,14 +146,11 @@ def _legend(
 ) -> list[Line2D | Patch]:
     ink = view.style["ink"]
     handles: list[Line2D | Patch] = [
-        Line2D([], [], **{**_look(view, PROCESSES, number), "marker": ""}, label=view.label(layout))
+        Line2D([], [], **_look(view, PROCESSES, number), label=view.label(layout))
         for number, layout in enumerate(layouts)
     ]
     if teams.keys() - {PROCESSES}:
-        handles += [
-            Line2D([], [], color=ink, linestyle=DASHES[by], marker=MARKS[by], label=WORKERS[by][-1])
-            for by in teams
-        ]
+        handles += [Line2D([], [], color=ink, linestyle=DASHES[by], label=WORKERS[by][-1]) for by in teams]
     handles.append(Line2D([], [], color=ink, linewidth=1, linestyle=":", label="ideal"))
     if beyond:
         handles.append(Patch(color=ink, alpha=0.07, linewidth=0, label="more workers than physical cores"))

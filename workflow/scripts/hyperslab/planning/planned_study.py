@@ -169,11 +169,13 @@ class PlannedStudy(LoadedStudy):
 
     def recommendation_asked(self) -> dict[str, Any]:
         """Return all that a recommendation depends on beside results."""
+        arrays = (self.dataset.bytes_of(self.cases[name]["shape"]) for name in self.counting_cases())
         return {
             "recommendation": self.recommendation_settings(),
             "contiguous": self.reference("contiguous"),
             "automatic": self.reference("auto"),
-            "raw_bytes": self.dataset.nbytes,
+            # Of the largest array that counts, as sizes of files are: a case may be of a part.
+            "raw_bytes": max(arrays, default=self.dataset.nbytes),
             "rounds": self.rounds,
         }
 
@@ -205,14 +207,22 @@ class PlannedStudy(LoadedStudy):
         if not self.study.adaptive:
             return set()
         there = {(layout, case) for layout, case, _ in self.cells(site, "r0")}
-        mix = self.study.recommendation.mix
-        asked = [case for case in self.cases if (mix.get(case) if mix else case in self.read_cases())]
+        asked = self.counting_cases()
         picked = {cell for cell in there if self.confirms and cell[1] in asked}
         return there & candidates(self.claims, picked)
 
     def read_cases(self) -> list[str]:
-        """Return the names of the cases that are measured again in confirming rounds."""
-        return [name for name, case in self.cases.items() if kind_of(case).reads_selections]
+        """Return the names of the cases that are measured again in confirming rounds.
+
+        These are all that read selections, and what else the recommendation weighs.
+        """
+        mix = self.study.recommendation.mix
+        return [name for name, case in self.cases.items() if kind_of(case).reads_selections or mix.get(name)]
+
+    def counting_cases(self) -> list[str]:
+        """Return the names of the cases that the recommendation weighs: those of the mix, else all reads."""
+        mix = self.study.recommendation.mix
+        return [name for name in self.read_cases() if not mix or mix.get(name)]
 
     def reference(self, which: str) -> str | None:
         """Return the layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks),

@@ -7,12 +7,14 @@ from typing import Any
 
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
-from hyperslab.report.fastest import fastest_table, reads
+from hyperslab.report.fastest import fastest_table, recommends
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
+from hyperslab.report.numbers import raw_bytes
 from hyperslab.report.quoted import OBJECTIVES, entry_title, objective_cell, regret_table, sentence
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import speed_phase, speed_table, unconfirmed
 from hyperslab.results.comparisons import ALPHA
+from hyperslab.results.requests import question_of
 from hyperslab.studies.summary import Meta
 
 FLATTERS = "the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -25,7 +27,7 @@ def overview(data: Data) -> tuple[Table, str]:
 
     Where nothing is read, and nothing recommended, the fastest layout of each case instead.
     """
-    if not reads(data):
+    if not recommends(data):
         return fastest_table(data), ""
     references = [f"With {words}" for words, _ in data.references()]
     columns = [
@@ -117,8 +119,15 @@ def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
     size = _entry(choice, choice["pick"]).get("file_bytes")
     return Cell(
         fmt.megabytes(size),
-        "" if size is None else f"{fmt.significant(size / data.study['raw_bytes'], 4)} x raw",
+        "" if size is None else f"{fmt.significant(size / _raw_bytes(data, choice), 4)} x raw",
     )
+
+
+def _raw_bytes(data: Data, choice: Mapping[str, Any]) -> float:
+    """Return the bytes of the largest array among the cases that count, as sizes of files are of these."""
+    cases = data.study["cases"]
+    counted = {case for case, _ in question_of(choice).shares if case in cases}
+    return max((raw_bytes(data, cases[case]) for case in counted), default=float(data.study["raw_bytes"]))
 
 
 def layout_text(study: Meta, layout: str) -> str:
@@ -142,7 +151,7 @@ def site_answer(data: Data, site: str, anchor: str) -> SiteAnswer:
     pick = choice.get("pick")
     if pick is None:
         reason = choice.get("reason") or (NOTHING if not choice else "no reason was recorded")
-        if not reads(data):
+        if not recommends(data):
             reason = NOTHING if data.main(site).empty else READS_NOTHING
         return SiteAnswer(site, anchor, None, "", lead=f"{reason}.", ranking=_ranking(choice))
     phase = speed_phase(data, site, pick)
@@ -183,7 +192,7 @@ def _facts(data: Data, site: str) -> list[Fact]:
         Fact("Cannot be told from the best", _tied_text(choice)),
         Fact("Runner-up", _runner_up(data, site)),
         Fact("Better, but too large", fmt.listing(better, 8)),
-        Fact("File", f"{size.text}, {size.note} ({fmt.megabytes(data.study['raw_bytes'])})"),
+        Fact("File", f"{size.text}, {size.note} ({fmt.megabytes(_raw_bytes(data, choice))})"),
         Fact("Score", _score_text(data, site, pick)),
         Fact("Cases that count", _weights(data, site)),
     ]

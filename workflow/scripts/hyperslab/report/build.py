@@ -13,7 +13,7 @@ from hyperslab.report.claims import rows as claim_rows
 from hyperslab.report.clients import clients_table
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, Inputs, gather
-from hyperslab.report.fastest import reads
+from hyperslab.report.fastest import recommends
 from hyperslab.report.levels import levels_table, view_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
@@ -117,7 +117,7 @@ def _facts(data: Data) -> list[Fact]:
     content = f"{what or extents}; {study['dtype']}; {raw}; values: {study['fill']}"
     facts = [
         Fact("Rows" if what else "Array", content),
-        Fact("Question", question if reads(data) else f"what is fastest, of {layouts}, case by case"),
+        Fact("Question", question if recommends(data) else f"what is fastest, of {layouts}, case by case"),
         Fact("Measured", f"{cases} in {rounds} at {fmt.listing(data.sites) or 'no site'}"),
     ]  # fmt: skip
     return [*facts, Fact("After", str(study["source"]))] if study.get("source") else facts

@@ -54,10 +54,10 @@ def _rounds(results: Iterable[Mapping[str, Any]]) -> str:
         {int(result[key]) for result in known for key in ("rounds", "most_rounds") if key in result}
     )
     text = f"{' to '.join(dict.fromkeys(map(str, (numbers[0], numbers[-1]))))} round{'s' * (numbers[-1] > 1)}"
-    deviations = [math.expm1(result["deviation"]) for result in known if result.get("deviation") is not None]
+    deviations = [result["deviation"] for result in known if result.get("deviation") is not None]
     if not deviations:
         return text
-    ends = dict.fromkeys(fmt.percent(end) for end in (min(deviations), max(deviations)))
+    ends = dict.fromkeys(fmt.deviation(end) for end in (min(deviations), max(deviations)))
     return f"{text}, {' to '.join(ends)}"
 
 
@@ -75,7 +75,8 @@ def _range(comparison: Mapping[str, Any], could: bool) -> str:
     results = comparison["results"]
     values = [result["value"] for result in results if result.get("value") is not None]
     held = sum(result["verdict"] == "holds" for result in results)
-    told = [f"{held} of {len(results)} hold{', and one is enough' if could and held else ''}"]
+    # Where nothing was measured, nothing is counted.
+    told = [f"{held} of {len(results)} hold{', and one is enough' if could and held else ''}"][: len(values)]
     if values and all(map(math.isfinite, values)):
         unit, exact = comparison["unit"], comparison.get("exact", False)
         ends = [text.number(end, unit, exact) for end in (min(values), max(values))]

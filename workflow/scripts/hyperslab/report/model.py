@@ -169,14 +169,17 @@ def table(
     folded: bool = False,
     pick: str | None = None,
 ) -> Table:
-    """Return a table of cells; "#" before a column's name: it holds numbers;
-    the row of layout `pick` is marked.
+    """Return a table of cells; "#" before a column's name: it holds numbers; layout `pick` is marked in the
+    column of layouts.
     """
     head = [Column(name.removeprefix("#"), name.startswith("#")) for name in columns]
     body = [[cell(value) for value in row] for row in rows]
     if pick is not None:
         body = [
-            [Cell(row[0].text, row[0].note, "pick"), *row[1:]] if row and row[0].text == pick else row
+            [
+                replace(one, tone="pick") if column.name == "Layout" and one.text == pick else one
+                for column, one in zip(head, row, strict=False)
+            ]
             for row in body
         ]
     return Table(title, head, body, note, folded)

@@ -119,7 +119,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     for layout in in_order(set(rows["layout"]), data.study["layouts"]):
         for (array, made), files in rows[rows["layout"] == layout].groupby(["array", "made"], sort=False):
             case = cases.get(files["case"].iloc[0])
-            raw = _raw_bytes(data, case) if case else math.nan
+            raw = raw_bytes(data, case) if case else math.nan
             keys = {"array": array, "made": made}
             filtered = _filter_cells(files) if any_filter else []
             number = [fmt.whole(files["files"].median())] if many else []
@@ -145,7 +145,7 @@ def size_table(data: Data, site: str, pick: str | None) -> Table | None:
     return table("Size of the files", columns, body, note, folded=len(body) > 12, pick=pick)
 
 
-def _raw_bytes(data: Data, case: Mapping[str, Any]) -> float:
+def raw_bytes(data: Data, case: Mapping[str, Any]) -> float:
     """Return the bytes of all elements of a case: of an array its extents say them."""
     return float(case.get("raw_bytes", math.prod(case["shape"]) * data.study["itemsize"]))
 
@@ -187,6 +187,8 @@ def _error_cell(files: pd.DataFrame) -> Cell:
     largest, root, changed = (files[name].max() for name in ("error_max", "error_rms", "changed_share"))
     if files["error_max"].isna().all():
         return Cell("exact", "", "good")
+    if math.isinf(largest):
+        return Cell(fmt.NUMBER_LOST, f"lossy: {fmt.percent(changed)} of the elements", "bad")
     bound = files["error_bound"].iloc[0]
     promise = f"; promised {fmt.significant(bound)}" if fmt.known(bound) else ""
     note = f"lossy: rms {fmt.significant(root)}, {fmt.percent(changed)} of the elements{promise}"

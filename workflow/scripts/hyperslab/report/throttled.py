@@ -20,9 +20,13 @@ def throttled(data: Data) -> Check:
     and which medians are of bursts.
     """
     limits: dict[str, set[str]] = {}
+    uncounted = set()
     for entry in data.context:
-        found = entry.get("throttle")
-        limits.setdefault(str(entry["site"]), set()).add(throttle_text(found) if found else "")
+        found = entry.get("throttle") or {}
+        limits.setdefault(str(entry["site"]), set()).add(throttle_text(found))
+        for word in ("read", "write"):
+            if found.get(f"{word}s_per_s") and not found.get(f"{word}_bytes_per_s"):
+                uncounted.add(str(entry["site"]))
     limits = {site: texts for site, texts in limits.items() if texts != {""}}
     if not limits:
         return Check(NAME, "None: nothing held back the I/O of any site.", "good")
@@ -32,16 +36,22 @@ def throttled(data: Data) -> Check:
     short = by_mean[by_mean["throttled_s"] < ENOUGH_SECONDS]
     bursts = by_mean[by_mean["throttle_artefact"].astype(bool)].drop_duplicates(RESULT)
     parts = [_limits(site, texts) for site, texts in limits.items()]
-    parts.append(
-        "Cold reads and writes are compared by each round's mean, and at least what the limit alone takes, "
-        "since it lets bursts pass: "
-        f"{len(bursts):,} of {fmt.count(len(by_mean.drop_duplicates(RESULT)), 'result')} need less than "
-        f"{BURST_SECONDS:g} s at the limit, so that their median is an artefact."
-    )
+    if len(by_mean):
+        parts.append(
+            "Cold reads and writes are compared by each round's mean, and at least what the limit alone "
+            "takes, since it lets bursts pass: "
+            f"{len(bursts):,} of {fmt.count(len(by_mean.drop_duplicates(RESULT)), 'result')} need less than "
+            f"{BURST_SECONDS:g} s at the limit, so that their median is an artefact."
+        )
     if len(short):
         parts.append(
             f"{len(short):,} of {fmt.count(len(by_mean), 'mean')} rest on less than {ENOUGH_SECONDS:g} s of "
             "I/O at the limit, and say little."
+        )
+    if uncounted:
+        parts.append(
+            f"At {fmt.listing(sorted(uncounted))} a limit of operations is not turned into seconds: where no "
+            "bytes are limited, results are compared by medians, which may be of bursts."
         )
     mixed = any(len(texts) > 1 for texts in limits.values())
     tone = "bad" if mixed or len(short) else "unknown"
@@ -60,12 +70,12 @@ def _table(held: pd.DataFrame) -> Table:
     least, artefact = grouped["throttled_s"].min(), grouped["throttle_artefact"].any()
     body = [
         [
-            *key[:4], fmt.whole(row["n"]), *(fmt.seconds(value) for value in row.iloc[1:]),
+            *key, fmt.whole(row["n"]), *(fmt.seconds(value) for value in row.iloc[1:]),
             fmt.seconds(least[key]), "yes" if artefact[key] else "no",
         ]
         for key, row in found.iterrows()
     ]  # fmt: skip
-    columns = ["Site", "Layout", "Case", "State", "#Repeats", "#Compared", "#Mean", "#Median",
+    columns = ["Site", "Layout", "Case", "State", "Phase", "#Repeats", "#Compared", "#Mean", "#Median",
                "#At the limit", "Median of bursts"]  # fmt: skip
     note = (
         "Medians over rounds. At the limit: seconds that the limit alone would take for all repeats of a "

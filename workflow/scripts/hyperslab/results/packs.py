@@ -1,4 +1,7 @@
-"""Packs: the records of one study, and the study, in one small file that gives them back byte for byte."""
+"""Packs: the records of one study, and the study, in one small file that gives them back byte for byte.
+
+Of a study whose layouts advice has found also what was predicted, which a recommendation makes use of.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ import pandas as pd
 
 from hyperslab.records import MALFORMED, Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
+from hyperslab.results.recommendation import read_foretold
 from hyperslab.results.tables import context_entry, record_rows, tidy
 from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
@@ -27,8 +31,9 @@ SUFFIX = ".tar.xz"
 _NAME = f"({NAME_PATTERN.strip('^$').removesuffix('*')}{{0,199}})"
 _STUDY = re.compile(rf"config/studies/{_NAME}\.yaml")
 _RECORD = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9]{{1,6}})\.json")
+_PREDICTION = re.compile(rf"results/{_NAME}/{re.escape(advised.PREDICTION)}")
 MOST_STUDY_BYTES = 2**18
-# Studies that extend each other, and bytes of a record, of which real ones have some ten thousand.
+# Studies that extend each other, and bytes of a record or prediction; real ones have some ten thousand.
 MOST_STUDIES, MOST_RECORD_BYTES = 16, 2**22
 # Repeats that are made a table at once, to see that they can be; one record has no more.
 ROWS_AT_ONCE = 20_000
@@ -66,6 +71,8 @@ def pack(
         described = [
             (f"config/studies/{name}.yaml", text) for name, text in _measured(study, studies).items()
         ]
+        if (told := results / study / advised.PREDICTION).exists():
+            described.append((f"results/{study}/{told.name}", told.read_bytes()))
         content = ((name, path.read_bytes()) for name, path in zip(names, paths, strict=True))
         write(partial, (each for part in (described, content) for each in part))
         # What cannot be unpacked must not take another pack's place.
@@ -86,24 +93,28 @@ def pack(
 def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("config/studies")) -> Unpacked:
     """Write a pack's records below `results` and its study into `studies`; return what was done.
 
-    A record that is there with other content is not overwritten, and a study of that name is kept. Raises
-    PackError, before anything is written, for such a record and for a pack that is damaged.
+    A record (or prediction) that is there with other content is not overwritten, and a study of that name is
+    kept. Raises PackError, before anything is written, for such a record and for a pack that is damaged.
     """
     described: dict[str, bytes] = {}
+    told: bytes | None = None
     count = 0
     try:
         for path, content in contents(file):
             if found := _STUDY.fullmatch(path):
                 described[found[1]] = content
-                continue
-            count += 1
-            target = _below(results, path)
-            if target.exists() and (not target.is_file() or target.read_bytes() != content):
-                raise PackError(
-                    f"{target}: holds another result; move it away, or unpack into another directory"
-                )
+            elif _PREDICTION.fullmatch(path):
+                told = content
+            else:
+                count += 1
+                _check_place(_below(results, path), content)
         study = next(iter(described))
         places, notes = _places(file, described, results / study, studies)
+        if told is not None:
+            # It is of the pack's study, and goes where that goes if another one is kept.
+            kept = next((place.parent for place in places if place.parent != studies), results / study)
+            _check_place(kept / advised.PREDICTION, told)
+            places[kept / advised.PREDICTION] = told
         for target, text in places.items():
             write_whole(target, text)
         for path, content in members(file):
@@ -117,7 +128,7 @@ def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("co
 
 
 def contents(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (path, content) of a pack: its records, its study and those that it extends, each checked.
+    """Yield (path, content) of a pack, each checked: records, what was predicted, the study and its bases.
 
     Only when it has come to its end is the pack known to be whole. Raises PackError, with the pack's name.
     """
@@ -127,6 +138,7 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
         raise PackError(f"{file}: there is no such file" + (f"; do you mean {near[0]}?" if near else ""))
     described: dict[str, bytes] = {}
     seen: set[str] = set()
+    told: set[str] = set()
     rows: dict[str, list[dict[str, Any]]] = {}
     try:
         for path, content in members(file):
@@ -142,14 +154,19 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             if len(described) == len(seen) - 1:
                 _check_chain(file, described)
-            rows[path] = _rows(file, path, content, next(iter(described)))
+            own = next(iter(described))
+            if (found := _PREDICTION.fullmatch(path)) and found[1] == own:
+                _check_prediction(file, path, content)
+                told.add(path)
+            else:
+                rows[path] = _rows(file, path, content, own)
             if sum(map(len, rows.values())) > ROWS_AT_ONCE:
                 _check_rows(file, rows)
                 rows = {}
             yield path, content
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
-    if len(seen) == len(described):
+    if len(seen) == len(described) + len(told):
         raise PackError(f"{file}: holds no records")
     _check_rows(file, rows)
     yield from ((f"config/studies/{name}.yaml", text) for name, text in described.items())
@@ -185,6 +202,12 @@ def _below(results: Path, path: str) -> Path:
     return results / path.removeprefix("results/")
 
 
+def _check_place(target: Path, content: bytes) -> None:
+    """Raise PackError where something else is than what is to be written there."""
+    if target.exists() and (not target.is_file() or target.read_bytes() != content):
+        raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
+
+
 def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, Any]]:
     """Return the rows of the record at `path`; raises PackError for anything but a record of `study`."""
     found = _RECORD.fullmatch(path)
@@ -203,6 +226,16 @@ def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, A
         if len(record["repeats"]) > ROWS_AT_ONCE:
             raise ValueError(f"it has more than {ROWS_AT_ONCE:,} repeats")
         return record_rows(record, found[3], study, None, {})
+    except (*MALFORMED, RecursionError) as error:
+        raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
+
+
+def _check_prediction(file: Path, path: str, content: bytes) -> None:
+    """Raise PackError for anything but what advice predicted."""
+    if len(content) > MOST_RECORD_BYTES:
+        raise PackError(f"{file}: {path} has more than {MOST_RECORD_BYTES // 2**20} MiB")
+    try:
+        read_foretold(content)
     except (*MALFORMED, RecursionError) as error:
         raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
 

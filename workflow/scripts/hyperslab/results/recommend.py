@@ -330,7 +330,7 @@ def _smaller(best: str, tied: Sequence[str], logs: pd.DataFrame, sizes: pd.Serie
 
 def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> tuple[Alternative, ...]:
     """Return what to take where the case that the pick gives up most is asked more often; none where it gives
-    up nothing that matters.
+    up nothing that matters, and where the mix asks that often already (the pick may be as good, and smaller).
     """
     fitting = {entry.layout: _by_case(entry, question) for entry in ranking if entry.fits}
     mine = fitting[pick]
@@ -349,7 +349,10 @@ def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> t
     # Expected times are linear in the case's share; so much more the other takes elsewhere, so much less
     # here.
     more, less = elsewhere(other) - elsewhere(mine), mine[case] - other[case]
-    return (Alternative(best[case], case, more / (more + less) if more > 0 else 0.0),)
+    above = more / (more + less) if more > 0 else 0.0
+    if question.rule == "mix" and above <= weight[case]:
+        return ()
+    return (Alternative(best[case], case, above),)
 
 
 def _by_case(entry: Ranked, question: Question) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,20 @@ from hyperslab.results.recommend import Foretold, Recommendation, nothing, recom
 from hyperslab.sites.places import Place, distinct
 
 
+def read_foretold(content: bytes) -> dict[str, Foretold]:
+    """Return what advice predicted of the boxes that were measured, by site, as a prediction.json says it.
+
+    Raises what is among records.MALFORMED for another one.
+    """
+    return {
+        name: {
+            one["layout"]: {case: [float(each) for each in rounds] for case, rounds in one["boxes"].items()}
+            for one in site["measured"]
+        }
+        for name, site in json.loads(content)["sites"].items()
+    }
+
+
 def answer(
     rows: pd.DataFrame,
     context: Iterable[Mapping[str, Any]],
@@ -23,8 +38,8 @@ def answer(
     """Return the content of recommendation.json, from a summary and the content of context.json.
 
     `asked` has the study's settings (`recommendation`), its references (`contiguous` and `automatic`), the
-    bytes of its array (`raw_bytes`), and the first and most `rounds`, at which it is looked at. `foretold` is
-    what advice predicted at each site.
+    bytes of the largest array among the cases that count (`raw_bytes`), and the first and most `rounds`, at
+    which it is looked at. `foretold` is what advice predicted at each site.
     """
     chosen = asked["recommendation"]
     reasons = chosen.get("excluded", {})

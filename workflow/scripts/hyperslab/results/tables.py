@@ -13,7 +13,7 @@ import pandas as pd
 
 from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
-from hyperslab.records import Record, Row, first_moment, parts_of, read_record
+from hyperslab.records import Moment, Record, Row, first_moment, parts_of, read_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
 from hyperslab.specifications import Specification
@@ -54,12 +54,13 @@ def record_rows(
     """Return the rows of a record of the layout `name`.
 
     `expected` is the hash of today's specification (None: it has no such cell), `grid` what makes the layout
-    one of a grid.
+    one of a grid. Raises what is among records.MALFORMED for a record that no summary can be made of.
     """
     spec = record["specification"]
     layout, case, round_ = layout_of(spec["layout"]), spec["case"], spec["round"]
     writer: Mapping[str, Any] = record["writer"] or {}
     first, place = first_moment(record), places.recorded(record)
+    _check_times(record, first)
     probes = [record["probes"][when] for when in ("before", "after")]
     values = list(grid.values())
     standing = specification.standing(expected, spec, study)
@@ -97,6 +98,21 @@ def record_rows(
         "shared_root": "" if place.node_local else place.identity,
     }
     return [{**common, **repeat, **_spans(repeat)} for repeat in record["repeats"]]
+
+
+def _check_times(record: Record, first: Moment) -> None:
+    """Raise ValueError for a time that is none, a repeat that comes twice, an end before the beginning."""
+    seen = set()
+    for row in record["repeats"]:
+        repeat = (row["state"], row["repeat"])
+        if not 0 < float(row["time_s"]) < math.inf:
+            raise ValueError(f"repeat {repeat[1]} ({repeat[0]}) has a time_s of {row['time_s']!r}")
+        if repeat in seen:
+            raise ValueError(f"repeat {repeat[1]} ({repeat[0]}) is there twice")
+        seen.add(repeat)
+    last = record["ended"]
+    if not first["boottime_s"] <= last["boottime_s"] < math.inf or not math.isfinite(last["wall_s"]):
+        raise ValueError("it ends before it begins, or nobody knows when")
 
 
 def _spans(repeat: Mapping[str, Any]) -> dict[str, float]:
