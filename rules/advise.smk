@@ -21,6 +21,8 @@ rule advice:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
         figure=lambda wildcards: PLAN.study(wildcards.study).figure_meta,

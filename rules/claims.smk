@@ -17,6 +17,8 @@ rule claims:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         claims=lambda wildcards: PLAN.study(wildcards.study).claims,
     script:
@@ -57,6 +59,8 @@ rule claim:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         records=lambda wildcards: PLAN.inputs.records(wildcards.study),
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
@@ -78,6 +82,8 @@ rule claims_page:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         waiting=lambda wildcards: claims_page.waiting(PLAN.inventory),
         reports=lambda wildcards: claims_page.reports(PLAN.inventory) if PLAN.request.website else [],

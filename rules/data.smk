@@ -17,6 +17,7 @@ rule donor:
     conda:
         "../envs/measure.yaml"
     resources:
+        **PLAN.batches.aside,
         # A job of Slurm has minutes enough to read the file at 10 MB/s.
         runtime=lambda wildcards, input: 30 + int(input.size_mb / 600),
     params:

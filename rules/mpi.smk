@@ -30,7 +30,7 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
 
     rule:
         name:
-            f"measure_mpi_{site['name']}_{study}"
+            f"measure_mpi_{site['name']}@{study}"
         input:
             donor=lambda wildcards: ancient(PLAN.cells.donor(wildcards.study)),
             environment=ancient(RANKS_ENVIRONMENT),
@@ -69,4 +69,4 @@ for site, (study, cases) in itertools.product(PLAN.inventory.direct, PLAN.of_ran
             " }} > {log:q} 2>&1"
 
     # The rule of other cells would fit, too.
-    snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}_{study}", f"measure_{site['name']}")
+    snakemake_patches.prefer(workflow, f"measure_mpi_{site['name']}@{study}", f"measure_{site['name']}")

@@ -37,6 +37,7 @@ for drawing in PLAN.drawings:
         conda:
             "../envs/report.yaml"
         resources:
+            **PLAN.batches.aside,
             mem_mb=500,
         params:
             site=drawing.site,
@@ -59,6 +60,8 @@ rule report:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
         wanted=lambda wildcards: PLAN.inputs.wanted(wildcards.study),

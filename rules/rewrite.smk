@@ -20,6 +20,7 @@ rule rewrite:
     conda:
         "../envs/workflow.yaml"
     resources:
+        **PLAN.batches.aside,
         # A job of Slurm has minutes enough to read and write the file at 10 MB/s.
         runtime=lambda wildcards, input: 30 + int(input.size_mb / 300),
     params:

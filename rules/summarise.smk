@@ -38,6 +38,8 @@ rule summarise:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         records=lambda wildcards: PLAN.inputs.records(wildcards.study),
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
@@ -59,6 +61,8 @@ rule score:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         score=lambda wildcards: PLAN.study(wildcards.study).score_settings(),
     script:
@@ -81,6 +85,8 @@ rule recommend:
     localrule: PLAN.aggregate_here
     conda:
         "../envs/report.yaml"
+    resources:
+        **PLAN.batches.aside,
     params:
         asked=lambda wildcards: PLAN.study(wildcards.study).recommendation_asked(),
     script:

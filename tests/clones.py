@@ -100,7 +100,7 @@ class Clone:
         if "Nothing to be done" in text:
             return Counter()
         table = text.split("Job stats:")[-1].split("\n\n")[0]
-        jobs = {rule: int(count) for rule, count in re.findall(r"^([\w.+-]+)\s+(\d+)$", table, re.MULTILINE)}
+        jobs = {rule: int(count) for rule, count in re.findall(r"^([\w.+@-]+)\s+(\d+)$", table, re.MULTILINE)}
         return Counter({rule: count for rule, count in jobs.items() if rule not in ("total", "all")})
 
 

@@ -169,6 +169,15 @@ def test_without_measuring_it_says_that_no_rounds_were_added(run: Callable[..., 
     )
 
 
+def test_records_of_a_site_that_the_study_no_longer_has_decide_nothing(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    made = run()
+    assert {path.parts[-3] for path in add_rounds.records(made.study, 3)} == {"disk", "memory"}
+    one = load(tmp_path, changed("sites", ["disk"]))
+    assert {path.parts[-3] for path in add_rounds.records(one, 3)} == {"disk"}
+
+
 def test_a_site_that_is_not_reached_holds_up_no_other(run: Callable[..., Run]) -> None:
     made = run(disk=7, memory=7)
     made.reachable = ("disk",)

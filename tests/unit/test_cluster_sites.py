@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +14,19 @@ import yaml
 from snakemake_executor_plugin_slurm_jobstep import get_cpu_setting
 from studies import BASE
 
-from hyperslab import probe_site
+from hyperslab import batch, probe_site
 from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
 from hyperslab.planning import slurm, slurm_patches
 from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.batches import USED_SHARE, Batch, split
+from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
+from hyperslab.records import Cell
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
@@ -108,6 +113,116 @@ def test_batches_side_by_side_need_room_together(tmp_path: Path, monkeypatch: py
         roots.prepare(str(tmp_path / "files"), roots.Root())
         found.batched = "far"
         check_room(found.study("mine"), ["far"], found)
+
+
+def test_jobs_that_measure_nothing_are_charged_to_the_account_of_the_first_site(tmp_path: Path) -> None:
+    platform = {"partition": "regular", "account": "m1", "qos": "debug", "constraint": "cpu", "minutes": 7}
+    found = inventory(tmp_path, platform, {})
+    where = {"slurm_partition": "regular", "slurm_account": "m1", "qos": "debug", "constraint": "cpu"}
+    assert BatchJobs(found).aside == where
+    assert where.items() <= BatchJobs(found).resources("far").items()
+    found = inventory(tmp_path, {}, {})
+    assert BatchJobs(found).aside == {}
+    found = inventory(tmp_path, platform, {})
+    found.left_out["far"] = "no cluster here"
+    assert BatchJobs(found).aside == {}
+
+
+def test_what_is_far_away_is_cut_into_more_jobs(tmp_path: Path) -> None:
+    found = inventory(tmp_path, {"minutes": 60}, {})
+    assert len(BatchJobs(found).of("mine", "far")) == 1
+    found = inventory(tmp_path, {"minutes": 60}, {})
+    found.sites["far"]["store"] = {"latency_ms": 0.0, "bandwidth": 1e4}
+    assert len(BatchJobs(found).of("mine", "far")) > 1
+
+
+ROUNDS = [(f"layout{layout}", "slices", f"r{number}") for number in range(3) for layout in range(3)]
+
+
+def parts(cells: list[Cell], seconds: list[float], count: int) -> list[list[Cell]]:
+    """The cells of each of `count` batches, which together are all of them."""
+    found = [Batch("main", index, count).of(cells, seconds) for index in range(count)]
+    assert [cell for part in found for cell in part] == cells
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_round_is_one_block_where_there_are_no_more_batches_than_rounds(count: int) -> None:
+    found = parts(ROUNDS, [1.0, 5.0, 1.0] * 3, count)
+    rounds = [{round_ for _, _, round_ in part} for part in found]
+    assert all(rounds) and sum(map(len, rounds)) == 3
+
+
+@pytest.mark.parametrize("count", [4, 7, 9])
+def test_more_batches_than_rounds_take_about_the_same_time(count: int) -> None:
+    seconds = [1.0, 5.0, 1.0] * 3
+    taken = dict(zip(ROUNDS, seconds, strict=True))
+    sums = [sum(taken[cell] for cell in part) for part in parts(ROUNDS, seconds, count)]
+    assert all(sums) and max(sums) <= sum(seconds) / count + max(seconds)
+
+
+def test_no_batch_is_empty_where_one_cell_takes_nearly_all_the_time() -> None:
+    assert [len(part) for part in parts(ROUNDS[:3], [100.0, 1.0, 1.0], 3)] == [1, 1, 1]
+
+
+def test_no_job_gets_more_whole_rounds_than_fit_into_it() -> None:
+    cells = [("layout", "slices", f"r{number}") for number in range(12)]
+    seconds, minutes = [100.0] * 12, 4
+    # All of it would fit into 9 jobs, each of which holds one round and a half.
+    batches = split("main", cells, seconds, 1, minutes)
+    sums = [100.0 * len(part) for part in parts(cells, seconds, len(batches))]
+    assert max(sums) <= minutes * 60 * USED_SHARE
+
+
+@pytest.mark.parametrize(
+    ("standing", "unneeded"), [("today", True), ("older protocol", True), ("stale", False)]
+)
+def test_no_job_is_submitted_for_records_that_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: str, unneeded: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = inventory(tmp_path, {}, {})
+    study = found.study("mine")
+    for record in map(Path, found.records_of(study, "far")):
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+    monkeypatch.setattr(PlannedStudy, "standing", lambda *_: standing)
+    assert BatchJobs(found).unneeded(study, "far", "main") == unneeded
+
+
+def test_a_partition_is_asked_once_how_many_nodes_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def said(*command: str) -> str:
+        asked.append(command[0])
+        return "3 regular*\n"
+
+    monkeypatch.setattr(slurm, "_said", said)
+    slurm.node_count.cache_clear()
+    found = inventory(tmp_path, {"partition": "regular"}, {}, node_local=True)
+    assert [found.concurrency("far") for _ in range(3)] == [3, 3, 3]
+    assert asked == ["sinfo"]
+    slurm.node_count.cache_clear()
+
+
+def test_a_batch_leaves_no_marker_of_when_its_cells_were_shared_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = ("r0of1", "r2of3")
+    kept = ("r1of2", "c0of1", "a1r0of1", "mine")
+    for name in (*others, *kept):
+        (tmp_path / f"{name}.json").touch()
+    monkeypatch.setenv(RUN_VARIABLE, json.dumps({"snakefile": "Snakefile", "config": {}}))
+    monkeypatch.setattr(batch, "restarts", lambda: "0")
+    # It is killed before it has measured anything.
+    monkeypatch.setattr(batch, "_status_of", lambda *_: 1)
+    words = ["--study", "mine", "--site", "far", "--batch", "r0of2"]
+    monkeypatch.setattr(sys, "argv", ["batch", *words, "--output", str(tmp_path / "r0of2.json")])
+    with pytest.raises(SystemExit, match="not every cell could be measured"):
+        batch.main()
+    assert {file.stem for file in tmp_path.glob("*.json")} == set(kept)
 
 
 def executor() -> Any:

@@ -17,7 +17,7 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE, wanted_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.planning.progress import lines
+from hyperslab.planning.progress import planned
 from hyperslab.planning.reruns import Reruns, named
 from hyperslab.sites.configuration import load_sites
 from report import wanted
@@ -125,9 +125,7 @@ def test_confirming_rounds_are_measured_again_where_they_are_asked_for(inventory
     assert again.asked(study, "disk") == {WANTED[0]}
     assert again.forced(["mine"]) == {LIST, WANTED[0]}
     (line,) = [
-        line
-        for line in lines(inventory, BatchJobs(inventory), again, ["mine"], dry_run=True)
-        if "site disk" in line
+        line for line in planned(inventory, BatchJobs(inventory), again, ["mine"]) if "site disk" in line
     ]
     assert ": 0 cells to measure (" in line
     assert line.endswith("; of confirming rounds 1 cell again")

@@ -14,6 +14,7 @@ from hyperslab.planning.estimates import (
     SECONDS_A_CELL,
     SECONDS_A_REPEAT,
     estimated_seconds,
+    total_bytes,
 )
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
@@ -147,3 +148,10 @@ def test_a_cell_is_expected_to_take_as_long_as_in_another_round(inventory: Inven
     assert expected() == estimated
     Path(f"results/mine/cells/disk/{first[0]}/{first[1]}.r1.json").write_text("damaged", encoding="utf-8")
     assert expected() == estimated
+
+
+def test_every_repeat_of_a_write_is_counted(tmp_path: Path) -> None:
+    study = load(tmp_path, {**yaml.safe_load(BASE), "repeats": {"write": 4}})
+    size = study.dataset.nbytes
+    assert total_bytes(study, "disk", [("auto", "write", "r0")]) == 4 * size
+    assert total_bytes(study, "disk", [("auto", "slices", "r0")]) == size

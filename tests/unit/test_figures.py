@@ -17,6 +17,7 @@ from matplotlib.colors import to_hex
 
 from hyperslab import figures
 from hyperslab.figures.view import look
+from hyperslab.planning.drawings import Drawing
 from hyperslab.studies import figures as figure_kinds
 from hyperslab.studies.study import LoadedStudy
 
@@ -230,3 +231,9 @@ def test_a_long_title_is_wrapped() -> None:
     (legend,) = figure.legends
     assert legend.get_window_extent(canvas.get_renderer()).y1 < box.y0
     assert figure.axes[0].yaxis.label.get_window_extent(canvas.get_renderer()).y1 < box.y0
+
+
+def test_no_two_drawings_have_a_rule_of_one_name() -> None:
+    pairs = (("a_b", "c"), ("a", "b_c"), ("a--b", "c"), ("a", "b--c"))
+    names = [Drawing(*pair, (), scored).rule for pair in pairs for scored in (False, True)]
+    assert len(set(names)) == len(names)

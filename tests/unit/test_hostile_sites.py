@@ -10,7 +10,8 @@ import pytest
 import yaml
 from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 
-from hyperslab.sites.configuration import load_sites
+from hyperslab.sites import roots
+from hyperslab.sites.configuration import load_sites, prepare_root
 from hyperslab.validation.errors import ConfigurationError
 
 
@@ -141,3 +142,18 @@ def test_one_root_may_have_two_names_and_be_two_places(tmp_path: Path) -> None:
     # The disk of a node has the path that another disk has here.
     apart = on_one_root(tmp_path, platform="nodes", node_local=True, read_ahead_bytes=0)
     assert apart["one"]["root"] == apart["other"]["root"]
+
+
+def test_what_another_nodes_disk_says_does_not_hold_here(tmp_path: Path) -> None:
+    root = str(tmp_path / "files")
+    content = {
+        "platforms": {
+            name: {"executor": "slurm", "memory_mb": mb} for name, mb in (("a", 1000), ("b", 4000))
+        },
+        "file_systems": {"disk": {"root": root, "node_local": True}},
+        "sites": {name: {"platform": name, "file_system": "disk"} for name in ("a", "b")},
+    }
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    prepare_root(load_sites(file), "b", file, {"a": 7, "b": 2}.__getitem__)
+    assert (roots.read(root).memory_mb, roots.read(root).concurrency) == (4000, 2)

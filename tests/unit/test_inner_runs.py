@@ -84,8 +84,33 @@ def test_a_partial_report_is_of_the_study_that_failed(
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(subprocess, "run", run)
-    failures.partial_results({name: f"results/{name}/report.html"}, Path("Snakefile"), {"remeasure": "*"})
-    assert told(commands[0]) == {"study": name, "measure": False}
+    pages = [f"results/{name}/report.html", f"results/{name}/advice.html"]
+    failures.partial_results({name: pages}, Path("Snakefile"), {"remeasure": "*"})
+    assert [told(command) for command in commands] == [{"study": name, "measure": False}] * 2
+    assert [command[-1] for command in commands] == pages
+
+
+def test_what_is_made_after_a_failure_looks_as_it_was_asked_for() -> None:
+    style = {"dpi": 150, "font_size": 11.5, "ink": "#333333"}
+    own = {"site": "far", "materialise": True, "website": True, "container": "mine.sif", "style": style}
+    asked = checked({"study": "mine", **own}, ())
+    forwarded = Request(asked, Invocation(), Path()).forwarded
+    again = checked(parse_config(inner_run.configured(forwarded)), ())
+    assert again == asked and own.items() <= again.items()
+
+
+def test_after_a_failure_every_page_that_was_asked_for_is_made_and_no_file_is_rewritten() -> None:
+    rewritten = "results/mine/layout/recommended.h5"
+    pages = ("results/mine/claims.json", "results/mine/report.html")
+    asked = Request({}, Invocation(targets=(*pages, rewritten, "results/other/layout/a.h5")), Path())
+    assert asked.made_of_records(["mine", "other"]) == {
+        "mine": list(pages), "other": ["results/other/report.html"]
+    }  # fmt: skip
+
+
+def test_a_process_of_a_job_is_of_no_study_that_its_job_is_not_of() -> None:
+    assert Request({"study": "quick"}, Invocation(main=False), Path()).studies == []
+    assert Request({"study": "quick"}, Invocation(), Path()).studies == ["quick"]
 
 
 def test_a_run_inside_submits_and_waits_as_the_one_around_it() -> None:

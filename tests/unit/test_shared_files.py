@@ -90,6 +90,8 @@ def test_a_dry_run_counts_what_cases_share_once(tmp_path: Path) -> None:
 
     spared = 2 * alone.dataset.nbytes
     assert total_bytes(alone, "disk", cells) - total_bytes(together, "disk", cells) == spared
+    # Side by side on several nodes each cell has its own.
+    assert total_bytes(together, "disk", cells, together=False) == total_bytes(alone, "disk", cells)
     assert seconds(together) < seconds(alone) - 0.99 * spared / WRITE_BYTES_PER_S
 
 
@@ -101,14 +103,16 @@ def test_two_sites_on_one_file_system_have_no_file_in_common(tmp_path: Path) -> 
     assert places == [f"/files/mine/{site}/auto/short.r0" for site in ("disk", "twin")]
 
 
-@pytest.mark.parametrize(("batch", "cut", "whole"), [("r0of2", "slices", "r0"), ("r1of2", "spectra", "r2")])
-def test_only_cells_of_one_batch_share_a_file(tmp_path: Path, batch: str, cut: str, whole: str) -> None:
+@pytest.mark.parametrize("case", ["slices", "spectra"])
+@pytest.mark.parametrize(("count", "whole"), [(3, True), (21, False)])
+def test_only_cells_of_one_batch_share_a_file(tmp_path: Path, count: int, whole: bool, case: str) -> None:
     found = inventory(tmp_path)
-    found.batch = batch
-    study = found.study("mine")
-    # The second of three rounds is cut between both batches.
-    assert found.place(study, "disk", ("auto", cut, "r1")).endswith(f"/auto/{cut}.r1")
-    assert found.place(study, "disk", ("auto", "slices", whole)).endswith(f"/auto/slices,spectra.{whole}")
+    study, cell = found.study("mine"), ("auto", case, "r1")
+    # As many batches as rounds, or as cells.
+    names = [f"r{index}of{count}" for index in range(count)]
+    (found.batch,) = [name for name in names if cell in found.batch_cells(study, "disk", name)]
+    name = "slices,spectra" if whole else case
+    assert found.place(study, "disk", cell).endswith(f"/auto/{name}.r1")
 
 
 def test_what_a_dead_job_left_is_swept_whatever_shared_it_and_wherever_it_lies(

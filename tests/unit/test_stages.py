@@ -18,7 +18,7 @@ from hyperslab.planning.batches import Batch, parse
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.page_inputs import PageInputs
-from hyperslab.planning.progress import lines
+from hyperslab.planning.progress import planned
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.run_configuration import checked
@@ -173,7 +173,7 @@ def test_a_dry_run_says_the_least_and_the_most(inventory: Inventory, tmp_path: P
 
     def said() -> dict[str, str]:
         jobs = BatchJobs(inventory)
-        found = lines(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"], dry_run=True)
+        found = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"])
         return {line.split(": ")[1]: line for line in found}
 
     # 7 layouts, two cases, three rounds, and two added ones; then read cases in nine further rounds.
@@ -184,20 +184,38 @@ def test_a_dry_run_says_the_least_and_the_most(inventory: Inventory, tmp_path: P
     added = [record for site in ("disk", "far") for record in inventory.records_of(study, site, "added")]
     write(tmp_path, [STAGE], study.deciding, added)
     touch(inventory.records_of(study, "disk", "added"))
-    assert "0 cells to measure (44 there)" in said()["site disk"]
+    assert "0 cells to measure (44 there); then" in said()["site disk"], "nothing takes no time"
     assert "then at most 61" in said()["site disk"], "the other site lacks records, so that it looks again"
     touch(inventory.records_of(study, "far") + inventory.records_of(study, "far", "added"))
-    assert "then" not in said()["site disk"]
+    assert all(line.endswith(": 0 cells to measure (44 there)") for line in said().values())
+
+
+def test_a_dry_run_counts_what_is_asked_for(inventory: Inventory) -> None:
+    jobs = BatchJobs(inventory)
+
+    def said(*made: str) -> list[str]:
+        return list(planned(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"], made))
+
+    one = "results/mine/cells/%s/auto/slices.r0.json"
+    here, there = said(one % "disk")
+    assert "mine: site disk: 1 cells to measure (0 there), " in here and "then" not in here
+    assert there == "mine: site far: 0 cells to measure (0 there)"
+    assert said(one % "far")[1].endswith(", in 1 Slurm job of at most 1 h 0 min"), "there are two"
+    # The added rounds that are listed, and further ones, come with the list.
+    here, _ = said("results/mine/rounds.json")
+    assert "mine: site disk: 2 cells to measure (0 there), " in here and "; then at most " in here
 
 
 def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:
     record = Path("results/mine/cells/disk/auto/slices.r4.json")
     touch([str(record)])
     study = inventory.study("mine")
-    assert due.changed(study, "disk", [record], inventory) == [("auto", "slices", "r4")]
+    assert due.changed(study, "disk", [record], inventory, lambda _: False) == [("auto", "slices", "r4")]
     marker = Path("results/mine/batches/far/a1r0of2.json")
     touch(["results/mine/cells/far/1by10/slices.r3.json"])
-    assert due.changed(study, "far", [marker], inventory) == [("1by10", "slices", "r3")]
+    assert due.changed(study, "far", [marker], inventory, lambda _: True) == [("1by10", "slices", "r3")]
+    # Of what came in a pack Snakemake sees no change, so that its batch does not measure it again.
+    assert due.changed(study, "far", [marker], inventory, lambda _: False) == []
 
 
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:

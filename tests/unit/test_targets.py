@@ -59,10 +59,6 @@ def test_a_target_is_of_its_study_however_it_is_spelt(spelling: str) -> None:
 def test_an_absolute_target_is_of_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert targets.spelt(f"{tmp_path}/results/mine/x") == "results/mine/x"
-    assert targets.studies(
-        [f"{tmp_path}/testfiles/mine/auto/slices.r0"], "quick", [f"{tmp_path}/testfiles"]
-    ) == ["mine"]
-    assert targets.studies(["testfiles/mine/auto/slices.r0"], "quick", [f"{tmp_path}/testfiles"]) == ["mine"]
 
 
 def test_the_default_study_is_made_only_where_it_is_asked_for() -> None:
@@ -79,7 +75,17 @@ def test_both_pages_of_all_claims_are_one_target() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["report", "summarise", "mine", "results", "results/mine", "config/x", "/x/y"]
+    "target",
+    [
+        "report",
+        "summarise",
+        "mine",
+        "results",
+        "results/mine",
+        "config/x",
+        "/x/y",
+        "testfiles/mine/auto/slices.r0",
+    ],
 )
 def test_a_target_of_no_study_is_refused(target: str) -> None:
     with pytest.raises(ConfigurationError) as error:
@@ -131,6 +137,32 @@ def test_a_target_that_there_cannot_be_is_one_line(inventory: Inventory, target:
     text = str(error.value)
     assert text.splitlines() == [text]
     assert f": {WRONG[target]}" in text
+
+
+SUBMITTED = {
+    "cells/far/auto/slices.r0.json": "site far is measured in batches, not cell by cell; ask for "
+    "results/mine/report.html, with --config remeasure=far/auto/slices.r0 where it was measured before",
+    "batches/far/foo.json": "no batch 'foo' of site far; it has r0of1",
+    "batches/far/r9of2.json": "no batch 'r9of2' of site far; it has r0of1",
+    "batches/far/c0of1.json": "no batch 'c0of1' of site far; it has r0of1",
+    "batches/far/r0of1.txt": "there is no such batch; one is batches/SITE/BATCH.json",
+}
+
+
+@pytest.mark.parametrize("target", SUBMITTED)
+def test_what_jobs_of_batches_do_not_make_is_refused(inventory: Inventory, target: str) -> None:
+    inventory.left_out.clear()
+    with pytest.raises(ConfigurationError) as error:
+        targets.check([f"results/mine/{target}"], inventory)
+    assert str(error.value) == f"results/mine/{target}: {SUBMITTED[target]}"
+
+
+def test_what_jobs_of_batches_make_and_what_is_there_is_no_mistake(inventory: Inventory) -> None:
+    inventory.left_out.clear()
+    record = Path("results/mine/cells/far/auto/slices.r0.json")
+    record.parent.mkdir(parents=True)
+    record.touch()
+    targets.check(["results/mine/batches/far/r0of1.json", str(record)], inventory)
 
 
 def test_beside_the_page_of_claims_only_the_studies_named_are_measured(inventory: Inventory) -> None:

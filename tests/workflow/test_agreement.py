@@ -254,7 +254,7 @@ def test_a_dry_run_counts_the_cells_that_are_measured_again(clone: Clone) -> Non
     said = clone.build("--dry-run", "--config", "remeasure=disk/auto/slices.*", "--", REPORT)
     assert "tiny: site disk: 3 cells to measure, 3 of them again (9 there), " in said
     said = clone.build("--dry-run", REPORT)
-    assert "tiny: site disk: 0 cells to measure (12 there), " in said
+    assert "tiny: site disk: 0 cells to measure (12 there)\n" in said
 
 
 def broken(clone: Clone, script: str) -> None:

@@ -410,6 +410,6 @@ def test_a_cell_that_wants_more_memory_than_its_job_has_fails_by_itself(tmp_path
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"hyperslab.measure: {file}: MemoryError: ")
-    assert "a cell may take 250 MB here: memory_mb of its platform" in line
+    assert "a cell may take 250 MB here: the smallest memory_mb of the platforms that use its root" in line
     assert not record.exists()
     assert not left_behind(tmp_path)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import shutil
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from clones import REPORT, TINY, Clone
 
 # One job draws session, ramp, sizes, writes and counts (`tiny` has no grid and no trade-off), one the score.
-FIGURES, SCORE = "figures_tiny_disk", "score_figure_tiny_disk"
+FIGURES, SCORE = "figures_tiny@disk", "score_figure_tiny@disk"
 
 
 def changed(**top: Any) -> dict[str, Any]:
@@ -151,6 +153,34 @@ def test_an_environment_is_made_for_cells_that_are_missing_and_measures_no_other
     # Snakemake alone measures all three where it is missing, and none where it is outdated.
     assert plan["measure_disk"] == plan["summarise"] == plan["report"] == 1
     assert plan["release_environment"] == (there != "made")
+
+
+def test_a_prepared_donor_is_made_for_cells_that_are_measured_and_measures_no_other(
+    clone: Clone, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "donor.npy", np.zeros((8, 8, 256), "u2"))
+    donor = {"path": str(tmp_path / "donor.npy")}
+    slices, spectra = {"read": {"z": 5}, "states": ["cold"]}, {"read": {"x": 2, "y": 2}, "states": ["cold"]}
+    given = changed(
+        dataset={**TINY["dataset"], "donor": donor}, layouts={"contiguous": None}, rounds=1, score=None,
+        cases={"slices": slices, "spectra": spectra}, recommendation={"confirm_rounds": 0},
+    )  # fmt: skip
+    clone.write_study("given", given)
+    table = "results/given/summary.csv"
+    clone.build(table)
+    (prepared,) = (clone.directory / "results/given").glob("donor.*.npy")
+    prepared.unlink()
+    assert not clone.planned(table)
+    clone.write_study(
+        "given", {**given, "cases": {"slices": slices, "spectra": {**spectra, "read": {"x": 3}}}}
+    )
+    plan = clone.planned(table)
+    # Snakemake alone measures both.
+    assert plan["donor"] == plan["measure_disk"] == 1
+    clone.write_study("given", given)
+    (clone.directory / "results/given/cells/disk/contiguous/slices.r0.json").unlink()
+    plan = clone.planned(table)
+    assert plan["donor"] == plan["measure_disk"] == 1
 
 
 def test_no_environment_is_made_where_nothing_is_measured(clone: Clone) -> None:

@@ -15,6 +15,8 @@ from clones import REPORT, TINY, Clone, make_clone
 from test_claims import CLAIM
 
 RECORD = "results/tiny/cells/disk/auto/slices.r1.json"
+# Where a dry run begins to tell of a job, which may be part of a group.
+JOB = re.compile(r"^ *(?=rule \S+:$)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,66 @@ def test_a_broken_study_of_a_users_own_leaves_the_others_on_the_page_of_claims(c
     page = (clone.directory / "results/claims.html").read_text(encoding="utf-8")
     assert "tiny at disk (" in page
     assert re.search(r"Without results here: [^<]*broken, [^<]*pipe", page)
+
+
+def test_a_mistake_in_the_default_study_stops_only_who_asks_for_it(clone: Clone) -> None:
+    clone.write_study("broken", {**TINY, "rund": 1})
+    default = ("--config", "study=broken", "--")
+    assert not clone.planned(*default, REPORT)
+    assert "broken.yaml: rund: unknown key" in refused(clone, *default, "all")
+    (clone.directory / "config/studies/broken.yaml").unlink()
+    assert not clone.planned(*default, REPORT)
+    assert "broken.yaml: there is no such study" in refused(clone, *default, "all")
+
+
+def test_a_mistake_among_the_untested_claims_is_said_before_anything_is_measured(clone: Clone) -> None:
+    (clone.directory / RECORD).unlink()
+    file = clone.directory / "config/claims/untested.yaml"
+    file.write_text("claims: {x: {sentense: S.}}\n", encoding="utf-8")
+    assert "untested.yaml: claims.x" in refused(clone, REPORT, "results/claims.html")
+
+
+def test_records_that_were_kept_aside_are_used_when_the_study_is_changed_back(clone: Clone) -> None:
+    record = clone.directory / RECORD
+    content = record.read_bytes()
+    record.rename(record.with_name(f".{record.name}.previous"))
+    said = clone.build("--dry-run", REPORT)
+    assert "tiny: a run uses 1 record of this very study, kept aside when it was another one" in said
+    clone.write_study("tiny", {**TINY, "seed": 7})
+    assert "kept aside" not in clone.build("--dry-run", REPORT)
+    clone.write_study("tiny", TINY)
+    # The root of its site cannot be used, and need not be.
+    (clone.directory / "config/sites.local.yaml").write_text(
+        "{file_systems: {disk: {root: testfiles, cap_bytes: 1000}}, sites: {disk: {file_system: disk}}}"
+    )
+    clone.build(REPORT)
+    assert record.read_bytes() == content
+
+
+def test_jobs_that_measure_nothing_ask_for_the_account_of_a_cluster(
+    fresh: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho regular\n", encoding="utf-8")
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    np.save(tmp_path / "donor.npy", np.zeros((8, 8, 256), "u2"))
+    fresh.write_study(
+        "given", {**with_dataset(donor={"path": str(tmp_path / "donor.npy")}), "sites": ["hpc"]}
+    )
+    (tmp_path / "sites.yaml").write_text(
+        "platforms: {hpc: {executor: slurm, partition: regular, account: m636}}\n"
+        f"file_systems: {{scratch: {{root: {tmp_path}/files}}}}\n"
+        "sites: {hpc: {platform: hpc, file_system: scratch}}\n",
+        encoding="utf-8",
+    )
+    said = fresh.build(
+        "--dry-run", "--executor", "slurm", "--jobs", "2", "--config", f"sites={tmp_path}/sites.yaml",
+        "aggregate=cluster", "--", "results/given/report.html",
+    )  # fmt: skip
+    jobs = {text.split()[1].rstrip(":"): text for text in JOB.split(said) if text.startswith("rule ")}
+    assert {"batch_hpc", "donor", "summarise", "recommend", "report", "figures_given@hpc"} <= jobs.keys()
+    # That one runs where Snakemake was started.
+    assert [rule for rule, text in jobs.items() if "slurm_account=m636" not in text] == ["confirm"]
 
 
 # ---- a dry run

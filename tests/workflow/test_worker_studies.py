@@ -130,8 +130,8 @@ def test_a_case_of_ranks_is_known_by_what_it_is(tmp_path: Path) -> None:
     }
     clone.write_study("alike", {**STUDY, "layouts": {"contiguous": None}, "cases": cases, "rounds": 1})
     planned = clone.planned("--", REPORT, "results/alike/report.html")
-    assert planned["measure_mpi_disk_team"] == 2
-    assert planned["measure_mpi_disk_alike"] == 1
+    assert planned["measure_mpi_disk@team"] == 2
+    assert planned["measure_mpi_disk@alike"] == 1
     # One count of processes in one study, and in the other three counts beside two selections.
     assert planned["measure_disk"] == 1 + 3 + 2
 

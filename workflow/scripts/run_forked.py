@@ -4,8 +4,8 @@
 
 Where this run of Snakemake has a fork server (hyperslab/measuring/fork_server.py), the process is forked by
 it; everywhere else this becomes `python -m MODULE …` itself. Either way the process has this one's arguments,
-directory, environment and standard streams, signals to this one reach it, and it does not outlive this one,
-which ends with its status.
+directory, environment and standard streams, SIGTERM and SIGINT to this one reach it, and it does not outlive
+this one, which ends with its status.
 
 This interpreter lives for one request and imports next to nothing: `socket` and `signal`, which wrap the two
 modules used here, would take as long as all the rest.

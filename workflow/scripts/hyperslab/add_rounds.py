@@ -71,10 +71,11 @@ def asked(study: PlannedStudy, claim: str) -> list[dict[str, Any]]:
 
 
 def records(study: PlannedStudy, rounds: int, claim: str = "") -> Iterator[Path]:
-    """Yield the records that are there of a study's first `rounds` main rounds, at any site; of one claim
-    those of the cells that it compares.
+    """Yield the records that are there of a study's first `rounds` main rounds, at any site that it wants; of
+    one claim those of the cells that it compares.
     """
-    sites = sorted(place.name for place in Path(f"results/{study.name}/cells").glob("*"))
+    there = sorted(place.name for place in Path(f"results/{study.name}/cells").glob("*"))
+    sites = [site for site in there if study.study.sites == "all" or site in study.study.sites]
     wanted = {cell for one in asked(study, claim) for cell in compared(one)} if claim else None
     for number, site in itertools.product(range(rounds), sites):
         for cell in study.cells(site, f"r{number}"):

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hyperslab.measuring.locks import exclusive
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.planning import inner_run
+from hyperslab.planning.batches import parse
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.records import write_record
 
@@ -73,6 +75,20 @@ def _status_of(inside: list[str], environment: dict[str, str], lock: int) -> int
     return started.wait()
 
 
+def forget_others(marker: Path) -> None:
+    """Remove the markers of when the same cells were shared among another number of jobs.
+
+    They would say that a study which is changed back has been measured.
+    """
+    own = parse(marker.stem)
+    for file in marker.parent.glob("*.json"):
+        # Whatever else lies there is no marker.
+        with suppress(ValueError):
+            other = parse(file.stem)
+            if other.phase == own.phase and other.count != own.count:
+                file.unlink(missing_ok=True)
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -96,6 +112,7 @@ def main() -> None:
     place = options.output.with_name(f".{options.output.stem}.lock")
     with exclusive(place, passing=True, waiting=waiting) as lock:
         print(f"hyperslab.batch: {options.batch} of {options.site} on {node_name()}", flush=True)
+        forget_others(options.output)
         status = _status_of(inside, environment, lock.descriptor)
     if status:
         sys.exit("hyperslab.batch: not every cell could be measured; the next run measures what is missing")

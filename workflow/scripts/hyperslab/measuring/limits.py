@@ -81,7 +81,7 @@ def memory_error(error: MemoryError) -> MemoryError:
         return MemoryError(str(error) or "there is not enough memory")
     return MemoryError(
         f"{str(error).rstrip('.') or 'there is not enough memory'}; a cell may take {most // 10**6} MB here: "
-        f"memory_mb of its platform, of which Snakemake takes {SNAKEMAKES_MB}"
+        f"the smallest memory_mb of the platforms that use its root, of which Snakemake takes {SNAKEMAKES_MB}"
     )
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hyperslab.planning.batches import Batch, parse, split
-from hyperslab.planning.estimates import estimated_seconds
+from hyperslab.planning.batches import Batch, split
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import read_record
-from hyperslab.studies import specification
+from hyperslab.records import record_of
 from hyperslab.studies.case_kinds.workers import on_all_nodes
 
 
@@ -35,10 +33,8 @@ class BatchJobs:
             inventory = self._inventory
             planned = inventory.study(study)
             cells = inventory.cells(planned, site, phase)
-            seconds = [estimated_seconds(planned, layout, case) for layout, case, _ in cells]
-            self._batches[key] = split(
-                phase, seconds, inventory.concurrency(site), inventory.sites[site]["minutes"]
-            )
+            seconds, minutes = inventory.seconds(planned, site, cells), inventory.sites[site]["minutes"]
+            self._batches[key] = split(phase, cells, seconds, inventory.concurrency(site), minutes)
         return self._batches[key]
 
     def markers(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
@@ -50,18 +46,17 @@ class BatchJobs:
 
     def records(self, study: PlannedStudy, site: str, batch: str) -> list[str]:
         """Return the records that a batch of this name makes."""
-        part = parse(batch)
-        return part.of(self._inventory.records_of(study, site, part.phase))
+        return [record_of(study.name, site, cell) for cell in self._inventory.batch_cells(study, site, batch)]
 
     def digest(self, wildcards: Any, site: str) -> str:
         """Return what changes with any of a batch's specifications, so that it is submitted again."""
-        study, batch = self._inventory.study(wildcards.study), parse(wildcards.batch)
-        cells = batch.of(self._inventory.cells(study, site, batch.phase))
+        study = self._inventory.study(wildcards.study)
+        cells = self._inventory.batch_cells(study, site, wildcards.batch)
         texts = [study.cell_text(*cell) for cell in cells]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def unneeded(self, study: PlannedStudy, site: str, phase: str) -> bool:
-        """Tell whether every record of a site is there and up to date although no marker says so.
+        """Tell whether every record of a site is there and counts although no marker says so.
 
         Results that were copied in are like this, and those of a batch that was killed when it had finished.
         """
@@ -69,13 +64,8 @@ class BatchJobs:
             return False
         if self._inventory.missing(study, site, phase):
             return False
-        today = study.hashes(phase)
-        records = self._inventory.records_of(study, site, phase)
-        with suppress(ValueError):
-            found = [specification.digest(read_record(record)["specification"]) for record in records]
-            cells = self._inventory.cells(study, site, phase)
-            return found == [today.get(f"{layout}/{case}.{round_}") for layout, case, round_ in cells]
-        return False
+        cells = self._inventory.cells(study, site, phase)
+        return all(study.counts(Path(record_of(study.name, site, cell)), cell) for cell in cells)
 
     def resources(self, site: str) -> dict[str, Any]:
         """Return what a batch asks of Slurm."""
@@ -84,17 +74,18 @@ class BatchJobs:
         # A requeued job adds to its log instead of starting it again.
         options += ["--open-mode=append", *shlex.split(described["extra"])]
         asked = {
-            "slurm_partition": described["partition"],
-            "slurm_account": described["account"],
-            "constraint": described["constraint"],
-            "qos": described["qos"],
             "mem_mb": described["memory_mb"],
             "runtime": described["minutes"],
             # Below 0 the plugin asks for none: then a job, and the step in it, has all those of its node.
             "cpus_per_task": described["cpus"] or (-1 if described["exclusive"] else None),
             "slurm_extra": shlex.join(options),
         }
-        return {key: value for key, value in asked.items() if value is not None}
+        return _where(described) | {key: value for key, value in asked.items() if value is not None}
+
+    @property
+    def aside(self) -> dict[str, Any]:
+        """What jobs that measure nothing ask of Slurm: to run where the batches of the first site do."""
+        return next((_where(site) for site in self._inventory.submitted), {})
 
     def note(self, studies: Iterable[PlannedStudy], phase: str) -> None:
         """Note which records of a phase there are before any job of a batch has begun."""
@@ -153,3 +144,14 @@ class BatchJobs:
     def reader(self, study: str) -> str:
         """Return any, or other-node where a study asks that another node reads than wrote."""
         return self._inventory.study(study).study.reader
+
+
+def _where(site: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a job asks of Slurm to be one of the platform of a site, at its account's cost."""
+    asked = {
+        "slurm_partition": site["partition"],
+        "slurm_account": site["account"],
+        "constraint": site["constraint"],
+        "qos": site["qos"],
+    }
+    return {key: value for key, value in asked.items() if value is not None}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyperslab.cases.mpi import environment as ranks
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
-from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import cell_of
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.workers import by_ranks
 
@@ -66,24 +62,13 @@ class CellJobs:
             (found.layouts[layout], case) for case in found.cases.values() for layout in case["layouts"]
         )
 
-    def outdated_environments(
-        self, study: PlannedStudy, records: Collection[str], deployed: bool = False
-    ) -> set[str]:
-        """Return what says that environments of these records are complete, and does not say so today.
-
-        `deployed`: ranks have the environment of their rule.
-        """
-        cells = {cell_of(Path(record))[:2] for record in records}
-        asked = [(study.layouts[layout], study.cases[case]) for layout, case in cells]
-        found = requirements.environments(asked)
-        wrong = {
+    def outdated_environments(self, study: str) -> set[str]:
+        """Return what says that environments of a study are complete, and does not say so today."""
+        return {
             made
-            for made in found
+            for made in self.environments(study)
             if _content(Path(made)) != _content(self._releases / f"{Path(made).parent.name}.lock")
         }
-        if not deployed and not ranks.MADE.exists() and any(by_ranks(case) for _, case in asked):
-            wrong.add(str(ranks.MADE))
-        return wrong
 
     def of_ranks(self, study: str) -> list[str]:
         """Return the names of the cases of a study that MPI ranks carry out."""

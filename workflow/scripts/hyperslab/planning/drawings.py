@@ -22,7 +22,8 @@ class Drawing:
     @property
     def rule(self) -> str:
         """The name of the rule, which no other drawing of a run has."""
-        return f"{'score_figure' if self.scored else 'figures'}_{self.study}_{self.site}"
+        # No name holds an @, as both may hold a _.
+        return f"{'score_figure' if self.scored else 'figures'}_{self.study}@{self.site}"
 
     def file(self, name: str) -> str:
         """Return where a figure is drawn, with the study as a wildcard."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from hyperslab.planning.batches import parse
-from hyperslab.planning.estimates import estimated_seconds, total_bytes
+from hyperslab.planning.estimates import total_bytes
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about
-from hyperslab.records import Cell, cell_of
+from hyperslab.records import Cell, cell_of, record_of
 
 # study -> site -> records, and markers of batches, that jobs of this run make
 Due = dict[str, dict[str, list[Path]]]
@@ -25,29 +24,44 @@ def of_outputs(outputs: Iterable[str]) -> Due:
     return found
 
 
-def changed(study: PlannedStudy, site: str, files: Iterable[Path], inventory: Inventory) -> list[Cell]:
-    """Return the cells among `files` that were measured, but as something else than they are today."""
-    wanted: dict[Path, Cell] = {}
+def cells(study: PlannedStudy, site: str, files: Iterable[Path], inventory: Inventory) -> dict[Path, Cell]:
+    """Return the cells, by record, whose records are among `files`, or markers of whose batches are."""
+    found: dict[Path, Cell] = {}
     for file in files:
         if file.parts[2] == "cells":
-            wanted[file] = cell_of(file)
-            continue
-        batch = parse(file.stem)
-        records = map(Path, inventory.records_of(study, site, batch.phase))
-        wanted |= batch.of(list(zip(records, inventory.cells(study, site, batch.phase), strict=True)))
-    return [cell for record, cell in wanted.items() if record.exists() and not study.is_todays(record, cell)]
+            found[file] = cell_of(file)
+        else:
+            inside = inventory.batch_cells(study, site, file.stem)
+            found |= {Path(record_of(study.name, site, cell)): cell for cell in inside}
+    return found
 
 
-def lines(due: Due, inventory: Inventory) -> Iterator[str]:
+def changed(
+    study: PlannedStudy,
+    site: str,
+    files: Iterable[Path],
+    inventory: Inventory,
+    noted: Callable[[Path], bool],
+) -> list[Cell]:
+    """Return the cells among `files` that were measured, but as something else than they are today.
+
+    The job of a batch measures of these only such as Snakemake has `noted`.
+    """
+    own, wanted = set(files), cells(study, site, files, inventory)
+    there = [(record, cell) for record, cell in wanted.items() if record.exists()]
+    other = [(record, cell) for record, cell in there if not study.is_todays(record, cell)]
+    return [cell for record, cell in other if record in own or noted(record)]
+
+
+def lines(due: Due, inventory: Inventory, noted: Callable[[Path], bool]) -> Iterator[str]:
     """Yield a line a site whose cells were measured before, and are something else today."""
     for name, sites in due.items():
         study = inventory.study(name)
         for site, files in sites.items():
-            if cells := changed(study, site, files, inventory):
-                store = inventory.sites[site]["store"]
-                seconds = sum(estimated_seconds(study, *cell[:2], site=site, store=store) for cell in cells)
-                gigabytes = total_bytes(study, site, cells) / 1e9
+            if found := changed(study, site, files, inventory, noted):
+                seconds = sum(inventory.seconds(study, site, found))
+                gigabytes = total_bytes(study, site, found, inventory.together(site)) / 1e9
                 yield (
-                    f"{name}: site {site}: {len(cells)} cells have changed since they were measured and are "
+                    f"{name}: site {site}: {len(found)} cells have changed since they were measured and are "
                     f"measured again, {gigabytes:.1f} GB to write, {about(seconds)}"
                 )

@@ -82,12 +82,14 @@ def estimated_seconds(
     return float(SECONDS_A_CELL + writing + truth + repeats * one)
 
 
-def total_bytes(study: PlannedStudy, site: str, cells: Sequence[Cell]) -> int:
-    """Return the bytes that the test files of cells at a site hold, before filters; of a shared one, once."""
-    sizes = {
-        (layout, round_, *study.sharing(layout, case, site)): study.dataset.bytes_of(
-            study.cases[case]["shape"]
-        )
-        for layout, case, round_ in cells
-    }
+def total_bytes(study: PlannedStudy, site: str, cells: Sequence[Cell], together: bool = True) -> int:
+    """Return the bytes that the test files of cells at a site hold, before filters: of one that cells share,
+    where they may (`together`), once, and of every repeat of a write.
+    """
+    sizes: dict[tuple[str, ...], int] = {}
+    for layout, case, round_ in cells:
+        asked = study.cases[case]
+        files = asked["repeats"]["write"] if kind_of(asked).makes_its_file else 1
+        cases = study.sharing(layout, case, site) if together else [case]
+        sizes[layout, round_, *cases] = files * study.dataset.bytes_of(asked["shape"])
     return sum(sizes.values())

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -73,11 +73,12 @@ def stop_inner_runs(run: int) -> None:
                 os.kill(process, signal.SIGTERM)
 
 
-def partial_results(targets: Mapping[str, str], snakefile: Path, config: Mapping[str, Any]) -> None:
-    """Make the target of each study that has any result, of what is there; a report says what is missing."""
-    for study, target in targets.items():
+def partial_results(targets: Mapping[str, Sequence[str]], snakefile: Path, config: Mapping[str, Any]) -> None:
+    """Make the targets of each study that has any result, of what is there; a report says what is missing."""
+    for study, wanted in targets.items():
         if any(Path(f"results/{study}/cells").glob("*/*/*.json")):
-            partial_result(target, study, snakefile, {**config, "study": study})
+            for target in wanted:
+                partial_result(target, study, snakefile, {**config, "study": study})
 
 
 def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str, Any]) -> None:
@@ -101,9 +102,9 @@ def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str
     print(f"hyperslab: {title}: not everything could be done; {said}", file=sys.stderr, flush=True)
 
 
-def say_not_made(targets: Mapping[str, str], since: float) -> None:
+def say_not_made(targets: Mapping[str, Sequence[str]], since: float) -> None:
     """Say of each target whether a run that began at `since` (s since 1970) and failed has made it."""
-    for study, target in targets.items():
+    for study, target in ((study, target) for study, wanted in targets.items() for target in wanted):
         before = _written(target)
         made = before is not None and before >= since * 1e9
         said = f"{target} is made, something else is not" if made else _not_made(target, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -28,10 +29,13 @@ def configured(config: Mapping[str, Any]) -> list[str]:
 
     Snakemake takes 002.3 and 2026_11_25 for numbers, also between quotation marks, but not with YAML's tag.
     """
-    return [
-        f"{key}=!!str {value}" if isinstance(value, str) and not name_mistake(value) else f"{key}={value}"
-        for key, value in config.items()
-    ]
+    return [f"{key}={_value(value)}" for key, value in config.items()]
+
+
+def _value(given: object) -> object:
+    if isinstance(given, dict):
+        return json.dumps(given)
+    return f"!!str {given}" if isinstance(given, str) and not name_mistake(given) else given
 
 
 def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str, Any], log: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hyperslab.measuring.artifact import shared, sharing
 from hyperslab.planning import slurm
 from hyperslab.planning.batches import parse
 from hyperslab.planning.confirmation import finalists
+from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.stages import ADDED, Stage, listed, listing
@@ -50,6 +52,8 @@ class Inventory:
         self._studies: dict[str, PlannedStudy] = {}
         self._elsewhere: dict[str, list[str]] = {}
         self._inside: dict[tuple[str, str], set[Cell]] = {}
+        # study, site, layout and case -> about how long a cell takes
+        self._seconds: dict[tuple[str, ...], float] = {}
 
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name, read once; raises ConfigurationError."""
@@ -124,8 +128,7 @@ class Inventory:
         Where cells are measured side by side each has its own, and no two sites have one.
         """
         layout, case, round_ = cell
-        together = self.shares and self.concurrency(site) == 1
-        cases = study.sharing(layout, case, site) if together else [case]
+        cases = study.sharing(layout, case, site) if self.together(site) else [case]
         if round_.startswith(LETTER["confirm"]):
             # No other case comes for the file then.
             cases = [one for one in cases if one == case or one in study.read_cases()]
@@ -133,6 +136,10 @@ class Inventory:
             # What is kept for cells of another batch would lie there with that of every other layout.
             cases = [one for one in cases if (layout, one, round_) in self._in_batch(study, site)] or [case]
         return f"{self.sites[site]['root']}/{study.name}/{site}/{layout}/{shared(cases)}.{round_}"
+
+    def together(self, site: str) -> bool:
+        """Tell whether cells of a site may share a test artifact: not where several are measured at once."""
+        return self.shares and self.concurrency(site) == 1
 
     def places(self, study: PlannedStudy, site: str, cell: Cell) -> list[Path]:
         """Return where a cell's test artifact lies, and where it was left when other cells shared it."""
@@ -145,8 +152,7 @@ class Inventory:
         """Return the cells of the batch that is measured from inside."""
         key = (study.name, site)
         if key not in self._inside:
-            batch = parse(self.batch)
-            self._inside[key] = set(batch.of(self.cells(study, site, batch.phase)))
+            self._inside[key] = set(self.batch_cells(study, site, self.batch))
         return self._inside[key]
 
     # Cells and their records
@@ -181,6 +187,20 @@ class Inventory:
             if cell[:2] in known
         ]
 
+    def seconds(self, study: PlannedStudy, site: str, cells: Sequence[Cell]) -> list[float]:
+        """Return about how long each of these cells takes: arithmetic, the same on every machine."""
+        store = self.sites[site]["store"]
+        for layout, case in {cell[:2] for cell in cells}:
+            if (key := (study.name, site, layout, case)) not in self._seconds:
+                self._seconds[key] = estimated_seconds(study, layout, case, site=site, store=store)
+        return [self._seconds[study.name, site, layout, case] for layout, case, _ in cells]
+
+    def batch_cells(self, study: PlannedStudy, site: str, name: str) -> list[Cell]:
+        """Return the cells of the batch of this name; raises ValueError for what is none."""
+        batch = parse(name)
+        cells = self.cells(study, site, batch.phase)
+        return batch.of(cells, self.seconds(study, site, cells))
+
     def _first_cells(self, study: PlannedStudy, site: str, rounds: int) -> list[Cell]:
         return [cell for number in range(rounds) for cell in study.cells(site, f"r{number}")]
 
@@ -191,6 +211,10 @@ class Inventory:
         found = listed(listing(study.name, claim or self.claim)) if study.study.adaptive else []
         first, most = study.rounds
         return [stage for stage in found if first <= stage.begin and stage.end <= most]
+
+    def phases(self, study: PlannedStudy) -> list[str]:
+        """Return the phases of a study: the first rounds, each stage of added ones, the confirming ones."""
+        return ["main", *(stage.phase for stage in self.stages(study)), "confirm"]
 
     def records_of(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:
         """Return where the records of a site's cells lie."""

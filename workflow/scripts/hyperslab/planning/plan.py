@@ -54,15 +54,21 @@ class Plan:
         self.batches = BatchJobs(self.inventory)
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure, request.asked_s)
         self.inputs = PageInputs(self.inventory, self.reruns)
-        self._named = request.studies(sites)
-        advice_first.settle(request, self._named)
+        named = request.studies
+        advice_first.settle(request, named)
         if request.invocation.main:
             targets.check(request.invocation.targets, self.inventory, request.config["site"])
         # A file that is rewritten to a named layout needs no site.
-        self._studies = [name for name in self._named if choice.measures(self.study(name), request.targets)]
+        self._studies = [name for name in named if choice.measures(self.study(name), request.targets)]
         if claims_page.TARGET in request.invocation.targets:
+            # Where it is faulty the page cannot be made, whatever was measured before.
+            claims_page.untested(request.directory / claims_page.UNTESTED)
             # Of all other studies the page shows what there is.
             self.inventory.measured = frozenset(self._studies)
+        if request.invocation.main and not request.invocation.dry_run:
+            # Before it is checked what is missing.
+            for name in self._studies:
+                self.reruns.restore(self.study(name))
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
         if request.invocation.main and not request.inner:
@@ -102,9 +108,7 @@ class Plan:
     @cached_property
     def of_ranks(self) -> dict[str, list[str]]:
         """The cases that MPI ranks carry out, of each study of this run that has any."""
-        names, measured = {self.default, *self._named}, self.inventory.measured
-        found = {name: self.cells.of_ranks(name) for name in sorted(names if measured is None else measured)}
-        return {name: cases for name, cases in found.items() if cases}
+        return {name: cases for name in self._studies if (cases := self.cells.of_ranks(name))}
 
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name; raises ConfigurationError."""

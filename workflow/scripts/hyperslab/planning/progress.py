@@ -14,7 +14,8 @@ from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
-from hyperslab.planning.stages import ADDED
+from hyperslab.planning.stages import ADDED, listing
+from hyperslab.records import record_of
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
@@ -36,10 +37,8 @@ def about(seconds: float) -> str:
     return f"about {duration(seconds)}"
 
 
-def lines(
-    inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str], dry_run: bool
-) -> Iterator[str]:
-    """Yield one line a site that is left out or, in a dry run, that has cells to measure."""
+def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str]) -> Iterator[str]:
+    """Yield one line a site that is left out, or of which a cell may take longer than a job."""
     for name in studies:
         study = inventory.study(name)
         if reruns.none_noisy(study):
@@ -56,36 +55,66 @@ def lines(
             if site in inventory.left_out:
                 kept = f"; its {present} results here are used" if present else ""
                 yield f"{name}: site {site} is left out ({inventory.left_out[site]}){kept}"
-            elif dry_run:
-                yield _planned(inventory, batches, reruns, study, site)
 
 
-def _planned(inventory: Inventory, batches: BatchJobs, reruns: Reruns, study: PlannedStudy, site: str) -> str:
+def planned(
+    inventory: Inventory,
+    batches: BatchJobs,
+    reruns: Reruns,
+    studies: Sequence[str],
+    made: Collection[str] | None = None,
+) -> Iterator[str]:
+    """Yield one line a site that this run reaches: how many cells it measures there, of how many.
+
+    `made` are the files that it makes, records of its batches among them; None for all that there can be.
+    """
+    for study in map(inventory.study, studies):
+        for site in inventory.sites_of(study):
+            if site not in inventory.left_out:
+                yield _planned(inventory, batches, reruns, study, site, made)
+
+
+def _planned(
+    inventory: Inventory,
+    batches: BatchJobs,
+    reruns: Reruns,
+    study: PlannedStudy,
+    site: str,
+    made: Collection[str] | None,
+) -> str:
     due, asked = reruns.due(study, site), reruns.asked(study, site)
     records = [record for phase in ("main", ADDED) for record in inventory.records_of(study, site, phase)]
     kept, of_these = len(records) - len(due), len(asked.intersection(records))
-    again = f", {of_these} of them again" if of_these else ""
-    pairs = [(layout, case) for layout, case, _ in due]
-    expected = expected_seconds(study, site, pairs, inventory)
-    seconds = sum(expected[pair] for pair in pairs)
-    text = (
-        f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there), "
-        f"{total_bytes(study, site, due) / 1e9:.1f} GB to write, {about(seconds)} of measuring"
-    )
-    if inventory.in_batches(site):
-        count = len(batches.of(study.name, site))
+    # Rounds are added, those that are listed again, where the list is made.
+    adds = made is None or str(listing(study.name)) in made
+    if made is not None:
+        wanted = {*made, *(inventory.records_of(study, site, ADDED) if adds else ())}
+        due = [cell for cell in due if record_of(study.name, site, cell) in wanted]
+    mine = {record_of(study.name, site, cell) for cell in due}
+    again = f", {len(mine & asked)} of them again" if mine & asked else ""
+    text = f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there)"
+    together = inventory.together(site)
+    if due:
+        pairs = [(layout, case) for layout, case, _ in due]
+        expected = expected_seconds(study, site, pairs, inventory)
+        seconds = sum(expected[pair] for pair in pairs)
+        gigabytes = total_bytes(study, site, due, together) / 1e9
+        text += f", {gigabytes:.1f} GB to write, {about(seconds)} of measuring"
+    if due and inventory.in_batches(site):
+        jobs = [batch for phase in inventory.phases(study) for batch in batches.of(study.name, site, phase)]
+        count = sum(not mine.isdisjoint(batches.records(study, site, batch.name)) for batch in jobs)
         limit = duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
     if confirming := len(asked) - of_these:
         text += f"; of confirming rounds {confirming} cell{'s' if confirming > 1 else ''} again"
-    if more := reruns.may_add(study, site):
+    if adds and (more := reruns.may_add(study, site)):
         further = [(layout, case) for layout, case, _ in more]
         expected = expected_seconds(study, site, further, inventory)
         seconds = sum(expected[pair] for pair in further)
         rounds = f"{study.study.first_rounds + 1} to {study.study.most_rounds}"
         text += (
             f"; then at most {len(more)} cells in rounds {rounds}, as far as comparisons are open, "
-            f"{total_bytes(study, site, more) / 1e9:.1f} GB to write, {about(seconds)}"
+            f"{total_bytes(study, site, more, together) / 1e9:.1f} GB to write, {about(seconds)}"
         )
     return text
 

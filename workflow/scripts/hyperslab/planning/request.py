@@ -18,8 +18,10 @@ from hyperslab.planning.stages import ADDING, phase_of
 
 DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
-# What of the configuration a run inside this one is given.
-FORWARDED = ("study", "sites", "measure", "local", "aggregate", "remeasure", "mpi", "fork", "claim")
+# What is said to one run alone, which tells those inside it for itself.
+OWN = ("batched", "batch", "stage")
+# What of the results of a study shows none of its records.
+NOT_SHOWN = ("cells", "batches", "layout")
 
 # When a run began, in s since 1970, for the runs inside it: a job has it, also when it is tried again.
 BEGAN_VARIABLE = "HYPERSLAB_BEGAN"
@@ -103,7 +105,7 @@ class Request:
     @property
     def forwarded(self) -> dict[str, Any]:
         """The configuration that a run inside this one is given."""
-        given = {key: self.config[key] for key in FORWARDED if key in self.config}
+        given = {key: value for key, value in self.config.items() if key not in OWN}
         return {**given, "measure": self.measuring}
 
     @cached_property
@@ -120,19 +122,22 @@ class Request:
         """The targets among the results."""
         return [target for target in self.invocation.targets if target.startswith("results/")]
 
-    def studies(self, sites: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Return the names of the studies that the targets are of; raises ConfigurationError."""
+    @property
+    def studies(self) -> list[str]:
+        """The names of the studies that the targets are of; raises ConfigurationError."""
         # A process that Snakemake starts for a job is named no file, but told its wildcards.
-        if self.invocation.studies:
+        if not self.invocation.main:
             return sorted(self.invocation.studies)
-        roots = [str(site["root"]) for site in sites.values()]
-        return targets.studies(self.invocation.targets, self.default, roots)
+        return targets.studies(self.invocation.targets, self.default)
 
-    def made_of_records(self, studies: list[str]) -> dict[str, str]:
-        """Return what is asked for that is made of records, by study: the report or something before it."""
-        wanted = {name: f"results/{name}/report.html" for name in studies}
+    def made_of_records(self, studies: list[str]) -> dict[str, list[str]]:
+        """Return what is asked for that is made of records, by study: the report if nothing else is.
+
+        A file that is rewritten follows a recommendation only once that is whole.
+        """
+        wanted: dict[str, list[str]] = {name: [] for name in studies}
         for target in self.invocation.targets:
             place = Path(target).parts
-            if len(place) > 2 and place[1] in wanted and place[2] not in ("cells", "batches"):
-                wanted[place[1]] = target
-        return wanted
+            if len(place) > 2 and place[1] in wanted and place[2] not in NOT_SHOWN:
+                wanted[place[1]].append(target)
+        return {name: found or [f"results/{name}/report.html"] for name, found in wanted.items()}

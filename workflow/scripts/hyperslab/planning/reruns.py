@@ -145,11 +145,10 @@ class Reruns:
                 if made:
                     yield from inventory.missing(study, site)
                 continue
-            for phase in ("main", *(stage.phase for stage in inventory.stages(study)), "confirm"):
-                records = inventory.records_of(study, site, phase)
+            for phase in inventory.phases(study):
                 markers = self._batches.markers(study, site, phase)
                 for batch, marker in zip(self._batches.of(study.name, site, phase), markers, strict=True):
-                    mine = batch.of(records)
+                    mine = self._batches.records(study, site, batch.name)
                     # A marker tells nothing of records that went away after it, nor does its absence.
                     if wanted & set(mine) or not all(Path(record).exists() for record in mine):
                         yield marker
@@ -304,10 +303,14 @@ class Reruns:
         record.replace(previous(record))
         return False
 
+    def aside(self, study: PlannedStudy) -> list[Path]:
+        """Return the records that `restore` puts back."""
+        kept = _kept_aside(study)
+        return [record for file, record in kept if not record.exists() and self._is_todays(file, record)]
+
     def restore(self, study: PlannedStudy) -> None:
         """Put back the records of a study that were kept aside and are those of today's specification."""
-        for kept in Path(f"results/{study.name}/cells").glob("*/*/.*.previous"):
-            record = kept.with_name(kept.stem[1:])
+        for kept, record in _kept_aside(study):
             if record.exists():
                 kept.unlink()
             elif self._is_todays(kept, record):
@@ -329,6 +332,12 @@ class Reruns:
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)
+
+
+def _kept_aside(study: PlannedStudy) -> list[tuple[Path, Path]]:
+    """Return the records of a study that made room for another, each with where it lay."""
+    kept = Path(f"results/{study.name}/cells").glob("*/*/.*.previous")
+    return [(file, file.with_name(file.stem[1:])) for file in kept]
 
 
 def out_of_step(study: PlannedStudy, records: Iterable[str | Path]) -> list[Path]:

@@ -52,6 +52,14 @@ def _study(name: str) -> str:
     return name
 
 
+def _style(given: object) -> object:
+    """Return a style with whole numbers, which a command line gives as text."""
+    if not isinstance(given, dict):
+        return given
+    texts = {key: value for key, value in given.items() if isinstance(value, str)}
+    return {**given, **{key: int(value) for key, value in texts.items() if value.isdecimal()}}
+
+
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Words = Annotated[str, BeforeValidator(_text), Field(max_length=LONGEST_TEXT)]
 
@@ -99,7 +107,9 @@ class RunConfiguration(Strict):
     website: Switch = Field(
         default=False, description="true: reports and the page of all claims link to each other (make site)"
     )
-    style: FigureStyle = Field(default=FigureStyle(), description="how figures look; see FigureStyle")
+    style: Annotated[FigureStyle, BeforeValidator(_style)] = Field(
+        default=FigureStyle(), description="how figures look; see FigureStyle"
+    )
 
 
 class InnerConfiguration(RunConfiguration):

@@ -6,7 +6,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import fork_server
@@ -22,6 +24,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
 from hyperslab.sites import roots
+from hyperslab.text import count
 from hyperslab.validation.errors import ConfigurationError
 
 # Of a site: pick, runner-up, contiguous and automatic layout, and one for another mix.
@@ -74,8 +77,6 @@ class RunCourse:
         snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
             self._interrupts.watch_planning()
-            for study in map(self._inventory.study, self._studies):
-                self._reruns.restore(study)
             # Also of cells that another job has measured since the one died.
             self._reruns.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
@@ -85,29 +86,36 @@ class RunCourse:
             # Rounds after the first are no inputs: that a pack brought more shows in no time of a file.
             forced |= self._reruns.outdated(claims_page.shown(self._inventory))
         snakemake_patches.force(workflow, forced)
-        snakemake_patches.make_beside(self._environments(snakemake_patches.deployed(workflow)))
+        outdated = [self._cells.outdated_environments(name) for name in self._studies]
+        snakemake_patches.make_beside(set[str]().union(*outdated))
         for line in self._outlook():
             print(f"hyperslab: {line}", file=sys.stderr)
-        snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs))
+        noted = partial(snakemake_patches.noted, workflow)
+        snakemake_patches.when_planned(workflow, lambda outputs: in_one_line(self._check, outputs, noted))
 
-    def _environments(self, deployed: bool) -> set[str]:
-        """Return the environments of cells of this run that are not there, or made of an older lock."""
-        found = set()
-        for study in map(self._inventory.study, self._studies):
-            for site in self._inventory.sites_of(study):
-                if site not in self._inventory.left_out:
-                    due = {*self._inventory.missing(study, site), *self._reruns.asked(study, site)}
-                    found |= self._cells.outdated_environments(study, due, deployed)
-        return found
+    def _check(self, outputs: list[str], noted: Callable[[Path], bool]) -> None:
+        """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError.
 
-    def _check(self, outputs: list[str]) -> None:
-        """Check what the jobs of this run measure, for whatever reason; raises ConfigurationError."""
+        `noted` says of a record whether Snakemake has noted how it was made.
+        """
         self._outputs, self._due = outputs, due.of_outputs(outputs)
         for study, sites in self._due.items():
             check_room(self._inventory.study(study), list(sites), self._inventory)
         if self._request.invocation.dry_run and not self._request.batched:
-            for line in due.lines(self._due, self._inventory):
+            for line in (*self._planned(), *due.lines(self._due, self._inventory, noted)):
                 print(f"hyperslab: {line}", file=sys.stderr)
+
+    def _planned(self) -> Iterator[str]:
+        """Yield lines about how many cells this run measures, and which of them it may not have to."""
+        inventory, made = self._inventory, set(self._outputs)
+        for name in self._studies:
+            if kept := self._reruns.aside(inventory.study(name)):
+                aside = f"{count(len(kept), 'record')} of this very study, kept aside when it was another one"
+                yield f"{name}: a run uses {aside}"
+        for name, sites in self._due.items():
+            for site, files in sites.items():
+                made.update(map(str, due.cells(inventory.study(name), site, files, inventory)))
+        yield from progress.planned(inventory, self._batches, self._reruns, self._studies, made)
 
     def batch_records(self) -> list[str]:
         """Return what the batch inside whose job this runs has to measure; nothing outside of one."""
@@ -118,14 +126,13 @@ class RunCourse:
         return self._batches.records(study, request.batched, request.batch)
 
     def _outlook(self) -> Iterator[str]:
-        """Yield lines about the sites of this run: what is to be measured, which are left out and why."""
+        """Yield lines about the sites of this run: which it leaves out, and where jobs may be too short."""
         if self._request.batched:
             return
         if claims_page.TARGET in self._request.invocation.targets:
             for line in claims_page.broken(self._inventory).values():
                 yield f"{claims_page.TARGET} leaves out a study: {line}"
-        dry_run = self._request.invocation.dry_run
-        yield from progress.lines(self._inventory, self._batches, self._reruns, self._studies, dry_run)
+        yield from progress.lines(self._inventory, self._batches, self._reruns, self._studies)
 
     def follow(self, workflow: Any) -> None:
         """Note interrupts, keep records, fork cells, and say how far the cells are.

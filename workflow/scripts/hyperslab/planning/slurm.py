@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ def partitions() -> set[str] | None:
     return None if said is None else set(said.split())
 
 
+@functools.cache
 def node_count(partition: str | None) -> int:
     """Return the nodes of a partition (of the default one, without a name) that are up; at least one."""
     asked = [f"--partition={partition}"] if partition else []

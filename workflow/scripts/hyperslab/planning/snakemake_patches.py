@@ -18,6 +18,7 @@ from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from hyperslab.planning.outliving import Outliving
@@ -69,6 +70,12 @@ TOUCHES = (
         SNAKEMAKE,
         "snakemake.persistence.file:FilePersistence._delete_locks",
         "end beside another",
+        needed=False,
+    ),
+    Touch(
+        SNAKEMAKE,
+        "snakemake.persistence.file:FilePersistence._read_record",
+        "say what has changed",
         needed=False,
     ),
     Touch(
@@ -203,8 +210,9 @@ class _Triggering:
         return {other: files for other, files in found if not all(file.is_ancient for file in files)}
 
 
-def make_beside(files: Collection[str]) -> None:
-    """Have Snakemake make `files` anew, and for no other reason run what needs them as ancient files alone.
+def make_beside(outdated: Collection[str]) -> None:
+    """Have Snakemake make what is needed as an ancient file, where it is missing or among `outdated`, for the
+    jobs that run anyway, and run no other job for it.
 
     Snakemake (9.27.1) runs all that need an ancient file which is missing, though their results are there.
     And behind a job that it finds outdated it looks at no other, so that what lies behind ancient files
@@ -220,17 +228,16 @@ def make_beside(files: Collection[str]) -> None:
             self, _Triggering(direction) if direction is self.depending else direction, *jobs, **options
         )
 
-    async def exists_or_is_made(self: Any, *arguments: Any, **options: Any) -> bool:
-        made = self.is_ancient and str(self) in files
-        return made or await exists(self, *arguments, **options)
+    async def exists_or_is_ancient(self: Any, *arguments: Any, **options: Any) -> bool:
+        # Whoever makes a file does not have it as an ancient one.
+        return self.is_ancient or (str(self) not in outdated and await exists(self, *arguments, **options))
 
     @functools.wraps(update)
     async def update_and_make_beside(self: Any, create_inventory: bool = False) -> None:
-        self.forcefiles = set(self.forcefiles) | set(files)
         if create_inventory:
             # It looks at the times of all that exists.
             await self.workflow.iocache.mtime_inventory(self.jobs)
-        DAG.bfs, _IOFile.exists = search_what_is_triggered, exists_or_is_made
+        DAG.bfs, _IOFile.exists = search_what_is_triggered, exists_or_is_ancient
         try:
             await update(self)
         finally:
@@ -254,6 +261,13 @@ def when_planned(workflow: Any, look: Callable[[list[str]], None]) -> None:
         return execute(*arguments, **options)
 
     workflow.execute = execute_and_look
+
+
+def noted(workflow: Any, file: Path) -> bool:
+    """Tell whether Snakemake has noted how a file was made: only then does it see that this has changed."""
+    if not there("snakemake.persistence.file:FilePersistence._read_record"):
+        return True
+    return workflow.persistence._read_record(str(file)) is not None
 
 
 def rest_between_jobs(workflow: Any) -> None:

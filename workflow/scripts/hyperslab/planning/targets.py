@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.claims_page import MARKDOWN, TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.stages import ADDING
@@ -39,26 +40,24 @@ def spelt(target: str) -> str:
     return TARGET if path == MARKDOWN else path
 
 
-def studies(targets: Sequence[str], default: str, roots: Sequence[str] = ()) -> list[str]:
+def studies(targets: Sequence[str], default: str) -> list[str]:
     """Return the names of the studies that targets are of: the default one only where it is asked for.
 
-    Raises ConfigurationError for a target that is of none. `roots` are those of the test files.
+    Raises ConfigurationError for a target that is of none.
     """
     found = set() if targets else {default}
     for target in targets:
         if target in OF_THE_DEFAULT:
             found.add(default)
         elif target != TARGET and not target.startswith(ENVIRONMENTS):
-            found.add(_study(target, default, roots))
+            found.add(_study(target, default))
     return sorted(found)
 
 
-def _study(target: str, default: str, roots: Sequence[str]) -> str:
-    path = Path(target)
-    for root in (Path("results"), *map(Path, roots)):
-        for place in (path, path.absolute()):
-            if place.is_relative_to(root) and len(place.relative_to(root).parts) > 1:
-                return place.relative_to(root).parts[0]
+def _study(target: str, default: str) -> str:
+    place = Path(target)
+    if place.is_relative_to("results") and len(place.parts) > 2:
+        return place.parts[1]
     raise ConfigurationError(target, "", f"there is no such target; {RESULT.format(study=default)}")
 
 
@@ -110,6 +109,10 @@ def _check_cell(target: str, inside: Sequence[str], study: PlannedStudy, invento
         raise _mistake(target, f"the study has {most}{rounds} {what}, counted from 0")
     if (layout, case) not in {cell[:2] for cell in study.cells(site, "r0")}:
         raise _mistake(target, f"case {case} is not measured at site {site}")
+    if inventory.in_batches(site) and not Path(target).exists():
+        again = f"--config remeasure={site}/{layout}/{Path(target).stem}"
+        how = f"ask for results/{study.name}/report.html, with {again} where it was measured before"
+        raise _mistake(target, f"site {site} is measured in batches, not cell by cell; {how}")
 
 
 def _check_figure(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
@@ -132,11 +135,18 @@ def _check_claim(target: str, inside: Sequence[str], study: PlannedStudy, invent
 
 
 def _check_batch(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
-    if len(inside) != 2:
+    if len(inside) != 2 or not inside[1].endswith(".json"):
         raise _mistake(target, "there is no such batch; one is batches/SITE/BATCH.json")
-    _check_site(target, inside[0], study, inventory)
-    if not inventory.in_batches(inside[0]) and not Path(target).exists():
-        raise _mistake(target, f"site {inside[0]} is not measured in batches by this run")
+    site, name = inside[0], inside[1].removesuffix(".json")
+    _check_site(target, site, study, inventory)
+    if inventory.in_batches(site):
+        jobs, phases = BatchJobs(inventory), inventory.phases(study)
+        phases = [phase for phase in phases if inventory.cells(study, site, phase)]
+        known = [batch.name for phase in phases for batch in jobs.of(study.name, site, phase)]
+        if name not in known:
+            raise _mistake(target, f"no batch {name!r} of site {site}; it has {choices(name, known)}")
+    elif not Path(target).exists():
+        raise _mistake(target, f"site {site} is not measured in batches by this run")
 
 
 KINDS: Mapping[str, Callable[[str, Sequence[str], PlannedStudy, Inventory], Any]] = {

@@ -74,11 +74,13 @@ class Platform(Strict):
     """Where jobs run: this machine, or nodes of a Slurm partition. Memory in MB (10^6), time in minutes."""
 
     executor: Literal["local", "slurm"] = Field(default="local", description="this machine, or jobs of Slurm")
-    partition: Word | None = Field(default=None, description="partition")
-    account: Word | None = Field(default=None, description="account")
+    partition: Word | None = Field(
+        default=None, description="partition of Slurm; that which Slurm takes by itself if not given"
+    )
+    account: Word | None = Field(default=None, description="account of Slurm that is charged")
     constraint: Word | None = Field(default=None, description="features that a node must have")
     qos: Word | None = Field(default=None, description="quality of service")
-    exclusive: bool = Field(default=True, description="whether a job has its node for itself")
+    exclusive: bool = Field(default=True, description="whether a job has its whole node for itself")
     memory_mb: Annotated[Count, Field(le=MOST_MEMORY_MB)] = Field(
         default=4000, description="memory of a job, MB of 10^6 bytes"
     )
@@ -320,7 +322,7 @@ def prepare_root(
     lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
     """
     site = sites[name]
-    sharing = [other for other in sites.values() if other["root"] == site["root"]]
+    sharing = [other for other in sites.values() if other["root"] == site["root"] and not _apart(site, other)]
     memory = [other["memory_mb"] for other in sharing if other["executor"] == "slurm"]
     described = roots.Root(
         concurrency=max(concurrency(other["name"]) for other in sharing),
