@@ -292,6 +292,42 @@ def test_what_stays_open_says_why_as_long_as_it_is(tmp_path: Path) -> None:
     assert "of them left so" not in render(build([verdicts(tmp_path, NOISY)], [], []), templates.CLAIMS)
 
 
+def test_goals_are_reached_or_missed_and_counted_apart(tmp_path: Path) -> None:
+    goal = "half the time of contiguous"
+    reached = verdicts(tmp_path, FASTER, goal=goal)
+    missed = verdicts(tmp_path, SLOWER, study="other", goal=goal)
+    page = build([verdicts(tmp_path, FASTER, study="third"), reached, missed], [], [])
+    (group,) = page.groups
+    assert [told for _, told in group.tally] == ["1 holds"]
+    assert [told for _, told in group.goal_tally] == ["1 reached", "1 missed"]
+    html, text = render(page, templates.CLAIMS), markdown(page, [reached, missed])
+    for said in (html, text):
+        assert "goal reached" in said
+        assert goal in said
+        assert "A goal of this project" in said
+    assert "1 holds. Goals of this project beside them: 1 reached; 1 missed." in text
+    # What was compared still holds or fails.
+    assert only(missed).entries[0].lines[0].badge.word == "fails"
+
+
+def test_a_goal_that_is_open_is_none_of_the_claims_that_are_left(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, NOISY, left="two files are too alike", goal="as fast")
+    (group,) = build([content], [], []).groups
+    assert group.tally == []
+    assert [told for _, told in group.goal_tally] == ["1 cannot tell at this noise"]
+
+
+def test_of_what_has_no_results_none_is_counted(tmp_path: Path) -> None:
+    """Rows of layouts that were not measured say so, and not that 0 of so many hold."""
+    claims = resolved(tmp_path, MANY)
+    table = TABLE[~TABLE["layout"].isin(["1x1x10", "2x2x10", "4x4x10"])]
+    content = json.loads(json.dumps(evaluate("mine", claims, table, context(disk={}))))
+    row = only(content)
+    (line,) = row.entries[0].lines
+    assert (row.badge.word, line.badge.word, line.measured) == ("not measured here",) * 2 + ("",)
+    assert row.entries[0].reason == "no valid results of layout 1x1x10 in case slices at disk"
+
+
 def test_what_was_not_measured_shows_what_would_be_compared(tmp_path: Path) -> None:
     (claim,) = resolved(tmp_path, {**FASTER, "says": "m = 2"}, MANY)
     pending = [{"study": "later", "claims": [told(claim, "the study later has no results")]}]

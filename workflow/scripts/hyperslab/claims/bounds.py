@@ -11,11 +11,11 @@ from hyperslab.studies.claims.bound_schema import BOUNDS, SIMILAR_MARGIN, Bound
 MARGIN = SIMILAR_MARGIN
 # Why a bound is what it is, where the study gives no other reason.
 SIMILAR = f"similar: one margin for all, x/÷ {MARGIN:g}"
-MUCH = f"much, significantly, poor: beyond {MARGIN:g}, one margin for all"
+MUCH = f"surely and by much: beyond {MARGIN:g}, one margin for all"
 MARGINAL = f"marginal, not much: less than {MARGIN:g}, one margin for all"
 BEYOND = "better or worse, more or less: on that side of what is equal"
 GENERALLY = "generally, in most cases: more than half"
-EQUAL = "a number that the source computes"
+EQUAL = "a count, which has no noise"
 # What a page needs of a comparison beside its results.
 TOLD = ("says", "kind", "judged", "unit", "exact", "published", "over")
 

@@ -72,7 +72,7 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     verdicts = iter(decided(pairs, [_exact(group) for group in known], alpha))
     deciding = []
     for group in groups:
-        verdict: Verdict = next(verdicts) if _known(group) else "cannot be tested"
+        verdict: Verdict = next(verdicts) if _known(group) else _unknown(group)
         deciding.append(verdict)
         if len(group) == 1:
             group[0].verdict = verdict
@@ -95,6 +95,11 @@ def _known(group: Sequence[Atom]) -> bool:
     return all(atom.statement is not None for atom in group)
 
 
+def _unknown(group: Sequence[Atom]) -> Verdict:
+    """Return why a group is not judged, as a verdict."""
+    return overall(atom.verdict for atom in group if atom.statement is None)
+
+
 def _exact(group: Sequence[Atom]) -> bool:
     """Return whether all that a group compares are counts, which no chance makes fail."""
     return all(atom.exact for atom in group)
@@ -110,7 +115,7 @@ def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float, could: b
         try:
             own = [lookup.in_rounds(one) for one in ask(atom.task)]
         except Untestable as reason:
-            atom.reason, own = str(reason), []
+            atom.reason, atom.verdict, own = str(reason), reason.verdict, []
         places.append((len(logs), len(logs) + len(own)))
         logs += own
     if not logs:

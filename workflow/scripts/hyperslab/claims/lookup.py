@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hyperslab.claims.verdicts import Verdict
 from hyperslab.results.comparisons import Floats
 from hyperslab.results.scoring import site_state
 from hyperslab.studies.claims.quantities import QUANTITIES, Quantity
@@ -28,6 +29,14 @@ CANCELS = 1e-12
 
 class Untestable(Exception):
     """Why a comparison cannot be made with the results that there are."""
+
+    verdict: Verdict = "cannot be tested"
+
+
+class NotMeasured(Untestable):
+    """Which results a comparison lacks."""
+
+    verdict: Verdict = "not measured"
 
 
 def by_case(measurements: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
@@ -73,13 +82,13 @@ class Lookup:
         """Return the logs of each layout in all rounds."""
         rows = self._rows.get(site, {}).get(case)
         if rows is None:
-            raise Untestable(f"no valid results of case {case} at {site}")
+            raise NotMeasured(f"no valid results of case {case} at {site}")
         known = QUANTITIES[quantity]
         # What a file holds does not depend on how it was read.
         if quantity not in STATELESS:
             rows = rows[rows["state"] == site_state(rows, state)]
             if rows.empty:
-                raise Untestable(f"case {case} was not measured in state {state} at {site}")
+                raise NotMeasured(f"case {case} was not measured in state {state} at {site}")
             if "older_protocol" in rows:
                 self.older_protocols |= set(rows["older_protocol"].dropna().astype(int))
         missing = [name for name in known.columns if name not in rows]
@@ -93,7 +102,7 @@ class Lookup:
     def _logs(self, site: str, case: str, layout: str, state: str, quantity: str) -> Floats:
         table = self._table(site, case, state, quantity)
         if layout not in table:
-            raise Untestable(f"no valid results of layout {layout} in case {case} at {site}")
+            raise NotMeasured(f"no valid results of layout {layout} in case {case} at {site}")
         return table[layout]
 
     def in_rounds(self, asked: Sum) -> Floats:

@@ -2,8 +2,8 @@
 
 A comparison is one of a claim that cannot be told yet, or the best layout of a recommendation against one
 that cannot be told from it. The latter is decided, too, where both are surely as fast. What more rounds
-cannot decide is no comparison here: counts, and claims that cannot be tested. Of a comparison of many layouts
-only those get more rounds that may still decide it (claims/undecided.py).
+cannot decide is no comparison here: counts, and claims that cannot be tested or lack results. Of a comparison
+of many layouts only those get more rounds that may still decide it (claims/undecided.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.claims.verdicts import NO_VERDICTS
 from hyperslab.results.comparisons import MATTERS
 from hyperslab.studies.claims.compared import cells_of
 
@@ -61,7 +62,7 @@ def _of_claims(claims: Sequence[Mapping[str, Any]], judged: Mapping[str, Any]) -
     known = {claim["id"]: claim for claim in claims}
     for entry in judged["claims"]:
         for verdict in entry["verdicts"]:
-            if verdict["comparisons"] and verdict["verdict"] != "cannot be tested":
+            if verdict["comparisons"] and verdict["verdict"] not in NO_VERDICTS:
                 yield from _of_verdict(known[entry["id"]], verdict)
 
 
@@ -72,7 +73,7 @@ def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterato
         (comparison, instance, result)
         for comparison, found in zip(claim["comparisons"], verdict["comparisons"], strict=True)
         for instance, result in zip(comparison["instances"], found["results"], strict=True)
-        if comparison["judged"] and not comparison["exact"] and result["verdict"] != "cannot be tested"
+        if comparison["judged"] and not comparison["exact"] and result["verdict"] not in NO_VERDICTS
     ]
     # A claim of which one comparison is enough may be open though each of them is decided.
     all_decided = all(result["verdict"] != OPEN for _, _, result in timed)

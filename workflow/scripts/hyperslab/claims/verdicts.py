@@ -19,9 +19,11 @@ import numpy as np
 from hyperslab.claims.evidence import all_of, any_of
 from hyperslab.results.comparisons import ALPHA, holm
 
-Verdict = Literal["holds", "fails", "cannot tell", "cannot be tested"]
+Verdict = Literal["holds", "fails", "cannot tell", "cannot be tested", "not measured"]
 # How a reader sees them; the first that a comparison of a claim has decides for the claim.
-VERDICTS: tuple[Verdict, ...] = ("fails", "cannot be tested", "cannot tell", "holds")
+VERDICTS: tuple[Verdict, ...] = ("fails", "cannot be tested", "not measured", "cannot tell", "holds")
+# Those that say nothing of the claim.
+NO_VERDICTS: tuple[Verdict, ...] = ("cannot be tested", "not measured")
 # More rounds than anyone runs: an estimate that takes them lies at its bound.
 MOST_ROUNDS = 1000
 # p values against lying outside, and against lying inside.

@@ -10,7 +10,7 @@ from typing import Any
 from hyperslab import text as fmt
 from hyperslab.report.claim_lines import line
 from hyperslab.report.claim_way import way
-from hyperslab.report.claims_model import BADGES, DIFFERS, NONE, Badge, Entry, Group, Line, Row
+from hyperslab.report.claims_model import BADGES, DIFFERS, GOALS, NONE, Badge, Entry, Group, Line, Row
 from hyperslab.report.explanations import conclusions
 
 # (study, site, figure) -> where on the page that figure is; None where it is not there.
@@ -68,6 +68,7 @@ def _row(study: str, claim: Mapping[str, Any], place: Place, conclusion: str) ->
         reading=claim.get("reading") or "",
         left=(claim.get("left") or "") if open_ else "",
         could=bool(claim.get("could")),
+        goal=claim.get("goal") or "",
         way=way(study, claim),
     )
 
@@ -95,7 +96,7 @@ def _entry(study: str, claim: Mapping[str, Any], verdict: Mapping[str, Any], pla
         where += f" (measured under timing protocol {fmt.listing(map(str, older))}, older than today's)"
     return Entry(
         where,
-        BADGES[verdict["verdict"]],
+        (GOALS if claim.get("goal") else BADGES)[verdict["verdict"]],
         _reason(verdict, lines),
         fmt.listing(verdict.get("data", [])),
         f"{100 * (1 - verdict['alpha']):.4g} %" if "alpha" in verdict else "",
@@ -141,17 +142,25 @@ def groups(found: Sequence[Row], sources: Mapping[str, str]) -> list[Group]:
     for row in found:
         by_source.setdefault(sources[row.anchor], []).append(row)
     return [
-        Group(source, f"source-{number}", listed, _counts(listed), _left(listed))
+        Group(
+            source,
+            f"source-{number}",
+            listed,
+            _counts(BADGES.values(), [row for row in listed if not row.goal]),
+            _left(listed),
+            _counts(GOALS.values(), [row for row in listed if row.goal]),
+        )
         for number, (source, listed) in enumerate(by_source.items(), 1)
     ]
 
 
-def _counts(found: Sequence[Row]) -> list[tuple[Badge, int]]:
+def _counts(badges: Iterable[Badge], found: Sequence[Row]) -> list[tuple[Badge, int]]:
     """Return how many claims have which verdict; explanations are not counted."""
     counted = Counter(row.badge for row in found if not row.explanation)
-    return [(badge, counted[badge]) for badge in (*BADGES.values(), DIFFERS) if counted[badge]]
+    return [(badge, counted[badge]) for badge in (*badges, DIFFERS) if counted[badge]]
 
 
 def _left(found: Sequence[Row]) -> int:
     """Return how many claims stay open for a reason that they give; explanations are not counted."""
-    return sum(bool(row.left) and row.badge is BADGES["cannot tell"] for row in found if not row.explanation)
+    open_ = [row for row in found if row.badge is BADGES["cannot tell"] and not (row.explanation or row.goal)]
+    return sum(bool(row.left) for row in open_)

@@ -28,7 +28,11 @@ def markdown(page: ClaimsPage, judged: Sequence[Mapping[str, Any]]) -> str:
     parts = [HEAD, _studies(judged)]
     for group in page.groups:
         counted = "; ".join(told for _, told in group.tally)
-        parts.append(f"## {_plain(group.source)}\n\n{counted}.\n")
+        goals = "; ".join(told for _, told in group.goal_tally)
+        beside = f" Goals of this project beside them: {goals}." if goals else ""
+        explains = any(row.explanation for row in group.rows)
+        left_out = " Explanations of a claim are not counted." if explains else ""
+        parts.append(f"## {_plain(group.source)}\n\n{counted}.{beside}{left_out}\n")
         parts.append(_overview(group.rows))
         parts += [_row(row) for row in group.rows]
     return "\n".join(parts)
@@ -54,7 +58,7 @@ def _overview(rows: Iterable[Row]) -> str:
             row.study,
             row.badge.word,
             _data(row),
-            _short(row.sentence),
+            _short(f"[goal] {row.goal}" if row.goal else row.sentence),
         ]
         for row in rows
     ]
@@ -74,7 +78,10 @@ def _title(row: Row) -> str:
 
 
 def _row(row: Row) -> str:
-    parts = [f"### {_title(row)}\n", f"> {_plain(row.sentence)}\n"]
+    parts = [f"### {_title(row)}\n"]
+    if row.goal:
+        parts.append(f"A goal of this project: {_plain(row.goal)}. It stands beside the sentence\n")
+    parts.append(f"> {_plain(row.sentence)}\n")
     told = [f"{_plain(row.section)}."]
     if row.published:
         told.append(f"Published: {_plain(row.published)}.")

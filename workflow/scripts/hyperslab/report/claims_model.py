@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hyperslab.report.explanations import NO_VERDICTS
+from hyperslab.claims.verdicts import NO_VERDICTS
 from hyperslab.report.model import MOST_OPEN_ROWS, Figure
 
 
@@ -24,6 +24,11 @@ BADGES = {
     "cannot tell": Badge("cannot tell at this noise", "?", "unknown"),
     "cannot be tested": Badge("cannot be tested here", "–", "absent"),
     "not measured": Badge("not measured here", "○", "absent"),
+}
+# Of a goal, which is no sentence of a source.
+GOALS = BADGES | {
+    "holds": Badge("goal reached", "✓", "good"),
+    "fails": Badge("goal missed", "✗", "bad"),
 }
 NONE = tuple(BADGES[name] for name in NO_VERDICTS)
 DIFFERS = Badge("differs between sites", "±", "unknown")
@@ -85,7 +90,9 @@ class Way:
 
 @dataclass(frozen=True)
 class Row:
-    """One claim in one study; `way` measures and judges it alone, `left` says why it stays open."""
+    """One claim in one study; `way` measures and judges it alone, `left` says why it stays open, `goal` what
+    was to be reached where it is a goal of this project beside the sentence.
+    """
 
     anchor: str
     claim: str
@@ -101,13 +108,14 @@ class Row:
     reading: str = ""
     left: str = ""
     could: bool = False
+    goal: str = ""
     way: Way = Way()
 
 
 @dataclass(frozen=True)
 class Group:
     """The claims of one source: how many of them have which verdict, and how many are `left` open, each with
-    its reason.
+    its reason; goals beside them are counted apart.
     """
 
     source: str
@@ -115,6 +123,12 @@ class Group:
     rows: Sequence[Row]
     counts: Sequence[tuple[Badge, int]]
     left: int = 0
+    goals: Sequence[tuple[Badge, int]] = ()
+
+    @property
+    def goal_tally(self) -> list[tuple[Badge, str]]:
+        """How many goals were reached and missed, in words: "3 reached"."""
+        return [(badge, f"{number} {badge.word.removeprefix('goal ')}") for badge, number in self.goals]
 
     @property
     def tally(self) -> list[tuple[Badge, str]]:

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab import text as fmt
-
-# Verdicts that say nothing of the claim.
-NO_VERDICTS = ("cannot be tested", "not measured")
+from hyperslab.claims.verdicts import NO_VERDICTS
 
 
 def conclusions(claims: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -213,7 +213,8 @@ class Criterion(Strict):
     )
     statistic: Literal["median_s", "max_s", "first_access_s", "mean_s", "file_bytes"] = Field(
         default="median_s",
-        description="what is bounded: seconds, or bytes of the file; first_access_s is evict, open, select",
+        description="what is bounded: seconds, or bytes of the file; first_access_s is opening plus "
+        "selection of a cold file",
     )
     below: Annotated[float, Field(gt=0)] = Field(description="the bound: seconds, or bytes")
     title: Text | None = Field(default=None, description="what reports call it")

@@ -114,6 +114,11 @@ class Claim(Strict):
     across: Across | None = Field(default=None, description="two kinds of site that it compares")
     explains: str | None = Field(default=None, description="a claim that this one may explain")
     explanation: str | None = Field(default=None, description="the explanation in a few words")
+    goal: str | None = Field(
+        default=None,
+        description="what this project set itself beside the sentence, before anything was measured: its "
+        "verdict is whether that was reached, and is not counted among those of the source",
+    )
 
     @model_validator(mode="after")
     def _tested_or_not(self) -> Claim:
