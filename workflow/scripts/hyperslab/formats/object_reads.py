@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box
-from hyperslab.formats import OpenArray
+from hyperslab.formats import OpenArray, plain_errors
 from hyperslab.measuring.object_store.address import told
 
 
@@ -39,14 +39,5 @@ class ObjectReads:
 
 
 def said_plainly(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a call that raises OSError, with one line, for whatever it raises; it costs one frame."""
-
-    def called() -> Any:
-        try:
-            return call()
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001
-            raise told(error) from None
-
-    return called
+    """Return a call that raises OSError, with one line, for whatever it raises."""
+    return plain_errors.said_plainly(call, (Exception,), told)

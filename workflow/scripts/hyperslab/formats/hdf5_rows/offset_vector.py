@@ -12,6 +12,7 @@ from h5py import h5p
 
 from hyperslab import ragged
 from hyperslab.data.rows import Lengths, RowBlock
+from hyperslab.formats import plain_errors
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import ALLOC_TIMES, Lists
 from hyperslab.formats.hdf5_rows.parts import Part, Places, chunks_of, stored, stored_places
@@ -133,15 +134,10 @@ class OffsetVector:
 
 
 def _said_plainly(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a call that raises OSError where the file is not what it should be; it costs one frame."""
-
-    def called() -> Any:
-        try:
-            return call()
-        except (ragged.RaggedError, IndexError) as error:
-            raise OSError(str(error)) from None
-
-    return called
+    """Return a call that raises OSError where the file is not what it should be."""
+    return plain_errors.said_plainly(
+        call, (ragged.RaggedError, IndexError), lambda error: OSError(str(error))
+    )
 
 
 def _caches(layout: LayoutSpecification) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def report(objects: Objects, folders: int, spec: Specification, settings: dict[s
     plain = not spec["layout"]["filters"]
     total, held = sum(objects.values()), sum(sizes.values())
     # Chunks that are not stored have none: they hold nothing but the fill value.
-    beyond = sum(_padding(place, layout.chunks, dataset["shape"]) for place in sizes)
-    padding = beyond * itemsize if plain else 0
+    padded = sizes if plain else ()
+    padding = itemsize * sum(_padding(place, layout.chunks, dataset["shape"]) for place in padded)
     return {
         "file_bytes": total,
         "stored_bytes": held,
