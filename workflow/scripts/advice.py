@@ -1,6 +1,5 @@
 """The page of an advice: the layouts that were measured, beside all that were predicted."""
 
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from hyperslab.figures import FigureData, save
 from hyperslab.figures.advice import draw
 from hyperslab.figures.canvas import render as drawn
-from hyperslab.records import write_record
+from hyperslab.records import read_json, write_record
 from hyperslab.report import templates
 from hyperslab.report.advice import build
 from hyperslab.report.data import Inputs, gather
@@ -30,7 +29,7 @@ def first_ended(file: Path, began: float) -> float:
     again for many reasons.
     """
     with suppress(OSError, ValueError, KeyError):
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept = read_json(file)
         if kept["began_wall_s"] == began:
             return float(kept["ended_wall_s"])
     ended = time.time()
@@ -40,22 +39,18 @@ def first_ended(file: Path, began: float) -> float:
 
 def main(job: Any) -> None:
     """Draw the figure and write the page."""
-
-    def read(path: str) -> Any:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-
-    inputs, prediction = job.input, read(job.input.prediction)
+    inputs, prediction = job.input, read_json(job.input.prediction)
     given = Inputs(
         study=job.params.study,
         measurements=read_table(inputs.measurements),
         summary=read_summary(inputs.summary),
-        context=read(inputs.context),
+        context=read_json(inputs.context),
         score={},
-        recommendation=read(inputs.recommendation),
+        recommendation=read_json(inputs.recommendation),
         confirmation=None,
         figures={},
         expected=[],
-        rounds=read(inputs.rounds) if inputs.get("rounds") else None,
+        rounds=read_json(inputs.rounds) if inputs.get("rounds") else None,
     )
     data = FigureData(
         given.measurements, given.summary, {}, given.recommendation, job.params.figure, job.params.style

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.claims.evaluate import evaluate, site_facts
+from hyperslab.records import read_json
 from hyperslab.results.tables import read_table
 
 
 def main(job: Any) -> None:
     """Judge every claim at every site that was measured."""
-    context = json.loads(Path(job.input.context).read_text(encoding="utf-8"))
+    context = read_json(job.input.context)
     found = evaluate(
         job.wildcards.study,
         job.params.claims,

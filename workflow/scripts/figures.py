@@ -1,12 +1,12 @@
 """All figures of one site that come from the same tables of a study."""
 
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from hyperslab.figures import FigureData, draw, save
+from hyperslab.records import read_json
 from hyperslab.results.tables import read_summary, read_table
 
 # Between two lines of how far it is.
@@ -19,8 +19,8 @@ def main(job: Any) -> None:
     data = FigureData(
         measurements=read_table(inputs.measurements),
         summary=read_summary(inputs.summary),
-        score=json.loads(Path(inputs.score).read_text(encoding="utf-8")) if inputs.get("score") else {},
-        recommendation=json.loads(Path(inputs.recommendation).read_text(encoding="utf-8")),
+        score=read_json(inputs.score) if inputs.get("score") else {},
+        recommendation=read_json(inputs.recommendation),
         study=job.params.study,
         style=job.params.style,
     )

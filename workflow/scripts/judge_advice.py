@@ -37,6 +37,7 @@ import yaml
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import even_chunks
 from hyperslab.advising.reads import of_mapping
+from hyperslab.records import read_json
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.tables import read_summary
 from hyperslab.studies.dataset_schema import ITEMSIZE
@@ -173,14 +174,14 @@ def pick_of(case: Case) -> tuple[str, dict[str, Any], float]:
     """
     results = Path("results") / case.study
     file = results / "recommendation.json"
-    answer = json.loads(file.read_text(encoding="utf-8"))
+    answer = read_json(file)
     found: Any = next((entry for entry in answer["sites"] if entry["site"] == case.site), {})
     name = found.get("pick")
     if name is None:
         why = found.get("reason") or "it has no results there"
         sys.exit(f"error: {file}: no layout is advised for {case.site}: {why}; leave it out of the plan")
     study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
-    took = json.loads((results / "advice-ended.json").read_text(encoding="utf-8"))
+    took = read_json(results / "advice-ended.json")
     return str(name), study["layouts"][name], took["ended_wall_s"] - took["began_wall_s"]
 
 

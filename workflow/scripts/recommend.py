@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hyperslab.records import read_json
 from hyperslab.results.recommendation import answer, read_foretold
 from hyperslab.results.tables import read_summary
 
 
 def main(job: Any) -> None:
     """Write recommendation.json."""
-    context = json.loads(Path(job.input.context).read_text(encoding="utf-8"))
+    context = read_json(job.input.context)
     foretold = (
         read_foretold(Path(told).read_bytes()) if (told := getattr(job.input, "prediction", None)) else None
     )

@@ -1,10 +1,9 @@
 """The report of a study: one self-contained page from its tables and figures."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from hyperslab.records import cell_of
+from hyperslab.records import cell_of, read_json
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
@@ -28,23 +27,19 @@ def wanted(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 def main(job: Any) -> None:
     """Write the page."""
     inputs = job.input
-
-    def read(path: str) -> Any:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-
-    rounds = read(inputs.rounds) if inputs.get("rounds") else None
-    again = read(inputs.confirming) if inputs.get("confirming") else {}
+    rounds = read_json(inputs.rounds) if inputs.get("rounds") else None
+    again = read_json(inputs.confirming) if inputs.get("confirming") else {}
     given = Inputs(
         study=job.params.study,
         measurements=read_table(inputs.measurements),
         summary=read_summary(inputs.summary),
-        context=[entry for file in inputs.context for entry in read(file)],
-        score=read(inputs.score),
-        recommendation=read(inputs.recommendation),
+        context=[entry for file in inputs.context for entry in read_json(file)],
+        score=read_json(inputs.score),
+        recommendation=read_json(inputs.recommendation),
         confirmation=read_table(inputs.confirmation) if inputs.get("confirmation") else None,
         figures=figures_by_site(list(inputs.get("figures", []))),
         expected=[*map(tuple, job.params.wanted), *wanted(rounds or {}), *wanted(again)],
-        claims=read(inputs.claims) if inputs.get("claims") else None,
+        claims=read_json(inputs.claims) if inputs.get("claims") else None,
         front_door=job.params.front_door,
         rounds=rounds,
     )

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from hyperslab.records import write_whole
+from hyperslab.records import read_json, write_whole
 from hyperslab.results.packs import SUFFIX, PackError, unpack
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -79,7 +79,7 @@ def alone(work: Path) -> Iterator[None]:
 def shown(site: Path) -> list[str]:
     """Return the studies whose reports this command has put into `site`; raises WebsiteError."""
     try:
-        return [str(study) for study in json.loads((site / MARKER).read_text(encoding="utf-8"))]
+        return [str(study) for study in read_json(site / MARKER)]
     except (ValueError, TypeError):
         said = f"cannot be read; delete {site}, or name a new folder, and all is made anew"
         raise WebsiteError(f"{site / MARKER}: {said}") from None
@@ -94,7 +94,7 @@ def gather(packs: Sequence[Path], work: Path) -> list[str]:
     known: dict[str, str] = {}
     # Without it, all are unpacked again.
     with suppress(OSError, ValueError, TypeError):
-        known.update(json.loads(noted.read_text(encoding="utf-8")))
+        known.update(read_json(noted))
     found: dict[str, Path] = {}
     for number, pack in enumerate(packs, 1):
         digest = hashlib.sha256(pack.read_bytes()).hexdigest() if pack.is_file() else ""

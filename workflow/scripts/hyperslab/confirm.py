@@ -15,7 +15,7 @@ from pathlib import Path
 from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import write_record
+from hyperslab.records import read_json, write_record
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="the list of records, as JSON")
     options = parser.parse_args()
     run = json.loads(os.environ[RUN_VARIABLE])
-    recommendation = json.loads(options.recommendation.read_text(encoding="utf-8"))
+    recommendation = read_json(options.recommendation)
     studies = Path(run["snakefile"]).parent / "config" / "studies"
     study = PlannedStudy(studies / f"{options.study}.yaml")
     records = wanted_records(recommendation, study, options.cases, options.rounds)

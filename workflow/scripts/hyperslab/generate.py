@@ -21,7 +21,7 @@ from hyperslab.measuring.process import (
     one_line,
     storage_error,
 )
-from hyperslab.records import Note
+from hyperslab.records import Note, read_json
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
 from hyperslab.specifications import Specification
@@ -66,7 +66,7 @@ def written(directory: Path, spec: Specification) -> bool:
     if SHARED not in directory.name:
         return False
     with suppress(OSError, ValueError):
-        note = json.loads((directory / NOTE).read_text(encoding="utf-8"))
+        note = read_json(directory / NOTE)
         return bool(note.get("specification") == digest(spec))
     return False
 

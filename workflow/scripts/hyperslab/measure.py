@@ -24,7 +24,7 @@ from hyperslab.measuring.process import (
     storage_error,
 )
 from hyperslab.measuring.throttling import Limiter, recorded
-from hyperslab.records import Measured, Note, Record, partial, write_record
+from hyperslab.records import Measured, Note, Record, partial, read_json, write_record
 from hyperslab.sites import mounts, roots
 from hyperslab.specifications import Specification
 
@@ -99,7 +99,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
 def _note(artifact: Artifact) -> Note | None:
     """Return what the writer of the data said of itself; None where the case writes its own."""
     with suppress(FileNotFoundError):
-        note: Note = json.loads(artifact.note.read_text(encoding="utf-8"))
+        note: Note = read_json(artifact.note)
         note.pop("specification", None)
         return note
     return None

@@ -1,4 +1,4 @@
-"""Records: what one cell and round measured, as JSON that appears whole or not at all."""
+"""Records: what one cell and round measured, as JSON that appears whole or not at all; how JSON is read."""
 
 from __future__ import annotations
 
@@ -132,6 +132,11 @@ def write_whole(path: str | Path, content: bytes) -> None:
         raise
 
 
+def read_json(path: str | Path) -> Any:
+    """Return the content of a JSON file; raises OSError without one, ValueError where it holds no JSON."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
 class DamagedRecord(ValueError):
     """A file that is no record, or no longer one; the text is one line that names it and the way out."""
 
@@ -144,7 +149,7 @@ class DamagedRecord(ValueError):
 def read_record(path: str | Path) -> Record:
     """Return a record as it was written; raises DamagedRecord where the file is not one."""
     try:
-        record: Record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record: Record = read_json(path)
     except (ValueError, RecursionError) as error:
         raise DamagedRecord(path, error) from None
     if not is_record(record):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hyperslab.measuring import other_file_systems, pagecache
+from hyperslab.records import read_json
 from hyperslab.sites import roots
 
 # What the writer tells the reader.
@@ -238,7 +239,7 @@ def leave(directory: Path, record: Path) -> None:
     if all(other.exists() for other in in_turn(directory, record)) or not artifact.note.exists():
         remove_directory(directory)
         return
-    note = json.loads(artifact.note.read_text(encoding="utf-8"))
+    note = read_json(artifact.note)
     kept = {key: value for key, value in note.items() if key not in ("generate_s", "began", "ended")}
     artifact.note.write_text(json.dumps(kept), encoding="utf-8")
 

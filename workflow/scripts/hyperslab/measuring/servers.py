@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from hyperslab.measuring import received, supervise
 from hyperslab.measuring.artifact import Artifact, end_servers
 from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.records import read_json
 
 # Beside the data, for clients: where the server's own directory is; and what is in that.
 PLACE = "server"
@@ -72,7 +73,7 @@ def connection_of(path: str) -> Connection:
     """Return how the server of the data at `path` is reached; raises ServerError where there is none."""
     with suppress(OSError, ValueError):
         directory = Path(path).with_name(PLACE).read_text(encoding="utf-8")
-        found = Connection(**json.loads(Path(directory, CONNECTION).read_text(encoding="utf-8")))
+        found = Connection(**read_json(Path(directory, CONNECTION)))
         if found.data == os.path.abspath(path):
             return found
     raise ServerError(f"no server of {path} is there; it has ended, or nobody has started one")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.records import LETTER, record_of
+from hyperslab.records import LETTER, read_json, record_of
 from hyperslab.validation.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def finalists(recommendation: Path, site: str) -> list[str]:
     if not recommendation.exists():
         return []
     with made_of_records(recommendation):
-        sites = json.loads(recommendation.read_text(encoding="utf-8"))["sites"]
+        sites = read_json(recommendation)["sites"]
         return next((list(entry["finalists"]) for entry in sites if entry["site"] == site), [])
 
 
@@ -51,7 +50,7 @@ def listed_records(listed: Path, which: str) -> list[str]:
     Raises ConfigurationError where the list is damaged.
     """
     with made_of_records(listed):
-        return list(map(str, json.loads(listed.read_text(encoding="utf-8"))[which]))
+        return list(map(str, read_json(listed)[which]))
 
 
 def wanted_records(

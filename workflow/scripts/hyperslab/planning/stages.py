@@ -7,14 +7,13 @@ Snakemake once more, for their records alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hyperslab.planning.confirmation import made_of_records
-from hyperslab.records import Cell, record_of
+from hyperslab.records import Cell, read_json, record_of
 
 # The rule that such a run is asked for.
 ADDING = "added_cells"
@@ -71,7 +70,7 @@ def listed(file: Path) -> list[Stage]:
     if not file.exists():
         return []
     with made_of_records(file):
-        stages = json.loads(file.read_text(encoding="utf-8"))["stages"]
+        stages = read_json(file)["stages"]
         return [
             Stage(
                 number,
@@ -89,5 +88,5 @@ def made_of(file: Path) -> tuple[str, set[str]]:
     Raises ConfigurationError where it is damaged.
     """
     with made_of_records(file):
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file)
         return str(found["deciding"]), set(map(str, found["records"]))

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from hyperslab.records import read_json
+
 # size in bytes, time of the last change in ns, SHA-256 of the content
 Print = tuple[int, int, str]
 
@@ -28,7 +30,7 @@ def unchanged(file: Path, records: Iterable[str]) -> bool:
     A record that was copied or touched is the same; one that cannot be read is another.
     """
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
+        known = read_json(file)
     except (OSError, ValueError):
         return False
     wanted = set(records)
