@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
@@ -14,13 +13,7 @@ from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine
 from hyperslab.measuring.artifact import NOTE, SHARED, make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import (
-    arguments,
-    ask_itself_directly,
-    enter,
-    one_line,
-    storage_error,
-)
+from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
 from hyperslab.records import Note, read_json
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
@@ -81,20 +74,12 @@ def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     stop_cleanly(options.artifact)
     spec = json.loads(options.specification)
-    try:
+    with ends_in_one_line("generate", options.artifact, formats.Unavailable):
         if written(options.artifact, spec):
             return
         enter(layout_of(spec["layout"]).environment())
         ask_itself_directly()
         generate(spec, options.artifact, options.donor)
-    except MemoryError as error:
-        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(limits.memory_error(error))}")
-    except (OSError, formats.Unavailable) as error:
-        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(error)}")
-    except RuntimeError as error:
-        if (behind := storage_error(error)) is None:
-            raise
-        sys.exit(f"hyperslab.generate: {options.artifact}: {one_line(behind)}")
 
 
 if __name__ == "__main__":

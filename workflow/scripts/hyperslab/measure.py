@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +15,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
-from hyperslab.measuring.process import (
-    arguments,
-    ask_itself_directly,
-    enter,
-    one_line,
-    storage_error,
-)
+from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, read_json, write_record
 from hyperslab.sites import mounts, roots
@@ -129,21 +122,14 @@ def main() -> None:
     stop_cleanly(options.artifact, partial(options.record))
     spec, left = json.loads(options.specification), False
     try:
-        enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
-        ask_itself_directly()
-        measured = measure(spec, options.artifact, options.donor, options.launcher)
-        record: Record = {"site": options.site, **measured}
-        write_record(options.record, record)
-        leave(options.artifact, options.record)
-        left = True
-    except MemoryError as error:
-        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(limits.memory_error(error))}")
-    except (OSError, VerificationError) as error:
-        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(error)}")
-    except RuntimeError as error:
-        if (behind := storage_error(error)) is None:
-            raise
-        sys.exit(f"hyperslab.measure: {options.artifact}: {one_line(behind)}")
+        with ends_in_one_line("measure", options.artifact, VerificationError):
+            enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
+            ask_itself_directly()
+            measured = measure(spec, options.artifact, options.donor, options.launcher)
+            record: Record = {"site": options.site, **measured}
+            write_record(options.record, record)
+            leave(options.artifact, options.record)
+            left = True
     finally:
         if not left:
             remove_directory(options.artifact)

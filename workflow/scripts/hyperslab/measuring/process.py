@@ -6,7 +6,11 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from hyperslab.measuring import limits
 
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -51,6 +55,27 @@ def ask_itself_directly() -> None:
 def interpreter_of(environment: str) -> Path:
     """Return the interpreter of a layout's own environment; `environment` as for `enter`."""
     return Path(environment).absolute().parent / "bin" / "python"
+
+
+@contextmanager
+def ends_in_one_line(command: str, artifact: Path, *expected: type[Exception]) -> Iterator[None]:
+    """End the process with one line of `command` and its artifact where the block fails in a foreseen way.
+
+    That is with one of `expected`, for want of memory, or because of the file system; else it raises.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        said: BaseException = limits.memory_error(error)
+    except (OSError, *expected) as error:
+        said = error
+    except RuntimeError as error:
+        if (behind := storage_error(error)) is None:
+            raise
+        said = behind
+    else:
+        return
+    sys.exit(f"hyperslab.{command}: {artifact}: {one_line(said)}")
 
 
 def one_line(error: BaseException) -> str:
