@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.claims.evaluate import evaluate, site_facts
-from hyperslab.records import DamagedRecord
+from hyperslab.records import DamagedRecord, cell_of
 from hyperslab.report import templates
 from hyperslab.report.claims_page import build
 from hyperslab.report.render import render
@@ -22,7 +22,7 @@ def main(job: Any) -> None:
     records = [
         path
         for path in map(Path, job.params.records)
-        if (path.parent.name, Path(path.stem).stem) in cells and path.exists()
+        if cell_of(path)[:2] in cells and path.exists()
     ]
     table = measurements.build(records, study, hashes, {})
     found = evaluate(study, [claim], table, site_facts(context_of(measurements.standing(records, table))))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hyperslab.records import cell_of, read_json
+from hyperslab.records import cell_of, read_json, site_of
 from hyperslab.report.build import build_page
 from hyperslab.report.data import FigureFile, Inputs
 from hyperslab.report.render import render
@@ -21,7 +21,7 @@ def figures_by_site(files: list[str]) -> dict[str, list[FigureFile]]:
 
 def wanted(listed: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return (site, layout, case, round) of every added or confirming cell that was wanted."""
-    return [(record.parts[-3], *cell_of(record)) for record in map(Path, listed.get("wanted", []))]
+    return [(site_of(record), *cell_of(record)) for record in map(Path, listed.get("wanted", []))]
 
 
 def main(job: Any) -> None:

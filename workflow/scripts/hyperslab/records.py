@@ -88,6 +88,19 @@ def cell_of(record: Path) -> Cell:
     return record.parent.name, case, round_
 
 
+def site_of(record: Path) -> str:
+    """Return the name of the site whose record lies there."""
+    return record.parts[-3]
+
+
+def written_at(path: str | Path) -> int | None:
+    """Return when a file was written, in ns since 1970; None where there is none."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 def first_moment(record: Record) -> Moment:
     """Return when a cell began, its writer included, by clocks that its end can be compared with.
 

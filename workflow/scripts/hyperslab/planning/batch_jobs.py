@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hyperslab.planning.batches import Batch, split
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import record_of
+from hyperslab.records import record_of, written_at
 from hyperslab.studies.case_kinds.workers import on_all_nodes
 
 
@@ -98,11 +97,8 @@ class BatchJobs:
 
     def _there(self, study: str, site: str, batch: str) -> dict[str, int]:
         """Return when each record of a batch was written, of those that there are."""
-        found = {}
-        for record in self.records(self._inventory.study(study), site, batch):
-            with suppress(FileNotFoundError):
-                found[record] = Path(record).stat().st_mtime_ns
-        return found
+        records = self.records(self._inventory.study(study), site, batch)
+        return {record: written for record in records if (written := written_at(record)) is not None}
 
     def judge(self, job: Any, state: str) -> tuple[str, bool]:
         """Return what to say of a job that ended in this state of Slurm, and whether it is worth another.

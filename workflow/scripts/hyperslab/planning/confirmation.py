@@ -59,10 +59,7 @@ def wanted_records(
     """Return the records of every finalist of every site, in each case and confirming round; none of a layout
     that a case leaves out, or of a case that is not measured at the site.
     """
-    known = {
-        site["site"]: {(layout, case) for layout, case, _ in study.cells(site["site"], "c0")}
-        for site in recommendation["sites"]
-    }
+    known = {site["site"]: study.pairs(site["site"]) for site in recommendation["sites"]}
     return [
         record_of(study.name, site["site"], (layout, case, f"{LETTER['confirm']}{number}"))
         for site in recommendation["sites"]

@@ -16,7 +16,7 @@ from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.stages import ADDED, Stage, listed, listing
-from hyperslab.records import LETTER, Cell, record_of
+from hyperslab.records import LETTER, Cell, record_of, site_of
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
@@ -78,7 +78,7 @@ class Inventory:
     def elsewhere(self, study: str) -> list[str]:
         """Return the sites that are not described here but have results of a study, which others measured."""
         if study not in self._elsewhere:
-            found = {record.parts[-3] for record in Path(f"results/{study}/cells").glob("*/*/*.json")}
+            found = set(map(site_of, Path(f"results/{study}/cells").glob("*/*/*.json")))
             self._elsewhere[study] = sorted(found - self.sites.keys())
         return self._elsewhere[study]
 
@@ -166,7 +166,7 @@ class Inventory:
         if phase == "main":
             return self._first_cells(study, site, study.study.first_rounds)
         if phase == "confirm":
-            known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
+            known = study.pairs(site)
             return [
                 (layout, case, f"c{number}")
                 for number in range(study.study.recommendation.confirm_rounds)
@@ -178,7 +178,7 @@ class Inventory:
 
     def added_cells(self, study: PlannedStudy, site: str, claim: str = "", phase: str = ADDED) -> list[Cell]:
         """Return (layout, case, round) of a site's cells in added rounds, or in those added for one claim."""
-        known = {(layout, case) for layout, case, _ in study.cells(site, "r0")}
+        known = study.pairs(site)
         return [
             cell
             for stage in self.stages(study, claim)

@@ -9,6 +9,7 @@ from typing import Any
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.stages import listing
+from hyperslab.records import cell_of
 from hyperslab.report import templates
 from hyperslab.studies import advised, figures
 from hyperslab.studies.claims.compared import compared
@@ -29,7 +30,7 @@ class PageInputs:
         return [
             file
             for file in self.table(study)
-            if "/cells/" not in file or (Path(file).parts[-2], Path(Path(file).stem).stem) in wanted
+            if "/cells/" not in file or cell_of(Path(file))[:2] in wanted
         ]
 
     def table(self, study: str, phase: str = "main") -> list[str]:

@@ -72,6 +72,10 @@ class PlannedStudy(LoadedStudy):
             for layout in case["layouts"]
         ]
 
+    def pairs(self, site: str) -> set[tuple[str, str]]:
+        """Return (layout, case) of every cell of a site, which are the same in all rounds."""
+        return {(layout, case) for layout, case, _ in self.cells(site, "r0")}
+
     def cell_text(self, layout: str, case: str, round_: str) -> str:
         """Return the specification of a cell as canonical JSON."""
         key = (layout, case, round_)
@@ -206,8 +210,7 @@ class PlannedStudy(LoadedStudy):
         """Return the (layout, case) cells of a site that added rounds may have: of what can be open."""
         if not self.study.adaptive:
             return set()
-        there = {(layout, case) for layout, case, _ in self.cells(site, "r0")}
-        asked = self.counting_cases()
+        there, asked = self.pairs(site), self.counting_cases()
         picked = {cell for cell in there if self.confirms and cell[1] in asked}
         return there & candidates(self.claims, picked)
 

@@ -15,7 +15,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.stages import ADDED, listing
-from hyperslab.records import record_of
+from hyperslab.records import record_of, written_at
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
@@ -131,7 +131,7 @@ class Progress(threading.Thread):
         """
         super().__init__(daemon=True)
         # A record counts when it is younger than this.
-        self._oldest = {Path(record): _age(Path(record)) for record in records}
+        self._oldest = {Path(record): written_at(record) for record in records}
         waiting = [record for record in records if record in forced or not Path(record).exists()]
         self._waiting = [Path(record) for record in waiting]
         self._name, self._total, self._first = name, len(records), len(self._waiting)
@@ -142,7 +142,7 @@ class Progress(threading.Thread):
         """Look until everything is there; the thread ends with the process."""
         while self._waiting:
             time.sleep(LOOK_SECONDS)
-            left = [record for record in self._waiting if _age(record) == self._oldest[record]]
+            left = [record for record in self._waiting if written_at(record) == self._oldest[record]]
             if len(left) == len(self._waiting):
                 continue
             self._waiting = left
@@ -153,11 +153,3 @@ class Progress(threading.Thread):
         one = (time.monotonic() - self._began) / (self._first - left)
         seconds = one * (left + self._later) + PAGES_SECONDS
         return f"{self._name}: {self._total - left} of {self._total} cells, {about(seconds)} left"
-
-
-def _age(record: Path) -> int:
-    """Return when a record was written, in nanoseconds; 0 where it is not there."""
-    try:
-        return record.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0

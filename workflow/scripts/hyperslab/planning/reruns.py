@@ -18,7 +18,7 @@ from hyperslab.planning.confirmation import listed_records, made_of_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import LETTER, Cell, cell_of, previous, record_of
+from hyperslab.records import LETTER, Cell, cell_of, previous, record_of, site_of
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
@@ -204,10 +204,10 @@ class Reruns:
             return None
         wanted: dict[str, list[Path]] = {}
         for record in map(Path, listed_records(Path(listed), "wanted")):
-            wanted.setdefault(record.parts[-3], []).append(record)
+            wanted.setdefault(site_of(record), []).append(record)
         for site, records in wanted.items():
             # None of these is ever measured; the list that is made next has none.
-            if not {cell_of(record)[:2] for record in records} <= {c[:2] for c in study.cells(site, "c0")}:
+            if not {cell_of(record)[:2] for record in records} <= study.pairs(site):
                 return listed
             if site not in inventory.sites or site in inventory.left_out:
                 continue

@@ -18,6 +18,7 @@ from typing import Any
 
 from hyperslab.planning import slurm, snakemake_patches
 from hyperslab.planning.snakemake_patches import PLUGIN, Touch
+from hyperslab.records import written_at
 
 # What the jobs of a run are named, for the runs inside it.
 OUTER_VARIABLE = "HYPERSLAB_JOBS"
@@ -118,7 +119,7 @@ class Patience:
         self._held_up: dict[str, str] = {}
         # Looks in a row that did not find a job, and when its outputs of before it were written.
         self._unseen: dict[str, int] = {}
-        self._before: dict[int, list[int]] = {}
+        self._before: dict[int, list[int | None]] = {}
 
     def begin(self) -> None:
         """Have the executor be patient from now on."""
@@ -190,15 +191,9 @@ class Patience:
         self._away = away
 
 
-def _written(job: Any) -> list[int]:
-    """Return when each output of a job was written, in ns since 1970; 0 where it is not there."""
-    found = []
-    for output in job.output:
-        try:
-            found.append(os.stat(output).st_mtime_ns)
-        except FileNotFoundError:
-            found.append(0)
-    return found
+def _written(job: Any) -> list[int | None]:
+    """Return when each output of a job was written, in ns since 1970; None where it is not there."""
+    return list(map(written_at, job.output))
 
 
 class Looks:
@@ -237,10 +232,5 @@ class Looks:
         """Return every marker, and the output of every job, that is there -> when it was written."""
         jobs = [job.aux or {} for job in tuple(self._executor.active_jobs)]
         printed = [str(job["slurm_logfile"]) for job in jobs if "slurm_logfile" in job]
-        found = {}
-        for name in [*glob(self._pattern), *printed]:
-            try:
-                found[name] = Path(name).stat().st_mtime_ns
-            except FileNotFoundError:
-                continue
-        return found
+        found = ((name, written_at(name)) for name in [*glob(self._pattern), *printed])
+        return {name: written for name, written in found if written is not None}

@@ -107,7 +107,7 @@ def _check_cell(target: str, inside: Sequence[str], study: PlannedStudy, invento
         what = "rounds" if main else "confirming rounds"
         most = "at most " if main and study.study.adaptive else ""
         raise _mistake(target, f"the study has {most}{rounds} {what}, counted from 0")
-    if (layout, case) not in {cell[:2] for cell in study.cells(site, "r0")}:
+    if (layout, case) not in study.pairs(site):
         raise _mistake(target, f"case {case} is not measured at site {site}")
     if inventory.in_batches(site) and not Path(target).exists():
         again = f"--config remeasure={site}/{layout}/{Path(target).stem}"
