@@ -181,7 +181,7 @@ class Loops:
                 raise FileSystemError(problem)
             if bytes_each < KINDS[kind].smallest:
                 raise FileSystemError(f"{kind} needs --size {KINDS[kind].smallest // 2**20}M or more")
-        existing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+        existing = mounts.existing(self.directory)
         free = shutil.disk_usage(existing).free
         if bytes_each * len(wanted) > free:
             raise FileSystemError(f"{bytes_each * len(wanted):,} bytes asked, {free:,} free at {existing}")

@@ -97,7 +97,7 @@ def check_roots(
         what = f"{artifacts} and what is copied of {'it' if number == 1 else 'them'}" if copies else artifacts
         root = Path(site["root"])
         path = f"file_systems.{site['file_system']}"
-        existing = next(parent for parent in (root, *root.parents) if os.path.exists(parent))
+        existing = mounts.existing(root)
         if not _writable(existing):
             raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
         there = os.statvfs(existing)
@@ -126,8 +126,7 @@ def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None
         site = sites[name]
         if site["read_ahead_bytes"] is None:
             continue
-        root = Path(site["root"])
-        existing = next(str(parent) for parent in (root, *root.parents) if os.path.exists(parent))
+        existing = str(mounts.existing(Path(site["root"])))
         if wrong := read_ahead.mistake(existing, mounts.read_ahead_setting(existing)):
             raise ConfigurationError(file, f"file_systems.{site['file_system']}.read_ahead_bytes", wrong)
 
@@ -135,7 +134,7 @@ def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None
 def check_results() -> None:
     """Raise ConfigurationError where the file system of the results is full."""
     results = Path("results").absolute()
-    there = os.statvfs(next(parent for parent in (results, *results.parents) if parent.exists()))
+    there = os.statvfs(mounts.existing(results))
     free = there.f_bavail * there.f_frsize
     if free < RESULTS_BYTES or (there.f_files and 0 <= there.f_favail < RESERVE_FILES):
         said = (

@@ -24,7 +24,7 @@ def tables(sites: Mapping[str, Site]) -> str:
     places = [["site", "root", "source", "mount options"]]
     for name, site in sites.items():
         seen = site["executor"] == "local" or not site["node_local"]
-        existing = _existing(site["root"]) if seen else None
+        existing = mounts.existing(Path(site["root"])) if seen else None
         facts = machine.describe_file_system(str(existing)) if existing else {}
         overview.append([
             name, _platform(site), facts.get("type", ABSENT), gigabytes(facts.get("free_bytes")),
@@ -33,12 +33,6 @@ def tables(sites: Mapping[str, Site]) -> str:
         ])  # fmt: skip
         places.append([name, site["root"], facts.get("source", ABSENT), facts.get("options", ABSENT)])
     return f"{_columns(overview)}\n\n{_columns(places)}"
-
-
-def _existing(root: str) -> Path:
-    """Return the root, or where it would be made."""
-    path = Path(root)
-    return next(parent for parent in (path, *path.parents) if os.path.exists(parent))
 
 
 def _platform(site: Site) -> str:

@@ -72,6 +72,11 @@ def control_groups(first: str, second: str) -> Iterator[tuple[Path, int]]:
             yield top, 2
 
 
+def existing(path: Path) -> Path:
+    """Return a path, or the nearest of the folders above it that is there: where it would be made."""
+    return next(place for place in (path, *path.parents) if os.path.exists(place))
+
+
 def mount_of(path: str | Path) -> Mount:
     """Return the mount on which `path` lies; its type is "unknown" where the kernel has no table of
     mounts.
