@@ -124,9 +124,8 @@ def test_confirming_rounds_are_measured_again_where_they_are_asked_for(inventory
     again.check(["mine"])
     assert again.asked(study, "disk") == {WANTED[0]}
     assert again.forced(["mine"]) == {LIST, WANTED[0]}
-    (line,) = [
-        line for line in planned(inventory, BatchJobs(inventory), again, ["mine"]) if "site disk" in line
-    ]
+    lines = planned(inventory, BatchJobs(inventory), again, ["mine"], inventory.all_records(study))
+    (line,) = [line for line in lines if "site disk" in line]
     assert ": 0 cells to measure (" in line
     assert line.endswith("; of confirming rounds 1 cell again")
     # In the run inside, the batch that has it.

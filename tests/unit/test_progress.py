@@ -12,7 +12,7 @@ import pytest
 from snakemake.logging import logger
 
 from hyperslab.planning import progress, snakemake_patches
-from hyperslab.planning.progress import Progress, about, duration
+from hyperslab.planning.progress import Progress, about, coarse_duration
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_a_record_that_is_made_again_counts_when_it_is_new(
     [(0.2, "5 s"), (42, "40 s"), (99, "100 s"), (101, "2 min"), (3500, "58 min"), (4800, "1 h 20 min")],
 )
 def test_a_duration_is_what_a_person_says(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert coarse_duration(seconds) == text
     assert about(seconds) == f"about {text}"
 
 

@@ -173,7 +173,8 @@ def test_a_dry_run_says_the_least_and_the_most(inventory: Inventory, tmp_path: P
 
     def said() -> dict[str, str]:
         jobs = BatchJobs(inventory)
-        found = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"])
+        made = ["results/mine/rounds.json", *inventory.all_records(study)]
+        found = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"], made)
         return {line.split(": ")[1]: line for line in found}
 
     # 7 layouts, two cases, three rounds, and two added ones; then read cases in nine further rounds.

@@ -85,7 +85,7 @@ class Lookup:
             raise NotMeasured(f"no valid results of case {case} at {site}")
         known = QUANTITIES[quantity]
         # What a file holds does not depend on how it was read.
-        if quantity not in STATELESS:
+        if not known.of_file:
             rows = rows[rows["state"] == site_state(rows, state)]
             if rows.empty:
                 raise NotMeasured(f"case {case} was not measured in state {state} at {site}")
@@ -128,19 +128,3 @@ class Lookup:
         if recorded.any() and np.isnan(total[recorded]).all():
             raise Untestable("nothing to divide by: both counts are zero")
         return total
-
-
-# Quantities of the file alone.
-STATELESS = frozenset(
-    {
-        "file_bytes",
-        "data_bytes",
-        "padding_bytes",
-        "index_bytes",
-        "pyramid_bytes",
-        "remainder_bytes",
-        "chunks",
-        "ratio_raw",
-        "ratio_padded",
-    }
-)

@@ -23,8 +23,8 @@ LOOK_SECONDS = 10.0
 PAGES_SECONDS = 12.0
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as a person says them, such as 40 s or 1 h 20 min."""
+def coarse_duration(seconds: float) -> str:
+    """Return seconds as a person says an estimate, coarser than text.duration: 40 s, 3 min or 1 h 20 min."""
     if seconds < 100:
         # A multiple of 5, which claims no more than an estimate can.
         return f"{max(5, 5 * round(seconds / 5))} s"
@@ -33,8 +33,8 @@ def duration(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return `duration` of an estimate."""
-    return f"about {duration(seconds)}"
+    """Return `coarse_duration` of an estimate."""
+    return f"about {coarse_duration(seconds)}"
 
 
 def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Seq
             present = len(inventory.present(study, site))
             if inventory.in_batches(site) and (long := batches.too_long(study, site)):
                 key = f"platforms.{inventory.sites[site]['platform']}.minutes"
-                limit = duration(60 * inventory.sites[site]["minutes"])
+                limit = coarse_duration(60 * inventory.sites[site]["minutes"])
                 yield (
                     f"{name}: site {site}: {len(long)} of its kinds of cells may take longer than {limit}, "
                     f"{long[0]} longest: raise {key} in {inventory.sites_file}"
@@ -62,11 +62,11 @@ def planned(
     batches: BatchJobs,
     reruns: Reruns,
     studies: Sequence[str],
-    made: Collection[str] | None = None,
+    made: Collection[str],
 ) -> Iterator[str]:
     """Yield one line a site that this run reaches: how many cells it measures there, of how many.
 
-    `made` are the files that it makes, records of its batches among them; None for all that there can be.
+    `made` are the files that it makes, records of its batches among them.
     """
     for study in map(inventory.study, studies):
         for site in inventory.sites_of(study):
@@ -80,16 +80,15 @@ def _planned(
     reruns: Reruns,
     study: PlannedStudy,
     site: str,
-    made: Collection[str] | None,
+    made: Collection[str],
 ) -> str:
     due, asked = reruns.due(study, site), reruns.asked(study, site)
     records = [record for phase in ("main", ADDED) for record in inventory.records_of(study, site, phase)]
     kept, of_these = len(records) - len(due), len(asked.intersection(records))
     # Rounds are added, those that are listed again, where the list is made.
-    adds = made is None or str(listing(study.name)) in made
-    if made is not None:
-        wanted = {*made, *(inventory.records_of(study, site, ADDED) if adds else ())}
-        due = [cell for cell in due if record_of(study.name, site, cell) in wanted]
+    adds = str(listing(study.name)) in made
+    wanted = {*made, *(inventory.records_of(study, site, ADDED) if adds else ())}
+    due = [cell for cell in due if record_of(study.name, site, cell) in wanted]
     mine = {record_of(study.name, site, cell) for cell in due}
     again = f", {len(mine & asked)} of them again" if mine & asked else ""
     text = f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there)"
@@ -103,7 +102,7 @@ def _planned(
     if due and inventory.in_batches(site):
         jobs = [batch for phase in inventory.phases(study) for batch in batches.of(study.name, site, phase)]
         count = sum(not mine.isdisjoint(batches.records(study, site, batch.name)) for batch in jobs)
-        limit = duration(60 * inventory.sites[site]["minutes"])
+        limit = coarse_duration(60 * inventory.sites[site]["minutes"])
         text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
     if confirming := len(asked) - of_these:
         text += f"; of confirming rounds {confirming} cell{'s' if confirming > 1 else ''} again"

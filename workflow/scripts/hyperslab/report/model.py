@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-# What the template has a style for; "" is plain. Every tone also shows in words, never as colour alone.
-TONES = ("", "good", "bad", "unknown", "muted", "pick")
 # A longer table shows its title and number of rows until it is opened.
 MOST_OPEN_ROWS = 10
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One field of a table: its text, a smaller second line, and a tone of `TONES`."""
+    """One field of a table: its text, a smaller second line, and its tone.
+
+    Templates have a style for "good", "bad", "unknown", "muted" and "pick"; "" is plain. Every tone also shows
+    in words, never as colour alone.
+    """
 
     text: str
     note: str = ""

@@ -11,7 +11,7 @@ Take = Literal["median", "mean", "geometric mean", "max", "min"]
 @dataclass(frozen=True)
 class Quantity:
     """The sum of `columns` in each repeat, and what is taken of a round's repeats; `state` is the only one in
-    which it is taken, where it is not one of any state.
+    which it is taken, where it is not one of any state. Those `of_file` are of the file alone, in no state.
 
     A time has intervals from rounds. Anything else is `exact`: a count that has the value it has, whose
     range over the rounds is shown where they differ.
@@ -23,6 +23,7 @@ class Quantity:
     unit: str = "s"
     writes_only: bool = False
     state: str | None = None
+    of_file: bool = False
 
     @property
     def exact(self) -> bool:
@@ -36,6 +37,10 @@ def _write(title: str, *columns: str) -> Quantity:
 
 def _count(column: str, unit: str, title: str) -> tuple[str, Quantity]:
     return column, Quantity((column,), "median", title, unit)
+
+
+def _of_file(column: str, unit: str, title: str) -> tuple[str, Quantity]:
+    return column, Quantity((column,), "median", title, unit, of_file=True)
 
 
 # Which span of a write its source timed decides which of them a claim names.
@@ -88,14 +93,14 @@ QUANTITIES: dict[str, Quantity] = {
         _count("opens", "", "files opened"),
         _count("most_opens", "", "opens of the same file by one rank"),
         _count("free_list_bytes", "bytes", "bytes in the library's free lists"),
-        _count("ratio_raw", "ratio", "compression ratio to the array"),
-        _count("ratio_padded", "ratio", "compression ratio to whole chunks"),
-        _count("file_bytes", "bytes", "file size"),
-        _count("data_bytes", "bytes", "bytes of the array in the file"),
-        _count("padding_bytes", "bytes", "padding"),
-        _count("index_bytes", "bytes", "chunk index"),
-        _count("pyramid_bytes", "bytes", "bytes of coarser levels beside the array"),
-        _count("remainder_bytes", "bytes", "other bytes of the file"),
+        _of_file("ratio_raw", "ratio", "compression ratio to the array"),
+        _of_file("ratio_padded", "ratio", "compression ratio to whole chunks"),
+        _of_file("file_bytes", "bytes", "file size"),
+        _of_file("data_bytes", "bytes", "bytes of the array in the file"),
+        _of_file("padding_bytes", "bytes", "padding"),
+        _of_file("index_bytes", "bytes", "chunk index"),
+        _of_file("pyramid_bytes", "bytes", "bytes of coarser levels beside the array"),
+        _of_file("remainder_bytes", "bytes", "other bytes of the file"),
         _count("heap_bytes", "bytes", "bytes of the global heap"),
         _count("row_pieces", "", "pieces of the file that hold a dataset's rows"),
         _count("extents", "", "extents of the file on its device"),
@@ -105,6 +110,6 @@ QUANTITIES: dict[str, Quantity] = {
         _count("metadata_cache_bytes", "bytes", "bytes in the metadata cache"),
         _count("page_buffer_raw_hit_rate", "ratio", "hit rate of the page buffer, raw data"),
         _count("page_buffer_meta_hit_rate", "ratio", "hit rate of the page buffer, metadata"),
-        _count("chunks", "", "chunks in the file"),
+        _of_file("chunks", "", "chunks in the file"),
     ]),
 }  # fmt: skip
