@@ -11,11 +11,11 @@ from typing import Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import machine
+from hyperslab.measuring.object_store import KEY, SECRET, TOKEN
 from hyperslab.sites.configuration import Expansion
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # Stores that a cell starts and that are no part of any environment -> their program.
 PROGRAMS = {"versitygw": "versitygw"}
 # Those whose objects lie in memory, an array as its parts and as a whole while it is put there.
@@ -80,7 +80,7 @@ def check_stores(names: Sequence[str], sites: Expansion, file: Path) -> None:
             if sites[name]["executor"] == "local" and (absent := _absent(store["start"])):
                 raise ConfigurationError(file, f"{where}.start", absent)
             continue
-        if missing := [variable for variable in CREDENTIALS if not os.environ.get(variable)]:
+        if missing := [variable for variable in (KEY, SECRET) if not os.environ.get(variable)]:
             message = f"the environment has no {' and no '.join(missing)}, which {store['endpoint']} needs"
             raise ConfigurationError(file, where, message)
         if wrong := _mistake(store):
@@ -101,9 +101,9 @@ def _mistake(store: Mapping[str, Any]) -> str | None:
     bucket, prefix, endpoint = store["bucket"], store["prefix"], store["endpoint"]
     scheme, _, host = endpoint.rstrip("/").partition("://")
     client = fs.S3FileSystem(
-        access_key=os.environ[CREDENTIALS[0]],
-        secret_key=os.environ[CREDENTIALS[1]],
-        session_token=os.environ.get("AWS_SESSION_TOKEN"),
+        access_key=os.environ[KEY],
+        secret_key=os.environ[SECRET],
+        session_token=os.environ.get(TOKEN),
         region=store["region"],
         scheme=scheme,
         endpoint_override=host,
