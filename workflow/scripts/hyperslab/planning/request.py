@@ -14,9 +14,9 @@ from hyperslab.planning import targets
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.run_configuration import DEFAULT_SITES
 from hyperslab.planning.stages import ADDING, phase_of
 
-DEFAULT_SITES = "config/sites.yaml"
 OWN_SITES = "config/sites.local.yaml"
 # What is said to one run alone, which tells those inside it for itself.
 OWN = ("batched", "batch", "stage")
@@ -29,7 +29,7 @@ BEGAN_VARIABLE = "HYPERSLAB_BEGAN"
 
 @dataclass(frozen=True)
 class Request:
-    """The configuration and the command line of one run of Snakemake in the project's `directory`."""
+    """The checked configuration and the command line of one run of Snakemake in the project's `directory`."""
 
     config: Mapping[str, Any]
     invocation: Invocation
@@ -43,17 +43,17 @@ class Request:
     @property
     def measuring(self) -> bool:
         """Whether cells may be measured; the page of all claims by itself shows what there is."""
-        return bool(self.config.get("measure", True)) and set(self.invocation.targets) != {TARGET}
+        return bool(self.config["measure"]) and set(self.invocation.targets) != {TARGET}
 
     @property
     def forks(self) -> bool:
         """Whether processes of cells are forked instead of started."""
-        return bool(self.config.get("fork", True))
+        return bool(self.config["fork"])
 
     @property
     def local(self) -> bool:
         """Whether this machine counts although jobs go to a cluster, which makes it a login node."""
-        return bool(self.config.get("local", False))
+        return bool(self.config["local"])
 
     @property
     def batched(self) -> str:
@@ -85,7 +85,7 @@ class Request:
     @property
     def remeasure(self) -> str:
         """A glob over site/layout/case.round, noisy, or "" for nothing."""
-        return str(self.config.get("remeasure", ""))
+        return str(self.config["remeasure"])
 
     @property
     def asked_s(self) -> float:
@@ -95,12 +95,12 @@ class Request:
     @property
     def aggregate_here(self) -> bool:
         """Whether tables, figures and pages are made where Snakemake was started."""
-        return str(self.config.get("aggregate", "here")) == "here"
+        return str(self.config["aggregate"]) == "here"
 
     @property
     def website(self) -> bool:
         """Whether reports and the page of all claims link to each other."""
-        return bool(self.config.get("website", False))
+        return bool(self.config["website"])
 
     @property
     def forwarded(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Request:
     @cached_property
     def sites_file(self) -> Path:
         """The file of sites: the user's own stands in for the committed example, if no other is named."""
-        named = str(self.config.get("sites", DEFAULT_SITES))
+        named = str(self.config["sites"])
         candidates = [Path(named), self.directory / named]
         if named == DEFAULT_SITES:
             candidates.insert(0, self.directory / OWN_SITES)

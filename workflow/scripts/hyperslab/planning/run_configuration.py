@@ -18,6 +18,7 @@ from hyperslab.validation.nearest import did_you_mean
 from hyperslab.validation.yaml_files import read_yaml
 
 COMMAND_LINE = "--config"
+DEFAULT_SITES = "config/sites.yaml"
 WORDS = {
     "true": True,
     "yes": True,
@@ -71,7 +72,7 @@ class RunConfiguration(Strict):
         description="the study that is made where no target is named"
     )
     sites: Annotated[Text, BeforeValidator(_text)] = Field(
-        default="config/sites.yaml",
+        default=DEFAULT_SITES,
         description="the file of sites; config/sites.local.yaml, if there is one, stands in for the default",
     )
     measure: Switch = Field(

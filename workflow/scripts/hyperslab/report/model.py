@@ -16,8 +16,8 @@ MOST_OPEN_ROWS = 10
 class Cell:
     """One field of a table: its text, a smaller second line, and its tone.
 
-    Templates have a style for "good", "bad", "unknown", "muted" and "pick"; "" is plain. Every tone also shows
-    in words, never as colour alone.
+    The template has a style for "good", "bad", "unknown", "muted" and "pick"; "" is plain. Every tone also
+    shows in words, never as colour alone.
     """
 
     text: str
