@@ -408,6 +408,46 @@ def test_a_file_that_cannot_grow_fails_in_one_line(program: str, memory_root: Pa
     assert left_in(tmp_path) == ["hyperslab-node.lock"]
 
 
+# As NFS has it: what a process has open stays under another name, so that its directory cannot be removed.
+BUSY = """
+import shutil
+def busy(place, ignore_errors=False):
+    if not ignore_errors:
+        raise OSError(16, "Device or resource busy", ".nfs0001")
+shutil.rmtree = busy
+"""
+
+
+@pytest.mark.parametrize("program", ["generate", "measure"])
+def test_what_failed_is_said_where_open_files_stay(program: str, memory_root: Path, tmp_path: Path) -> None:
+    spec = write_cell(
+        file_specification(SHAPE, (4, 4, 128), filters=[{"name": "gzip", "level": 1}]), "chunk", 1
+    )
+    more = ("--record", str(tmp_path / "all.r0.json"), "--site", "here") if program == "measure" else ()
+    _, _, _, *given = command(program, spec, memory_root, *more)
+    main = f"{BUSY}from hyperslab.{program} import main\nmain()"
+    done = run(["prlimit", "--fsize=100000", sys.executable, "-c", main, *given])
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "File too large" in line
+
+
+def test_a_signal_ends_a_process_whose_open_files_stay(memory_root: Path) -> None:
+    (memory_root / "box.r0").mkdir()
+    (memory_root / "partial").touch()
+    killed = f"""{BUSY}
+import os, signal, sys
+from pathlib import Path
+from hyperslab.measuring.artifact import stop_cleanly
+stop_cleanly(*map(Path, sys.argv[1:]))
+os.kill(os.getpid(), signal.SIGTERM)
+print("still here")
+"""
+    done = run([sys.executable, "-c", killed, str(memory_root / "box.r0"), str(memory_root / "partial")])
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "", "")
+    assert not (memory_root / "partial").exists()
+
+
 def test_other_errors_are_none_of_the_storage() -> None:
     assert storage_error(RuntimeError("no such filter")) is None
 

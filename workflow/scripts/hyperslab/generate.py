@@ -48,7 +48,9 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
     except BaseException:
         # What serves the data might still write.
         artifact.stop()
-        remove_directory(directory)
+        # What failed is said, not that NFS keeps what is still open.
+        with suppress(OSError):
+            remove_directory(directory)
         raise
     finally:
         artifact.stop()

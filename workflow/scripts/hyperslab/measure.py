@@ -132,7 +132,9 @@ def main() -> None:
             left = True
     finally:
         if not left:
-            remove_directory(options.artifact)
+            # What failed is said, not that NFS keeps what is still open.
+            with suppress(OSError):
+                remove_directory(options.artifact)
 
 
 if __name__ == "__main__":

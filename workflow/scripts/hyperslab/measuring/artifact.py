@@ -252,13 +252,17 @@ def stop_cleanly(directory: Path, *others: Path) -> None:
     """
 
     def stop(number: int, _: object) -> None:
-        # They might still write.
-        for end in end_servers:
-            end()
-        remove_directory(directory)
-        for path in others:
-            path.unlink(missing_ok=True)
-        os._exit(128 + number)
+        try:
+            # They might still write.
+            for end in end_servers:
+                end()
+            # NFS keeps what this process has open, and its directory: that must not keep the process.
+            with suppress(OSError):
+                remove_directory(directory)
+            for path in others:
+                path.unlink(missing_ok=True)
+        finally:
+            os._exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
