@@ -29,7 +29,7 @@ from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
 from hyperslab.formats.idx.places import disk_order, files_of
-from hyperslab.layouts import layout_of
+from hyperslab.layouts import idx_order, layout_of
 from hyperslab.layouts.idx_files import Place, name_of
 from hyperslab.layouts.idx_order import hz_addresses
 from hyperslab.measuring.counters import Counters, between
@@ -95,6 +95,19 @@ def test_what_is_generated_is_read_back_at_every_level(tmp_path: Path, name: str
             assert found.dtype == values.dtype
             assert np.array_equal(found, selected(values, asked)), (box, level)
     opened.close()
+
+
+def test_tables_of_hz_order_are_made_before_the_first_selection(tmp_path: Path) -> None:
+    spec = spec_of("edges")
+    generated(tmp_path / "a", spec)
+    for table in (idx_order._order, idx_order._inverse):
+        table.cache_clear()
+    FORMAT.prepare(spec)
+    made = idx_order._inverse.cache_info().misses
+    opened = FORMAT.open(str(tmp_path / "a"), spec)
+    opened.read(Box((0, 0, 0), tuple(spec["dataset"]["shape"])))
+    opened.close()
+    assert idx_order._inverse.cache_info().misses == made > 0
 
 
 def test_threads_write_what_comes_later_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

