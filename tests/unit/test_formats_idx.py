@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from idx_cells import cell
@@ -33,6 +34,7 @@ from hyperslab.layouts import idx_order, layout_of
 from hyperslab.layouts.idx_files import Place, name_of
 from hyperslab.layouts.idx_order import hz_addresses
 from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
 
 Spec = Specification
@@ -568,3 +570,16 @@ def test_what_openvisus_says_is_one_line_with_the_place(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "OpenVisus", types.SimpleNamespace(LoadDataset=failing))
     with pytest.raises(OSError, match="^/data/a.idx/array.idx: OpenVisus: invalid version$"):
         openvisus.OpenVisusArray("/data/a.idx", spec_of("edges"))
+
+
+def test_opening_through_openvisus_makes_what_it_reads_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be made between the stopwatch of opening and that of the first selection."""
+    made = list[str]()
+    dataset = types.SimpleNamespace(getFields=lambda: ["field0"], createAccess=lambda: made.append("access"))
+    monkeypatch.setitem(sys.modules, "OpenVisus", types.SimpleNamespace(LoadDataset=lambda _: dataset))
+    FORMAT.open("/data/a.idx", spec_of("edges", settings={"library": "openvisus"}))
+    assert made == ["access"]
+
+
+def test_versions_are_those_of_packages_whatever_their_modules_are_called() -> None:
+    assert versions_of(("PyYAML", "no-such-package")) == {"PyYAML": yaml.__version__}

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,12 @@ def describe_versions() -> dict[str, str]:
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of those Python packages that there are: a release's environment may lack one."""
-    return {name: metadata.version(name) for name in packages if find_spec(name)}
+    found = {}
+    for name in packages:
+        # By the package's own name, which need not be that of a module.
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def available_memory_bytes() -> int:

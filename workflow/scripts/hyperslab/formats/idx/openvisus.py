@@ -69,7 +69,8 @@ class OpenVisusArray:
         self._where = os.path.join(path, name)
         self._dataset = told(self._where, visus.LoadDataset, self._where)
         self._fields = told(self._where, self._dataset.getFields)
-        self._access: Any = None
+        # What reads has its access as part of opening; what writes makes one of another kind.
+        self._access: Any = told(self._where, self._dataset.createAccess) if name == DESCRIPTION else None
 
     def read(self, box: Box) -> Block:
         """Return the elements of `box`, at a coarser level every so many."""
@@ -87,8 +88,6 @@ class OpenVisusArray:
         fine = self._files.bitmask.steps(level)
         thin = tuple(slice(None, None, by // one) for by, one in zip(steps[leading:], fine, strict=True))
         shape = [len(range(0, width, by)) for width, by in zip(turned.extent, steps, strict=True)]
-        if self._access is None:
-            self._access = self._dataset.createAccess()
 
         def one(place: Place) -> Block:
             found: Block = told(
