@@ -92,6 +92,11 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("layouts.vlen.offsets", True, ": only flattened rows can have offsets instead of lengths"),
     ("layouts.vlen.reuse", True, ": vlen has no reuse; only offset-vector has one"),
     ("layouts.vlen.chunk_cache", 0, ": vlen has no chunk_cache; only offset-vector has one"),
+    (
+        "layouts.vlen.settings",
+        {"driver": {"name": "split", "metadata_on": "disk"}},
+        ".driver: rows lie in one file; take another driver than split",
+    ),
     ("layouts.vector.row_cache", -1, ": should be greater than or equal to 0, not -1"),
     ("layouts.vlen.filters", ["gzip"], ": filters need chunks; give the layout a row_chunk"),
     (

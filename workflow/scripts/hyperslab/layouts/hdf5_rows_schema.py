@@ -86,6 +86,9 @@ def resolve(
         # What a study says of the chunk cache is meant for the values.
         said = settings.get("chunk_cache_bytes", "default")
         of_vector["chunk_cache"] = None if said == "default" else said
+    chosen = place.at("settings").validate(Settings, settings)
+    if chosen.driver and chosen.driver.name == "split":
+        raise place.at("settings", "driver").mistake("rows lie in one file; take another driver than split")
     resolved: dict[str, Any] = {
         "format": given.format,
         "storage": given.storage,
@@ -93,7 +96,7 @@ def resolve(
         "chunk_bytes": chunk_bytes,
         "row_chunk": row_chunk,
         "filters": _filters(given, array, place.at("filters"), chunk_bytes, row_chunk),
-        "settings": place.at("settings").validate(Settings, settings).model_dump(exclude_none=True),
+        "settings": chosen.model_dump(exclude_none=True),
         "label": given.label,
         **{key: value for key, value in of_vector.items() if value is not None},
     }
