@@ -18,6 +18,7 @@ from samples import prepared
 from studies import Content, load, mistake
 
 from hyperslab import cases, formats
+from hyperslab.cases import open_all
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.data.models import open_content
 from hyperslab.data.selections import Box
@@ -248,6 +249,18 @@ def test_cases_of_arrays_go_through_collections(memory_root: Path, name: str, ca
         assert {row["calls"] for row in outcome.repeats} == {len(cell.layout.parts(SHAPE))}
     if case == "series":
         assert {row["files_touched"] for row in outcome.repeats} == {len(cell.layout.parts(SHAPE))}
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_what_serves_the_data_has_opened_them_before_they_are_warm(
+    memory_root: Path, monkeypatch: pytest.MonkeyPatch, remembers: bool
+) -> None:
+    cell, timed, passes = made(memory_root, "month", "open"), open_all._timed, list[Any]()
+    monkeypatch.setattr(open_all, "_timed", lambda *given: passes.append(timed(*given)) or passes[-1])
+    monkeypatch.setattr(Artifact, "remembers", remembers)
+    rows = open_all.run(cell.context).repeats
+    assert [row["state"] for row in rows] == ["warm", "warm", "library-cold", "library-cold"]
+    assert [row["time_s"] for row in rows] == [seconds for seconds, _ in passes[remembers:]]
 
 
 @pytest.mark.parametrize("case", ["series", "open"])
