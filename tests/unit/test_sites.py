@@ -304,9 +304,16 @@ def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
     check_roots(study_of(tmp_path), ["here"], sites, file)
 
 
-def test_a_root_has_room_for_what_is_copied_there(tmp_path: Path) -> None:
-    fetched = {"summaries": {"z": "all"}, "processes": [1], "fetch": True, "states": ["cold"]}
-    study = study_of(tmp_path, cases={"fetched": fetched})
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"summaries": {"z": "all"}, "processes": [1], "fetch": True, "states": ["cold"]},
+        {"subvolumes": {"along": "z"}, "ranks": [2]},
+    ],
+    ids=["fetched", "written by ranks beside a plain file"],
+)
+def test_a_root_has_room_for_what_is_copied_there(tmp_path: Path, case: dict[str, Any]) -> None:
+    study = study_of(tmp_path, cases={"copied": case})
     needed = 2 * largest_bytes(study) + RESERVE_BYTES
     file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed - 1)
     text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))

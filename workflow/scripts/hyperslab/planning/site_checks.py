@@ -13,6 +13,7 @@ from hyperslab.measuring import read_ahead
 from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds.workers import RankWrites
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
@@ -71,10 +72,12 @@ def largest_files(study: LoadedStudy) -> int:
 
 
 def _copies(study: LoadedStudy, site: Resolved) -> int:
-    """Return how often a root holds data once more: copied to be read, and as objects of a store there."""
-    store = site["store"] or {}
-    fetched = any(case.get("fetch") for case in study.cases.values())
-    return fetched + (store.get("start") == "versitygw")
+    """Return how often a root holds data once more: copied to be read, or written plainly while what ranks
+    wrote still lies there, and as objects of a store there.
+    """
+    store, cases = site["store"] or {}, study.cases.values()
+    beside = any(case.get("fetch") or isinstance(kind_of(case), RankWrites) for case in cases)
+    return beside + (store.get("start") == "versitygw")
 
 
 def check_roots(
