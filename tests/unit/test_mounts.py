@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from hyperslab import text
-from hyperslab.measuring import machine
+from hyperslab.measuring import machine, residency
+from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.pagecache import NotInState
 from hyperslab.sites import mounts, striping
 from hyperslab.sites.mounts import Mount, mount_of
 
@@ -79,6 +81,22 @@ def test_what_is_recorded_of_a_file_system(disk: Path, memory: Path) -> None:
     assert (found["type"], found["memory_resident"], found["device_counted"]) == ("tmpfs", True, True)
     assert found["striping"] is None and found["block_bytes"] > 0 and found["free_bytes"] > 0
     assert not machine.describe_file_system(str(disk))["memory_resident"]
+
+
+def test_where_files_are_cached_elsewhere_the_page_cache_tells_no_state(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file on ZFS has no page in the page cache, and is in memory all the same."""
+    for module in (mounts, residency):
+        monkeypatch.setattr(module, "mount_of", lambda _: Mount("/", "zfs", "pool", "rw"))
+    assert not machine.describe_file_system(str(disk))["device_counted"]
+    (data := disk / "data.h5").write_bytes(b"data")
+    cache = residency.NodeCache(Artifact(data), memory_resident=False)
+    for state in (cache.evicted, cache.filled):
+        with pytest.raises(NotInState, match="^zfs keeps what it reads outside the page cache$"):
+            state()
+    cache.close()
+    data.unlink()
 
 
 def test_a_file_system_without_striping_refuses_it_in_one_line(memory: Path) -> None:

@@ -101,8 +101,8 @@ def describe_file_system(root: str) -> dict[str, Any]:
         "fuse": mount.fuse,
         "network": mount.network,
         "striping": striping.describe(root, mount.type),
-        # Elsewhere another process or another machine reads from the device.
-        "device_counted": not (mount.fuse or mount.network),
+        # Elsewhere another process or another machine reads from the device, or what memory has counts, too.
+        "device_counted": not (mount.fuse or mount.network or mount.own_cache),
         # Caches beyond this node's (servers, hosts, a FUSE program) cannot be emptied from here.
         "server_cache": "not controlled",
     }

@@ -28,6 +28,9 @@ class NodeCache:
         kept = self._files if len(self._files) <= FEW_FILES else []
         self._descriptors = [os.open(file, os.O_RDONLY) for file in kept]
         self._artifact.fsync()
+        places = [artifact.directory] if self._files else []
+        places += [file.parent for file in other_file_systems.files_of(artifact.data)]
+        self._own_caches = [mount.type for mount in map(mount_of, places) if mount.own_cache]
 
     def resident(self) -> float:
         """Return the share of the data that is resident."""
@@ -37,8 +40,9 @@ class NodeCache:
         """Empty it, unless the data lie in memory; returns the share that stayed.
 
         What serves the data starts anew before. Raises NotInState where what belongs to the data elsewhere
-        stays.
+        stays, and where the page cache does not tell.
         """
+        self._check()
         self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.write_back()
@@ -48,7 +52,11 @@ class NodeCache:
         return self.resident() if self._memory_resident else pagecache.evict(self._opened, COLD_AT_MOST)
 
     def fill(self) -> float:
-        """Bring all data in, and what belongs to them elsewhere; returns the share of the data there then."""
+        """Bring all data in, and what belongs to them elsewhere; returns the share of the data there then.
+
+        Raises NotInState where the page cache does not tell.
+        """
+        self._check()
         for other in other_file_systems.files_of(self._artifact.data):
             with other.open("rb") as file:
                 pagecache.read_whole(file.fileno())
@@ -58,6 +66,11 @@ class NodeCache:
                 pagecache.read_whole(descriptor)
             share = self.resident()
         return share
+
+    def _check(self) -> None:
+        """Raise NotInState where a file system keeps what it reads in a cache of its own."""
+        if self._own_caches:
+            raise NotInState(f"{self._own_caches[0]} keeps what it reads outside the page cache")
 
     def _opened(self) -> Iterator[int]:
         """Yield a descriptor of each file of the data."""

@@ -20,6 +20,8 @@ NETWORK = frozenset({
     "ceph-fuse", "davfs", "juicefs", "mfs", "moosefs", "rclone", "s3fs", "sshfs",
 })  # fmt: skip
 MEMORY = ("tmpfs", "ramfs")
+# Types that keep what was read of local disks in a cache of their own, of which the page cache tells nothing.
+OWN_CACHE = ("zfs",)
 # The kernel's table of mounts (proc(5)).
 TABLE = Path("/proc/self/mountinfo")
 
@@ -47,6 +49,11 @@ class Mount:
     def in_memory(self) -> bool:
         """Whether its files are nothing but pages of memory, which cannot be evicted."""
         return self.type in MEMORY
+
+    @property
+    def own_cache(self) -> bool:
+        """Whether what is read of its files passes the page cache by, and stays in memory all the same."""
+        return self.type in OWN_CACHE
 
 
 def _plain(field: str) -> str:
