@@ -80,6 +80,7 @@ def test_what_is_recorded_of_a_file_system(disk: Path, memory: Path) -> None:
     found = machine.describe_file_system(str(memory))
     assert (found["type"], found["memory_resident"], found["device_counted"]) == ("tmpfs", True, True)
     assert found["striping"] is None and found["block_bytes"] > 0 and found["free_bytes"] > 0
+    assert found["names_and_inodes"] == "cached"
     assert not machine.describe_file_system(str(disk))["memory_resident"]
 
 

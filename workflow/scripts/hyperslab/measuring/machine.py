@@ -105,6 +105,8 @@ def describe_file_system(root: str) -> dict[str, Any]:
         "device_counted": not (mount.fuse or mount.network or mount.own_cache),
         # Caches beyond this node's (servers, hosts, a FUSE program) cannot be emptied from here.
         "server_cache": "not controlled",
+        # To evict a file it is opened, which brings both into memory; they are not dropped in any state.
+        "names_and_inodes": "cached",
     }
 
 

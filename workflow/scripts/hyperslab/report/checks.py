@@ -219,9 +219,11 @@ def _not_controlled(data: Data) -> Check:
         if any(entry.get("memory_resident") for entry in known):
             parts.append(f"{site} lies in memory, so nothing is evicted, and its cold is library-cold.")
         elif beyond:
+            names = any(entry.get("names_and_inodes") == "cached" for entry in known)
             parts.append(
                 f"{site}: caches beyond the node's page cache (of {_beyond(known)}) are "
-                f"{' or '.join(beyond)}; cold means that the node's page cache held none of the file."
+                f"{' or '.join(beyond)}; cold means that the node's page cache held none of the file"
+                f"{', while names and inodes were cached' if names else ''}."
             )
     return Check(name, " ".join(parts) or "Nothing is recorded about caches beyond the node.", "unknown")
 
