@@ -211,7 +211,8 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
 
 @pytest.mark.parametrize("recorded", [{}, {"names_and_inodes": "cached"}], ids=["older", "recorded"])
 def test_that_names_and_inodes_were_cached_is_told_where_it_is_recorded(recorded: dict[str, str]) -> None:
-    context = [CONTEXT | {"file_system": {**CONTEXT["file_system"], **recorded}}]  # type: ignore[dict-item]
+    file_system = {"type": "ext4", "server_cache": "not controlled", **recorded}
+    context = [CONTEXT | {"file_system": file_system}]
     text = check_of(page_of(context=context), "Caches not controlled").text
     ending = ", while names and inodes were cached." if recorded else "held none of the file."
     assert text.endswith(ending)
