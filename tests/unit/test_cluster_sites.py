@@ -115,6 +115,25 @@ def test_batches_side_by_side_need_room_together(tmp_path: Path, monkeypatch: py
         check_room(found.study("mine"), ["far"], found)
 
 
+@pytest.mark.parametrize("workers", ["processes", "ranks", "dask"])
+def test_workers_that_srun_starts_are_refused_where_a_site_is_throttled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for cgroup in (None, "/sys/fs/cgroup/slow"):
+        found = inventory(tmp_path, {}, {}, **({"cgroup": cgroup} if cgroup else {}))
+        file = tmp_path / "config/studies/mine.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content["cases"]["deviation"] = {"reduce": {"z": 25}, workers: [2]}
+        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+        if cgroup and workers != "processes":
+            said = "cases.deviation: srun starts these workers outside of the cgroup that throttles site 'far'$"
+            with pytest.raises(ConfigurationError, match=said):
+                check_room(found.study("mine"), ["far"], found)
+        else:
+            check_room(found.study("mine"), ["far"], found)
+
+
 def test_jobs_that_measure_nothing_are_charged_to_the_account_of_the_first_site(tmp_path: Path) -> None:
     platform = {"partition": "regular", "account": "m1", "qos": "debug", "constraint": "cpu", "minutes": 7}
     found = inventory(tmp_path, platform, {})

@@ -91,3 +91,29 @@ def test_where_it_cannot_be_had_nothing_starts(
     study.cases["held-1p"]["node_memory_bytes"] = LIMIT
     with pytest.raises(ConfigurationError, match=f"mine.yaml: cases.held: node_memory_bytes: .*{said}"):
         study_checks._check_node_memory(study)
+
+
+@pytest.mark.parametrize(("version", "timed"), [(1, True), (2, False), (2, True)])
+def test_workers_do_not_leave_the_group_that_throttles_a_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, timed: bool
+) -> None:
+    """In version 2 of control groups a process is in one alone."""
+    (tmp_path / "cgroup.controllers").write_text("io memory")
+    (file := tmp_path / "mountinfo").write_text(
+        f"30 23 0:26 / {tmp_path} rw - cgroup cgroup rw,memory\n"
+        if version == 1
+        else f"30 23 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
+    )
+    monkeypatch.setattr(table_of_mounts, "TABLE", file)
+    case = {"family": "held", "by": "processes", "node_memory_bytes": LIMIT}
+    study: Any = SimpleNamespace(
+        file=Path("mine.yaml"), cases={"held-1p": case}, cells=lambda *_: [("all", "held-1p", "r0")]
+    )
+    found: Any = SimpleNamespace(sites={"slow": {"executor": "local", "cgroup": "/group"}})
+    if version == 2 and timed:
+        with pytest.raises(ConfigurationError, match="mine.yaml: cases.held: node_memory_bytes: .* 'slow'$"):
+            study_checks._check_throttled(study, "slow", timed, found)
+    else:
+        study_checks._check_throttled(study, "slow", timed, found)
+    found.sites["slow"]["cgroup"] = None
+    study_checks._check_throttled(study, "slow", timed, found)

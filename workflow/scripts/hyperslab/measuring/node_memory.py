@@ -57,6 +57,11 @@ def mistake() -> str | None:
     return None
 
 
+def leaves_others() -> bool:
+    """Return whether a worker in a group of its own is in no other, as in version 2 of the groups."""
+    return any(version == 2 for _, version in _hierarchies())
+
+
 def _hierarchies() -> Iterator[tuple[Path, int]]:
     """Yield where groups that limit memory are made, and their version."""
     return mounts.control_groups("memory", "memory")

@@ -17,7 +17,7 @@ from hyperslab.planning.store_checks import check_kept, check_memory, check_stor
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import prepare_root
-from hyperslab.studies.case_kinds.workers import NODE_MEMORY
+from hyperslab.studies.case_kinds.workers import NODE_MEMORY, on_all_nodes
 from hyperslab.validation.errors import ConfigurationError
 
 # Of so many records of a site it is asked where they were measured.
@@ -65,6 +65,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             check_stores(here, inventory.sites, inventory.sites_file)
             check_memory(study, here, inventory.sites, inventory.sites_file)
         for site in here:
+            _check_throttled(study, site, site in timed, inventory)
             check_place(study, site, inventory)
         if wrong := _donor_mistake(study):
             raise ConfigurationError(study.file, "dataset.donor", wrong)
@@ -91,6 +92,24 @@ def _check_node_memory(study: PlannedStudy) -> None:
     """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot."""
     for name, case in study.cases.items():
         if NODE_MEMORY in case and (wrong := node_memory.mistake()):
+            raise ConfigurationError(study.file, f"cases.{case.get('family', name)}", wrong)
+
+
+def _check_throttled(study: PlannedStudy, site: str, timed: bool, inventory: Inventory) -> None:
+    """Raise ConfigurationError where workers would be outside of the group that throttles a site.
+
+    `timed` is whether this node measures there.
+    """
+    described = inventory.sites[site]
+    if described["cgroup"] is None:
+        return
+    for name in dict.fromkeys(case for _, case, _ in study.cells(site, "r0")):
+        case, wrong = study.cases[name], None
+        if described["executor"] == "slurm" and on_all_nodes(case):
+            wrong = f"srun starts these workers outside of the cgroup that throttles site {site!r}"
+        elif timed and NODE_MEMORY in case and node_memory.leaves_others():
+            wrong = f"{NODE_MEMORY}: workers would leave the cgroup that throttles site {site!r}"
+        if wrong:
             raise ConfigurationError(study.file, f"cases.{case.get('family', name)}", wrong)
 
 
