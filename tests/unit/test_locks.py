@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.measuring.locks import exclusive, one_of
+from hyperslab.measuring.locks import VARIABLE, alone, exclusive, one_of
+from hyperslab.sites import roots
 
 
 def test_who_waits_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +42,34 @@ def test_any_user_may_lock_what_another_has_made(tmp_path: Path) -> None:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"one": 0o666, "several.0": 0o666, "several.1": 0o666}
+
+
+def test_a_run_without_slurm_takes_turns_with_jobs_on_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs on two nodes of Slurm do not wait for each other, also where both are on one machine."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    places = [str(tmp_path / name) for name in "abc"]
+    for place in places:
+        roots.prepare(place, roots.Root())
+    order: list[str] = []
+
+    def job(node: str, place: str) -> threading.Thread:
+        monkeypatch.setenv("SLURMD_NODENAME", node)
+        running = threading.Thread(target=lambda: measured(node, place))
+        running.start()
+        running.join(0.5)
+        return running
+
+    def measured(node: str, place: str) -> None:
+        with alone(place) as held:
+            assert held == {"node": True, "root": True}
+            order.append(node)
+
+    with alone(places[0]):
+        waiting = job("n1", places[1])
+        assert waiting.is_alive()
+    waiting.join(10)
+    with alone(places[1]):
+        job("n2", places[2]).join(10)
+        assert order == ["n1", "n2"]

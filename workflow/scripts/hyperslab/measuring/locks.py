@@ -15,6 +15,8 @@ from hyperslab.sites import roots
 
 ROOT_LOCK = ".hyperslab-lock"
 EVERYBODYS = "/tmp"  # noqa: S108
+# Of a node without Slurm.
+NODE_LOCK = "hyperslab-node.lock"
 # Where the lock of a node lies instead, as for tests that run beside each other.
 VARIABLE = "HYPERSLAB_LOCKS"
 # Between two looks for a free one of several locks.
@@ -63,15 +65,15 @@ def exclusive(path: Path, passing: bool = False, waiting: str = "") -> Iterator[
         os.close(lock.descriptor)
 
 
-def _locked(path: Path, waiting: str) -> Lock:
+def _locked(path: Path, waiting: str, how: int = fcntl.LOCK_EX) -> Lock:
     descriptor = _opened(path)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if waiting:
                 print(waiting, flush=True)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, how)
     except OSError:
         return Lock(descriptor, held=False)
     return Lock(descriptor, held=True)
@@ -125,13 +127,29 @@ def _of_node() -> Path:
 
 
 @contextmanager
+def _on_node() -> Iterator[bool]:
+    """Hold the lock of this node; yields False where the file system knows no locks."""
+    own = _of_node()
+    with exclusive(own) as lock:
+        if own.name == NODE_LOCK:
+            yield lock.held
+            return
+        # Jobs of Slurm share what a run without Slurm on this machine has for itself.
+        beside = _locked(own.with_name(NODE_LOCK), "", fcntl.LOCK_SH)
+        try:
+            yield lock.held and beside.held
+        finally:
+            os.close(beside.descriptor)
+
+
+@contextmanager
 def alone(root: str) -> Iterator[dict[str, bool]]:
     """Wait until no other timed job runs on this node or in `root`, then hold both locks.
 
     A root whose sites ask for a concurrency above one lets as many in, each on a node of its own.
     """
     with (
-        exclusive(_of_node()) as on_node,
+        _on_node() as on_node,
         one_of(Path(root) / ROOT_LOCK, roots.read(root).concurrency) as root_held,
     ):
-        yield {"node": on_node.held, "root": root_held}
+        yield {"node": on_node, "root": root_held}
