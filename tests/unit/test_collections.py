@@ -256,7 +256,12 @@ def test_what_serves_the_data_has_opened_them_before_they_are_warm(
     memory_root: Path, monkeypatch: pytest.MonkeyPatch, remembers: bool
 ) -> None:
     cell, timed, passes = made(memory_root, "month", "open"), open_all._timed, list[Any]()
-    monkeypatch.setattr(open_all, "_timed", lambda *given: passes.append(timed(*given)) or passes[-1])
+
+    def kept(*given: Any) -> Any:
+        passes.append(timed(*given))
+        return passes[-1]
+
+    monkeypatch.setattr(open_all, "_timed", kept)
     monkeypatch.setattr(Artifact, "remembers", remembers)
     rows = open_all.run(cell.context).repeats
     assert [row["state"] for row in rows] == ["warm", "warm", "library-cold", "library-cold"]
