@@ -150,6 +150,43 @@ def test_a_part_is_told_from_the_whole_whose_times_are_called_estimates() -> Non
     assert "would be better" not in said
 
 
+@pytest.mark.parametrize("shares", [{}, {"slices cold": 0.5, "spectra cold": 0.5}])
+def test_what_a_part_says_of_todays_layout_leaves_it_alone_only_where_the_whole_array_does(
+    shares: dict[str, float],
+) -> None:
+    # Its chunks were cut to the part: in the whole array a read decodes much longer ones.
+    quick = {"contiguous": (0.003, 0.003), "auto": (0.004, 0.004), "4x4x2": (0.002, 0.002)}
+    alike = {"contiguous": (0.0104, 0.0104), "auto": (0.02, 0.02), "4x4x2": (0.01, 0.01)}
+    for times in (quick, alike):
+        given = inputs(measured(times, "main"), None, study=meta())
+        (choice,) = given["recommendation"]["sites"]
+        choice["pick"] = "4x4x2"
+        if shares:
+            choice |= {"rule": "mix", "shares": shares}
+
+        def said(today: str, longer: float, given: Any = given) -> str:
+            told = [with_whole(foretold(today, 0.01), longer)]
+            told += [with_whole(foretold(name, 0.01), 1.0) for name in ("4x4x2", "auto") if name != today]
+            told = prediction(sites=at_disk(measured=told), shape=[10, 10, 100], today=today)
+            (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
+            return found.sentence
+
+        assert said("contiguous", 1.0).startswith("Do not bother")
+        assert said("contiguous", 64.0).startswith("Store it as chunks of 4x4x2")
+        assert "In the part that was measured today's layout is within a tenth" in said("contiguous", 64.0)
+        assert said("4x4x2", 1.0).startswith("Leave it as it is")
+        assert "in the whole array auto is estimated to be." in said("4x4x2", 64.0)
+
+
+def test_no_read_is_said_to_be_short_whose_estimate_is_long() -> None:
+    short = {"contiguous": (0.009, 0.009), "auto": (0.009, 0.009), "4x4x2": (0.004, 0.005)}
+    told = [with_whole(foretold(name, 0.01), 64.0) for name in ("contiguous", "4x4x2")]
+    # Both are as slow in the whole array, and the rest of the advice stands.
+    told[1]["whole"]["times"] = {name: 1.28 for name in told[1]["times"]}
+    said = site_of(short, sites=at_disk(measured=told), shape=[10, 10, 100]).sentence
+    assert said.startswith("Do not bother: today's layout is within a tenth of the best, 4x4x2.")
+
+
 def test_nobody_is_bothered_with_what_is_read_warm_and_quick_anyhow() -> None:
     quick = {"contiguous": (0.004, 0.004), "auto": (0.002, 0.002), "4x4x2": (0.001, 0.001)}
     said = site_of(quick, state="warm").sentence

@@ -22,6 +22,8 @@ WORTH = 1.10
 SMALLER = 0.8
 # As a share of the machine's memory, an array that stays in the page cache once it was read.
 CACHED_SHARE = 0.5
+# What takes less nobody notices.
+UNNOTICED_S = IMPERCEPTIBLE_MS / 1e3
 # So many layouts that cannot be told from the advised one are named.
 MOST_TIED = 3
 
@@ -142,10 +144,19 @@ def _sentence(
     if cached := _cached(prediction, site, old, estimated):
         told = _each(found, today, None)
         return f"Do not bother: the array is read warm, and {cached}. Today's layout: {told}"
+    # A part may say little of the whole array, where chunks of today's layout are longer than it.
+    lags = advice_whole.over_pick(estimated, choice, today) > WORTH
     if today == pick:
         told = _each(found, pick, None)
+        if lags:
+            better = advice_whole.better_than_pick(estimated, choice)
+            return (
+                "In the part that was measured none of the layouts can be told to be better than today's; in "
+                f"the whole array {better} is estimated to be. {told}"
+            )
         return f"Leave it as it is: none of the layouts measured can be told to be better. {told}"
-    if old and old["fits"] and old["objective"] <= WORTH * mine["objective"]:
+    near = bool(old and old["fits"] and old["objective"] <= WORTH * mine["objective"])
+    if near and not lags:
         told = _each(found, pick, today)
         share = mine["file_bytes"] / old["file_bytes"]
         if share <= SMALLER:
@@ -156,7 +167,8 @@ def _sentence(
         slower = any(old["times"][read] > WORTH * mine["times"][read] for read in mine["times"])
         # Of a read that is cut, that part of what nobody notices of the whole.
         floor = choice["imperceptible_ms"] / 1e3
-        if slower and max(old["times"].values()) <= floor:
+        unnoticed = max(old["times"].values()) <= floor and _slowest(old, estimated) <= UNNOTICED_S
+        if slower and unnoticed:
             return (
                 f"Do not bother: in today's layout no read takes {fmt.seconds(floor)}, and what takes "
                 f"less counts as equal; {pick} is faster. {told}"
@@ -169,10 +181,23 @@ def _sentence(
     of_what = "today's" if old else "the raw array"
     # Why today's layout is not left alone, however good its times are.
     of_what += ", which is larger than the size bound allows" if old and not old["fits"] else ""
+    part = (
+        " In the part that was measured today's layout is within a tenth of it; in the whole array it is "
+        "estimated not to be."
+    )
     return (
         f"Store it as {_words(data, pick)}. {_each(found, pick, today if old else None)} "
-        f"The file is {fmt.significant(size, 2)} times {of_what}.{noise}{_given_up(choice)}"
+        f"The file is {fmt.significant(size, 2)} times {of_what}.{part if near else ''}{noise}"
+        f"{_given_up(choice)}"
     )
+
+
+def _slowest(today: Mapping[str, Any], estimated: pd.DataFrame) -> float:
+    """Return the seconds of the slowest read in today's layout; of an array of which a part was measured, what
+    is estimated for the whole of it, where that is more.
+    """
+    whole = [float(estimated.loc[today["layout"]].max())] if today["layout"] in estimated.index else []
+    return float(max([*today["times"].values(), *whole]))
 
 
 def _memory(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tuple[float, int]:
@@ -188,11 +213,7 @@ def _cached(
     if prediction["state"] != "warm" or not today or not today["fits"]:
         return ""
     size, memory = _memory(prediction, site, today["file_bytes"])
-    # Of an array of which a part was measured, what is estimated for the whole of it.
-    slowest = max(today["times"].values())
-    if today["layout"] in estimated.index:
-        slowest = max(slowest, float(estimated.loc[today["layout"]].max()))
-    if size > CACHED_SHARE * memory or slowest > IMPERCEPTIBLE_MS / 1e3:
+    if size > CACHED_SHARE * memory or _slowest(today, estimated) > UNNOTICED_S:
         return ""
     return f"it fits in the page cache ({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
 

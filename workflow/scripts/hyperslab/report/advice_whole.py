@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,19 +34,35 @@ def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
-def better_than_pick(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
-    """Return the layout that the estimates make better than the pick by what matters, by the rule and the
-    floor of a recommendation; "" for none.
+def _objectives(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> pd.Series:
+    """Return what the estimates make of layouts within the size, by the rule and the floor of a
+    recommendation.
     """
     fits = [row["layout"] for row in choice["ranking"] if row["fits"] and row["layout"] in estimated.index]
     # That of the choice is a share of it where a part was measured.
     counted = estimated.loc[fits].clip(lower=IMPERCEPTIBLE_MS / 1e3)
     if choice["rule"] == "mix":
-        objective = sum(share * counted[entry] for entry, share in choice["shares"].items())
-    else:
-        objective = (counted / counted.min()).max(axis=1)
+        return sum(share * counted[entry] for entry, share in choice["shares"].items())
+    return (counted / counted.min()).max(axis=1)
+
+
+def better_than_pick(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
+    """Return the layout that the estimates make better than the pick by what matters; "" for none."""
+    objective = _objectives(estimated, choice)
     best, pick = str(objective.idxmin()), choice["pick"]
     return best if pick not in objective.index or objective[best] * MATTERS < objective[pick] else ""
+
+
+def over_pick(estimated: pd.DataFrame, choice: Mapping[str, Any], layout: str | None) -> float:
+    """Return how many times the objective of a layout is that of the pick, by the estimates, and of the pick
+    itself that of the best; 1 where nothing is estimated.
+    """
+    if not {layout, choice["pick"]} <= set(estimated.index):
+        return 1.0
+    objective = _objectives(estimated, choice)
+    other = objective.min() if layout == choice["pick"] else objective[choice["pick"]]
+    # What does not fit is left alone by nobody.
+    return float(objective.get(layout, math.inf) / other)
 
 
 def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:
