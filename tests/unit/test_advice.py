@@ -33,9 +33,11 @@ from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
+from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
 from hyperslab.layouts.chunks import touched_per_axis
+from hyperslab.layouts.hdf5_filters import BUILT_IN, of_plugins
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.advice_schema import Advise
 from hyperslab.validation.errors import ConfigurationError
@@ -586,12 +588,20 @@ def test_todays_layout_is_known_with_the_filters_of_plug_ins(here: Path) -> None
         for name, filters in how.items():
             file.create_dataset(name, data=counts(), chunks=(2, 3, 100), shuffle=name == "packed", **filters)
         file.create_dataset("lossy", data=counts(), chunks=(2, 3, 100), scaleoffset=8)
-    assert predicted_of(here, "packed")["today"] == "as-it-is"
+    packed = predicted_of(here, "packed")
+    assert packed["today"] == "as-it-is" and packed["plugins"]["as-it-is"] == ["zstd"]
     study = PlannedStudy(here / "config" / "studies" / "advice-packed.yaml")
     assert study.layouts["as-it-is"]["filters"] == [{"name": "shuffle"}, {"name": "zstd", "level": 5}]
     assert predicted_of(here, "blosc")["today"] == "as-it-is"
+    again = predicted_of(here, "blosc", "--filters", "builtin")["plugins"]
+    assert set(itertools.chain(*again.values())) == {"blosc"}
     lossy = predicted_of(here, "lossy")
     assert lossy["today"] is None and "filters that a study cannot name" in lossy["unknown_layout"]
+
+
+def test_the_filters_of_hdf5_itself_are_those_that_are_put_on_without_plug_ins() -> None:
+    assert set(BUILT_IN) == set(filter_setters.BUILT_IN)
+    assert of_plugins([{"name": "shuffle"}, {"name": "zstd"}, {"name": "gzip"}]) == ["zstd"]
 
 
 def test_what_lies_elsewhere_has_no_layout_of_today(here: Path) -> None:

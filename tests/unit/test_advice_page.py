@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import h5py
+import hdf5plugin
+import numpy as np
 import pandas as pd
 import pytest
 from report_samples import MAIN, assert_headings_nest, assert_self_contained, inputs, measured, meta
@@ -15,6 +21,8 @@ from hyperslab.report.advice import AdvicePage, SiteAdvice, build
 from hyperslab.report.data import Inputs, gather
 from hyperslab.report.model import Figure
 from hyperslab.report.render import render
+from hyperslab.rewriting import second_copy
+from hyperslab.rewriting.progress import Progress
 
 FIGURE = Figure("advice", "what is drawn", None, "not drawn")
 
@@ -41,7 +49,8 @@ def prediction(**changes: Any) -> dict[str, Any]:
         "measured_shape": [10, 10, 10], "raw_bytes": 2000, "whole_bytes": 2000, "state": "cold",
         "limit_s": 60.0, "today": "contiguous", "unknown_layout": "", "stored_dtype": "",
         "guessed": False, "asked": {},
-        "sites": {"disk": site}, "reads": [{"name": "slices"}, {"name": "spectra"}], "began_wall_s": 1000.0,
+        "sites": {"disk": site}, "began_wall_s": 1000.0,
+        "reads": [{"name": "slices", "extent": [10, 10, 1]}, {"name": "spectra", "extent": [1, 1, 10]}],
         "seconds": {"probe": 2.0, "read": 1.0, "predict": 3.0},
     }  # fmt: skip
     return {**found, **changes}
@@ -284,19 +293,47 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
     assert "two copies in one file: 2x2x5 for slices (22" in found.copies
     assert "Reads are 3.9 times as fast as in the best single layout for all of them, 4x4x2" in found.copies
-    place = "results/tiny/layout/auto.h5"
-    assert place in found.copies
-    assert (
-        found.code[0] == f'with h5py.File("{place}") as file:  # mine.h5 with both' and len(found.code) == 3
-    )
-    assert 'file["/RD/counts"]' in found.code[1] and 'file["/RD/counts-second"]' in found.code[2]
+    assert "`make rewrite STUDY=tiny LAYOUT=auto` writes your file with both" in found.copies
+    assert found.code == [
+        "import h5py", "", 'with h5py.File("results/tiny/layout/auto.h5") as file:  # mine.h5 with both',
+        '    slices = file["/RD/counts"][:, :, 0:1]', '    spectra = file["/RD/counts-second"][0:1, 0:1, :]',
+    ]  # fmt: skip
     foretold = {**told, "file": None, "array": "an array of 10x10x10 uint16"}
     (found,) = build(gather(Inputs(**given)), foretold, {"disk": FIGURE}, 1050.0).sites
-    assert "your file" not in found.copies and 'file["data"]' in found.code[1]
+    assert "your file" not in found.copies and 'file["data"]' in found.code[3]
     # Where they are what is advised, how they are read is all that is left to say.
     choice["pick"] = "auto"
     (same,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
-    assert same.copies == "Both copies are read so:" and len(same.code) == 3
+    assert same.copies == "`make rewrite STUDY=tiny` writes your file with both. Both copies are read so:"
+    assert 'h5py.File("results/tiny/layout/recommended.h5")' in same.code[2]
+
+
+def test_the_lines_for_two_copies_read_them(tmp_path: Path) -> None:
+    values = np.arange(1000, dtype="uint16").reshape(10, 10, 10)
+    place = tmp_path / "results" / "tiny" / "layout" / "recommended.h5"
+    place.parent.mkdir(parents=True)
+    with h5py.File(place, "w") as file:
+        file.create_dataset("RD/counts", data=values, chunks=(10, 10, 1), **hdf5plugin.Zstd(3))
+    second = {"chunks": [1, 1, 10], "filters": [{"name": "zstd"}], "others": ["2d"], "cases": ["spectra"]}
+    second_copy.add(place, "RD/counts", second, 2**20, Progress())
+    told = prediction(plugins={"both": ["zstd"]})
+    told["reads"][0]["name"] = "2d"
+    both = {"layout": "both", "reads": {"a": ["2d"], "b": ["spectra"]}}
+    code = copies.lines(told, both, "results/tiny/layout/recommended.h5")
+    ended = ["print(read_2d.ravel().tolist() + spectra.ravel().tolist())"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([*code, *ended])], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == str([*range(0, 1000, 10), *range(10)]), done.stderr
+
+
+def test_what_readers_need_is_said_of_what_is_advised() -> None:
+    zstd = {"4x4x2": ["zstd"], "auto": ["blosc"]}
+    (said,) = site_of(plugins=zstd).remarks
+    assert said.startswith("A file with zstd needs hdf5plugin") and "FILTERS=builtin" in said
+    assert not site_of(plugins={"auto": ["blosc"]}).remarks
+    # Who has such a file reads it already.
+    assert not site_of(plugins=zstd, today="4x4x2").remarks
 
 
 def test_two_copies_are_held_against_the_best_single_layout_and_not_against_the_pick() -> None:

@@ -390,6 +390,20 @@ def test_the_chunk_cache_is_of_use_and_bounded(tmp_path: Path) -> None:
             del opened
 
 
+def test_a_file_that_needs_plug_ins_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.arange(10)
+    second = {"chunks": [10], "filters": [{"name": "lz4"}], "others": ["x"], "cases": ["y"]}
+    for wanted, needed in (
+        (layout([5], filters=[{"name": "gzip"}]), ""),
+        (layout([5], filters=[{"name": "shuffle"}, {"name": "zstd"}], second=second), "zstd, lz4"),
+    ):
+        rewritten(tmp_path / "a.h5", "a", wanted)
+        said = capsys.readouterr().err
+        assert ("hdf5plugin" in said) == bool(needed)
+        assert f"{needed}: needs hdf5plugin, or HDF5's plug-ins, wherever it is read" in said or not needed
+
+
 def test_the_command_imports_what_it_needs(tmp_path: Path) -> None:
     """Models of studies and layouts take as long as rewriting; the workflow hands on what it made of them."""
     original = tmp_path / "a.h5"

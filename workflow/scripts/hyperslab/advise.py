@@ -28,6 +28,7 @@ from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, subject_of
 from hyperslab.data.donor_paths import NotThere
 from hyperslab.formats.donor_files import DonorError
+from hyperslab.layouts.hdf5_filters import of_plugins
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
@@ -179,6 +180,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
             "shorter_chunks": subject.has_longer_chunks(part.extents),
+            "plugins": {one: found for one, layout in planned.layouts.items() if (found := _plugins(layout))},
             "unknown_layout": subject.found.unknown if subject.found else "",
             "stored_dtype": subject.found.stored_dtype if subject.found else "",
             "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
@@ -192,6 +194,11 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
         f"predicted in {done - at_read:.1f} s; to be measured in {part_words(part.extents, subject)}: {new}, "
         f"about {foreseen.round_seconds * foreseen.effort.rounds:.0f} s at each site"
     )
+
+
+def _plugins(layout: Mapping[str, Any]) -> list[str]:
+    """Return which filters of a resolved layout, in either copy, are of plug-ins."""
+    return of_plugins([*layout.get("filters", []), *layout.get("second", {}).get("filters", [])])
 
 
 def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:

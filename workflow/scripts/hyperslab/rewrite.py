@@ -104,6 +104,7 @@ def rewrite(
     datasets and of external storage. Raises RewriteError for what cannot be rewritten and
     for any difference, OSError and RuntimeError for what HDF5 refuses.
     """
+    from hyperslab.layouts.hdf5_filters import of_plugins
     from hyperslab.rewriting import taking_in
     from hyperslab.rewriting.copying import Copy
     from hyperslab.rewriting.differences import differences
@@ -133,6 +134,8 @@ def rewrite(
         second_copy.add(partial, dataset, {"others": [], **second}, budget, progress)
     sizes = before.st_size, os.stat(partial).st_size
     progress.say(f"compared and equal; {megabytes(sizes[0])} became {megabytes(sizes[1])}")
+    if needed := of_plugins([*layout["filters"], *(second or {}).get("filters", [])]):
+        progress.say(f"{', '.join(needed)}: needs hdf5plugin, or HDF5's plug-ins, wherever it is read")
 
 
 def _copy_user_block(original: Path, partial: Path) -> None:

@@ -83,6 +83,7 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
             advice_whole.sentence(estimated, choice, prediction["today"]),
             _chosen_by(choice),
             _in_memory(prediction, site, _ranked(choice, str(choice["pick"]))),
+            _plug_ins(prediction, [choice["pick"], *([here["copies"]["layout"]] if second else [])]),
         ]
     # Between passes of the verification sites are probed again (hyperslab.add_rounds).
     probes = [*here["probes"], *(data.rounds or {}).get("probes", {}).get(site, [])]
@@ -108,18 +109,22 @@ def _copies(
     rows = data.main(site)
     if not pair or not (rows["layout"] == pair["layout"]).any():
         return "", []
+    picked = choice["pick"] == pair["layout"]
     # Other files than HDF5 are not rewritten.
     own = prediction["file"] if "::" in prediction["array"] else ""
-    file = f"results/{data.study['name']}/layout/{pair['layout']}.h5" if own else ""
-    dataset = prediction["array"].rpartition("::")[2] if own else ""
-    code = copies.lines(pair, file or "mine.h5", dataset, own or "")
-    if choice["pick"] == pair["layout"]:
-        return "Both copies are read so:", code
+    study, layout = data.study["name"], "recommended" if picked else pair["layout"]
+    file = f"results/{study}/layout/{layout}.h5" if own else ""
+    code = copies.lines(prediction, pair, file)
+    command = f"make rewrite STUDY={study}" + ("" if picked else f" LAYOUT={layout}")
+    if picked:
+        where = f" SITE={site}" if len(prediction["sites"]) > 1 else ""
+        made = f"`{command}{where}` writes your file with both. " if own else ""
+        return f"{made}Both copies are read so:", code
     size = float(rows[rows["layout"] == pair["layout"]]["file_bytes"].median())
     better = copies.pays(found, choice, pair["layout"], size)
     if better is None:
         return "", []
-    return copies.sentence(found, pair, *better, size, prediction["raw_bytes"], file), code
+    return copies.sentence(found, pair, *better, size, prediction["raw_bytes"], command if own else ""), code
 
 
 def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
@@ -244,6 +249,18 @@ def _chosen_by(choice: Mapping[str, Any]) -> str:
         "when each is drawn towards what was predicted, the more the more they varied between rounds"
         f"{smaller if steady != choice['pick'] else ''}; by measured times alone it would be "
         f"{how['measured']}. A time that is not called predicted or estimated is a measured one."
+    )
+
+
+def _plug_ins(prediction: Mapping[str, Any], layouts: Sequence[str]) -> str:
+    """Return what whoever reads the advised files needs beside HDF5; "" for nothing, and of today's layout."""
+    known = prediction.get("plugins", {})
+    needed = {one for name in layouts if name != prediction["today"] for one in known.get(name, [])}
+    if not needed:
+        return ""
+    return (
+        f"A file with {fmt.listing(sorted(needed))} needs hdf5plugin, or HDF5's plug-ins, wherever it is read; "
+        "FILTERS=builtin advises without."
     )
 
 

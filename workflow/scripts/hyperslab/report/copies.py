@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,11 @@ def pays(
 
 def sentence(
     found: pd.DataFrame, copies: Mapping[str, Any], better: float, single: str, file_bytes: float,
-    raw_bytes: float, file: str,
+    raw_bytes: float, command: str,
 ) -> str:  # fmt: skip
     """Return the second answer in words.
 
-    They are `better` times as good as the layout `single`; `file` is where both will lie, "" without one.
+    They are `better` times as good as the layout `single`; `command` writes a file with both, "" without one.
     """
     pair = copies["layout"]
     seconds = {entry.rpartition(" ")[0]: found.loc[pair, entry] for entry in found.columns}
@@ -61,23 +63,36 @@ def sentence(
         f"Or keep two copies in one file: {fmt.listing(parts)}. Reads are {times} times as fast as in the "
         f"best single layout for all of them, {single} (geometric mean, measured like the others), and the "
         f"file has {size} times the bytes of the raw array."
-        + (f" {file} is your file with both (COPIES=yes makes it the advised one)." if file else "")
+        + (f" `{command}` writes your file with both (COPIES=yes makes it the advised one)." if command else "")
+        + " Both copies are read so:"
     )
 
 
-def lines(copies: Mapping[str, Any], file: str, dataset: str, own: str) -> list[str]:
-    """Return how to read two copies with h5py, in three lines.
+def lines(prediction: Mapping[str, Any], copies: Mapping[str, Any], file: str) -> list[str]:
+    """Return how to read two copies with h5py, a box of a read from each.
 
-    `file` is where both lie, and `own` the name of the user's own file; `dataset` is its path in the file.
+    `file` is where both lie of the user's own file, "" where that cannot be rewritten.
     """
-    name = f"/{dataset.strip('/')}" if dataset else "data"
+    name = f"/{prediction['array'].rpartition('::')[2].strip('/')}" if file else "data"
+    extents = {read["name"]: read["extent"] for read in prediction["reads"]}
+
+    def box(read: str) -> str:
+        along = zip(extents[read], prediction["shape"], strict=True)
+        return ", ".join(":" if extent == size else f"0:{extent}" for extent, size in along)
+
     first, second = (reads[0] for reads in copies["reads"].values())
     return [
-        f'with h5py.File("{file}") as file:' + (f"  # {Path(own).name} with both" if own else ""),
-        f'    {_variable(first)} = file["{name}"][...]  # your box of {first}',
-        f'    {_variable(second)} = file["{name}-second"][...]  # your box of {second}',
+        "import h5py",
+        *(["import hdf5plugin  # its filters"] if copies["layout"] in prediction.get("plugins", {}) else []),
+        "",
+        f'with h5py.File("{file or "mine.h5"}") as file:'
+        + (f"  # {Path(prediction['file']).name} with both" if file else ""),
+        f"    {_variable(first)} = file[{json.dumps(name, ensure_ascii=False)}][{box(first)}]",
+        f"    {_variable(second)} = file[{json.dumps(f'{name}-second', ensure_ascii=False)}][{box(second)}]",
     ]
 
 
 def _variable(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in text)
+    """Return a name of Python for what a read fetches."""
+    name = "".join(letter if letter.isalnum() else "_" for letter in text)
+    return name if name.isidentifier() and not iskeyword(name) else f"read_{name}"
