@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import replayed_packs
 from hyperslab import advise
-from hyperslab.advising import at_sites, budget, choice, model, readahead, study_text, subject
+from hyperslab.advising import at_sites, budget, choice, model, prospect, readahead, study_text, subject
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import HDF5, Candidate, chunk_shapes, expected_touched, filter_chains
 from hyperslab.advising.choice import Asked, choose
@@ -701,6 +701,34 @@ def test_of_layouts_that_fit_the_best_is_judged_by_those_that_fit() -> None:
     large, slabs, balanced = one(1, 0.06, 9.0, 200), one(2, 0.2, 0.035, 90), one(3, 0.23, 0.012, 90)
     ordered = choice._ordered(question, [large, slabs, balanced])
     assert [each.candidate.chunks[0] for each in ordered if each.candidate.chunks] == [3, 2, 1]
+
+
+def test_what_can_grow_is_never_advised_to_be_contiguous(here: Path) -> None:
+    with h5py.File("mine.h5", "a") as file:
+        file.create_dataset("growing", data=counts(), chunks=(1, 1, 400), maxshape=(None, 30, 400))
+    assert look(here / "mine.h5", "/growing").grows and not look(here / "mine.h5", "/counts").grows
+    asked = ["--reads", "slab: [5, all, all]; image: [all, all, 1]", "--orders", "any"]
+    advise.main(["mine.h5::/growing", *asked])
+    study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")
+    assert "contiguous" in study.layouts
+    assert study.recommendation_settings()["excluded"]["contiguous"] == "the dataset can grow, which needs chunks"
+    prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
+    told = [one["layout"] for one in prediction["sites"]["disk"]["predicted"]]
+    assert prediction["grows"] and not [name for name in told[:10] if name.startswith("contiguous")]
+    # However well it is predicted to do, alone or as one of two copies.
+    reads = reading.parse("slab: [all, all, 1]; pixel: [1, 1, all]", AXES, SHAPE)
+
+    def one(chunks: tuple[int, ...] | None, slab: float, pixel: float) -> model.Predicted:
+        return model.Predicted(Candidate(chunks), {"slab": slab, "pixel": pixel}, 10.0)
+
+    found = [one(None, 9.0, 0.1), one((9, 9, 1), 0.1, 9.0), one((5, 5, 5), 3.0, 3.0)]
+    for grows in (False, True):
+        question = Asked(Array(tuple(SHAPE), 2), reads, "any", 100.0, grows=grows)
+        ordered = choice._ordered(question, [one(None, 0.1, 0.1), *found])
+        assert (ordered[0].candidate.chunks is None) != grows
+        best = choice.Choice(3, found, found, {}, {}, 2)
+        pair, _ = prospect._pair(question, best, True) or (None, None)
+        assert (pair is not None and pair.first.chunks is None) != grows
 
 
 def test_candidates_have_names_and_layouts_that_a_study_can_say() -> None:

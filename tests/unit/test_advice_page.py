@@ -110,6 +110,7 @@ def test_what_was_predicted_is_called_so() -> None:
     ("changed", "words"),
     [
         ({"guessed": True}, "these reads are guessed"),
+        ({"grows": True}, "The dataset can grow, which needs chunks"),
         ({"shape": [10, 10, 99]}, "Measured was the first 10x10x10 of 10x10x99"),
         (
             {"unknown_layout": "the dataset is virtual", "today": None},

@@ -47,7 +47,7 @@ MISSPELT = {
     "score.criteria.0.belw": "score.criteria.0.belw: unknown key; allowed are case, state, statistic, below, "
     "title",
     "recommendation.size_buond": "recommendation.size_buond: unknown key; allowed are mix, imperceptible_ms, "
-    "states, size_bound, lossy, copies, mixed, confirm_rounds, quoted",
+    "states, size_bound, lossy, copies, mixed, confirm_rounds, quoted, excluded",
 }
 
 

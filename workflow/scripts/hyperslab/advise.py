@@ -181,6 +181,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
             "shorter_chunks": subject.has_longer_chunks(part.extents),
             "plugins": {one: found for one, layout in planned.layouts.items() if (found := _plugins(layout))},
+            "grows": subject.grows,
             "unknown_layout": subject.found.unknown if subject.found else "",
             "stored_dtype": subject.found.stored_dtype if subject.found else "",
             "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),

@@ -46,7 +46,8 @@ class Asked:
     """What is asked: the reads of an array, what readers have, and the largest file, in bytes.
 
     `part` are the extents of the part of the array that is measured, which no chunk is longer than; () for
-    all of it. `warm`: everything lies in the page cache. `seconds` is the time to predict in.
+    all of it. `warm`: everything lies in the page cache. `seconds` is the time to predict in. `grows`: the
+    array may become longer.
     """
 
     array: Array
@@ -58,6 +59,11 @@ class Asked:
     formats: Sequence[str] = (HDF5,)
     turned: bool = False
     warm: bool = False
+    grows: bool = False
+
+    def can_have(self, candidate: Candidate) -> bool:
+        """Tell whether the array can be stored so: what grows needs chunks."""
+        return candidate.chunks is not None or not self.grows
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def choose(
     # Where samples took long, what is found in them is made use of all the same.
     end = max(begun + asked.seconds, time.monotonic() + asked.seconds / 2)
     always = [Candidate(None), *([today] if today else [])]
-    turned = [Candidate(None, order=one) for one in _orders(asked)]
+    turned = [] if asked.grows else [Candidate(None, order=one) for one in _orders(asked)]
     predicted: dict[Candidate, Predicted] = {}
     codes: dict[Candidate, Coded] = {}
 
@@ -221,10 +227,12 @@ def _in_turn(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
-    """Return what is predicted, best first; files beyond the size come last."""
+    """Return what is predicted, best first; files beyond the size, and what cannot be had, come last."""
     found = list(predicted)
     times = {read.name: np.array([one.times[read.name] for one in found]) for read in asked.reads}
-    fits = np.array([one.file_bytes <= asked.most_bytes for one in found])
+    fits = np.array(
+        [one.file_bytes <= asked.most_bytes and asked.can_have(one.candidate) for one in found]
+    )
     return [found[at] for at in np.lexsort((*_judged(asked, times, fits), ~fits))]
 
 

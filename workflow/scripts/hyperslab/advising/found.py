@@ -34,7 +34,7 @@ class Found:
     """What a file says of the array to be measured: extents, type, chunks and filters in study terms.
 
     `stored_dtype` is the type in the file where it is not measured as that, `unknown` why its layout is none
-    that a study can have, empty where it is one.
+    that a study can have, empty where it is one. `grows`: it may become longer, which needs chunks.
     """
 
     file: Path
@@ -46,6 +46,7 @@ class Found:
     filters: list[Any]
     stored_dtype: str = ""
     unknown: str = ""
+    grows: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -77,6 +78,7 @@ def look(file: Path, dataset: str | None) -> Found:
             filters=filters,
             stored_dtype=plain if measured != plain else "",
             unknown=unknown,
+            grows=getattr(array, "maxshape", array.shape) != array.shape,
         )
 
 

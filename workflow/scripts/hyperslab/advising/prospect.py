@@ -128,7 +128,7 @@ def foresee(
     question = Asked(
         array, whole, asked.filters, asked.size_bound * subject.raw_bytes,
         min(MOST_PREDICTING_S, budget.PREDICTING_SHARE * chosen.seconds), tuple(chosen.extents),
-        tuple(asked.formats), asked.orders == "any", asked.state == "warm",
+        tuple(asked.formats), asked.orders == "any", asked.state == "warm", subject.grows,
     )  # fmt: skip
     known = today if today and today.chunks else None
     choices = {
@@ -185,7 +185,8 @@ def _pair(question: Asked, choice: Choice, wanted: bool) -> tuple[TwoCopies, Pre
     None where they do not pay, unless they are `wanted`.
     """
     least = 1.0 if wanted else PAYS
-    found = best_pair(choice.predicted, question.reads, question.most_bytes, FLOOR_S, least)
+    possible = [one for one in choice.predicted if question.can_have(one.candidate)]
+    found = best_pair(possible, question.reads, question.most_bytes, FLOOR_S, least)
     # A name of a study has its length.
     return found if found and not name_mistake(found[0].name) else None
 

@@ -11,7 +11,7 @@ from hyperslab.advising.candidates import Candidate
 from hyperslab.advising.copies import TwoCopies
 from hyperslab.advising.found import flow
 from hyperslab.advising.reads import Read, shares
-from hyperslab.advising.subject import Subject
+from hyperslab.advising.subject import CONTIGUOUS, Subject
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
@@ -65,13 +65,15 @@ def _lines(
     yield "shared_files: true"
     rounds = {"first": effort.rounds, "most": effort.most_rounds} if effort.adaptive else effort.rounds
     yield f"rounds: {flow(rounds)}"
-    yield f"recommendation: {flow(dict(_recommendation(reads, whole, asked)))}"
+    yield f"recommendation: {flow(dict(_recommendation(reads, whole, asked, subject.grows)))}"
     if len(reads) > 1:
         yield f"tradeoff: {flow([read.name for read in reads[:2]])}"
     yield f"sites: {flow(list(sites))}"
 
 
-def _recommendation(reads: Sequence[Read], whole: Sequence[Read], asked: Advise) -> Iterator[tuple[str, Any]]:
+def _recommendation(
+    reads: Sequence[Read], whole: Sequence[Read], asked: Advise, grows: bool = False
+) -> Iterator[tuple[str, Any]]:
     if any(read.weight is not None for read in reads):
         mix: Mapping[str, float] = shares(reads)
         yield "mix", dict(mix)
@@ -84,6 +86,8 @@ def _recommendation(reads: Sequence[Read], whole: Sequence[Read], asked: Advise)
     yield "confirm_rounds", CONFIRMING
     if asked.copies:
         yield "copies", True
+    if grows:
+        yield "excluded", {CONTIGUOUS: "the dataset can grow, which needs chunks"}
 
 
 def _title(read: Read, extents: Sequence[int]) -> str:

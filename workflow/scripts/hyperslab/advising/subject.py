@@ -61,6 +61,11 @@ class Subject:
         """Bytes of all elements."""
         return math.prod(self.shape) * self.itemsize
 
+    @property
+    def grows(self) -> bool:
+        """Whether the user's dataset may become longer along some axis."""
+        return self.found is not None and self.found.grows
+
     def part(self, extents: Sequence[int]) -> dict[str, Any]:
         """Return what a study says of the first `extents` elements along each axis."""
         return {**self.spec, "shape": list(extents)}

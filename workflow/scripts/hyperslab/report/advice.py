@@ -302,6 +302,11 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
             "Chunks of today's layout are longer than what was measured, where they were cut to it: a read "
             "takes longer today than is said here, and the file may be larger."
         )
+    if prediction.get("grows"):
+        yield (
+            "The dataset can grow, which needs chunks: one contiguous piece is measured for comparison alone, "
+            "and never advised."
+        )
     if why := prediction.get("unknown_layout"):
         yield f"Today's layout is not compared: {why}."
     if wider := prediction.get("stored_dtype"):

@@ -93,10 +93,10 @@ def _of_recommendation(study: LoadedStudy) -> Iterator[Mistake]:
             yield f"{path}.mix", f"no case {name!r}; the study has {choices(name, study.cases)}"
     if given.mix and not any(given.mix.values()):
         yield f"{path}.mix", "all are zero: nothing is left to judge by"
-    for position, name in enumerate(given.quoted):
+    named = [(f"quoted.{position}", name) for position, name in enumerate(given.quoted)]
+    for place, name in [*named, *((f"excluded.{name}", name) for name in given.excluded)]:
         if name not in study.layouts:
-            known = choices(name, study.layouts)
-            yield f"{path}.quoted.{position}", f"no layout {name!r}; the study has {known}"
+            yield f"{path}.{place}", f"no layout {name!r}; the study has {choices(name, study.layouts)}"
     measured = {state for case in study.cases.values() for state in case["states"]}
     # The default, cold, may be what no case of a study has.
     for state in given.states if "states" in given.model_fields_set else ():

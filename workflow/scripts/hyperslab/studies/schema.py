@@ -271,6 +271,10 @@ class Recommendation(Strict):
         default=[],
         description="layouts that are measured again beside the finalists, since a text quotes them",
     )
+    excluded: dict[str, Text] = Field(
+        default={},
+        description="layouts that are measured and never recommended, each with the reason",
+    )
 
 
 class Study(Strict):
