@@ -557,6 +557,22 @@ def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch:
     advise.main(["mine.h5::/counts", "--seconds", "90"])
 
 
+def test_the_pages_of_the_advice_before_stay_beside_what_may_never_be_measured(here: Path) -> None:
+    results = here / "results" / "advice-mine"
+
+    def pages() -> dict[str, str]:
+        return {path.name: path.read_text() for path in results.glob("*.html")}
+
+    for text in ("first", "second"):
+        advise.main(["mine.h5::/counts"])
+        for name in ("advice.html", "report.html"):
+            (results / name).write_text(text)
+    # Measured was neither the next one nor the one after that.
+    for _ in range(2):
+        advise.main(["mine.h5::/counts"])
+        assert pages() == dict.fromkeys(("advice-before.html", "report-before.html"), "second")
+
+
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_what_was_rewritten_survives_a_run_that_was_killed_in_its_last_moment(
     here: Path, exchanged: bool

@@ -47,6 +47,8 @@ class Refused(Exception):
 LOCKS = Path(".snakemake", "locks")
 # Where a user's own file lies in a layout that was measured (rewriting/choice.py).
 REWRITTEN = "layout"
+# Pages of the advice before -> what they are called beside those that are to come: measuring may fail.
+BEFORE = {"advice.html": "advice-before.html", "report.html": "report-before.html"}
 # What a user may get wrong, each with a text of one line.
 MISTAKES = (
     Refused, at_sites.OutOfReach, reading.ReadMistake, DonorError, ConfigurationError, NotThere, Unclear,
@@ -119,7 +121,7 @@ def _writable(
 def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
     """Probe, predict, and write the study that measures, with its prediction, into results/NAME.
 
-    Raises what is among MISTAKES; what lay there before stays until all is written.
+    Raises what is among MISTAKES; what lay there before stays until all is written, and then its pages do.
     """
     _check_idle(Path("results") / name)
     begun, wall = time.monotonic(), time.time()
@@ -212,7 +214,10 @@ def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _made(results: Path) -> Iterator[Path]:
-    """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing."""
+    """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing.
+
+    What lay there goes, but for files that were rewritten, and for its pages, which get other names.
+    """
     work, old = (results.with_name(f".{results.name}.{word}") for word in ("new", "old"))
     above = results.parent.exists()
     _settle(old, results)
@@ -250,8 +255,9 @@ def _settle(old: Path, results: Path) -> None:
     if old.exists() and not results.exists():
         old.rename(results)
     # Files of the user's that were rewritten by the advice before are not this one's to remove.
-    if (old / REWRITTEN).exists() and not (results / REWRITTEN).exists():
-        (old / REWRITTEN).rename(results / REWRITTEN)
+    for there, here in [(REWRITTEN, REWRITTEN), *BEFORE.items(), *((page, page) for page in BEFORE.values())]:
+        if (old / there).exists() and not (results / here).exists():
+            (old / there).rename(results / here)
     shutil.rmtree(old, ignore_errors=True)
 
 
