@@ -727,7 +727,8 @@ def test_what_can_grow_is_never_advised_to_be_contiguous(here: Path) -> None:
     advise.main(["mine.h5::/growing", *asked])
     study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")
     assert "contiguous" in study.layouts
-    assert study.recommendation_settings()["excluded"]["contiguous"] == "the dataset can grow, which needs chunks"
+    excluded = study.recommendation_settings()["excluded"]
+    assert excluded["contiguous"] == "the dataset can grow, which needs chunks"
     prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
     told = [one["layout"] for one in prediction["sites"]["disk"]["predicted"]]
     assert prediction["grows"] and not [name for name in told[:10] if name.startswith("contiguous")]
@@ -850,6 +851,26 @@ def test_axes_that_no_read_takes_whole_are_cut_first() -> None:
     lines = [reading.Read("line", (1, 400)), reading.Read("row", (300, 1))]
     cut = subject.part_of([300, 400], 8, lines, 240_000)
     assert math.prod(cut) * 8 <= 240_000 and min(cut) > 50
+
+
+def test_chunks_fit_the_part_by_which_their_size_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = [reading.Read("image", (1000, 1000, 1)), reading.Read("spectrum", (1, 1, 2000))]
+    cut = subject.part_of([1000, 1000, 2000], 1, pixels, 95e6)
+    even = subject.part_of([1000, 1000, 2000], 1, pixels, 95e6, (256, 64, 64))
+    assert [one % chunk for one, chunk in zip(even, (256, 64, 64), strict=True)] == [0, 0, 0]
+    assert all(0.5 * one < fitting <= one for one, fitting in zip(cut, even, strict=True)) and cut != even
+    # What is longer than the part is cut to it; what is not cut may end within a chunk.
+    assert subject.part_of([1000, 1000, 2000], 1, pixels, 95e6, (1000, 1000, 2000)) == cut
+    assert subject.part_of([10, 10, 10], 1, [reading.Read("a", (1, 1, 1))], 1e9, (4, 4, 4)) == [10, 10, 10]
+    shapes = chunk_shapes((1000, 1000, 2000), 1, [read.extent for read in pixels], (381, 500, 500))
+    assert 334 not in shapes[:, 0] and (-(-381 // shapes[:, 0]) * shapes[:, 0] <= 1.1 * 381).all()
+    # Nor by less than a tenth along each of three axes, and by more than is allowed in all.
+    monkeypatch.setattr(choice, "OF_A_READ", 0)
+    array, reads = Array((100, 100, 100), 2), [reading.Read("image", (100, 100, 1))]
+    free, table = Chain((2**12,), (Coded(1.0, 0.0),)), np.array([[20, 20, 20], [25, 25, 25]])
+    for part, kept in (((), 2), ((75, 75, 75), 1)):
+        asked = Asked(array, reads, "any", 1.15 * 2e6, part=part)
+        assert len(list(choice._sieve(asked, table, HDF5, (), free, DISK))) == kept
 
 
 # Of 2 GB.

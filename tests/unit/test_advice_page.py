@@ -294,7 +294,7 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
     assert "two copies in one file: 2x2x5 for slices (22" in found.copies
     assert "Reads are 3.9 times as fast as in the best single layout for all of them, 4x4x2" in found.copies
-    assert "`make rewrite STUDY=tiny LAYOUT=auto` writes your file with both" in found.copies
+    assert "`make rewrite STUDY=tiny LAYOUT=auto` writes your file so" in found.copies
     assert found.code == [
         "import h5py", "", 'with h5py.File("results/tiny/layout/auto.h5") as file:  # mine.h5 with both',
         '    slices = file["/RD/counts"][:, :, 0:1]', '    spectra = file["/RD/counts-second"][0:1, 0:1, :]',

@@ -127,9 +127,14 @@ def _extents(size: int, reads: Sequence[int]) -> list[int]:
     parts = {-(-size // count) for count in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 64, 128, 256)}
     wanted = {1, *reads, *parts, *(2**power for power in range(1, 21))}
     fitting = sorted(one for one in wanted if one <= size)
-    # What pads the array by more than a tenth is no part of an axis, unless it is read so.
-    even = [one for one in fitting if one in reads or -(-size // one) * one <= 1.1 * size]
-    return _thinned(even, reads, MOST_EXTENTS)
+    return _thinned(_even(fitting, size, reads), reads, MOST_EXTENTS)
+
+
+def _even(extents: Sequence[int], size: int, reads: Sequence[int]) -> list[int]:
+    """Return those extents that an axis can be cut into: what pads it by more than a tenth is no part of it,
+    unless it is read so.
+    """
+    return [one for one in extents if one in reads or -(-size // one) * one <= 1.1 * size]
 
 
 def _thinned(extents: Sequence[int], reads: Sequence[int], most: int) -> list[int]:
@@ -147,12 +152,11 @@ def chunk_shapes(
 ) -> npt.NDArray[np.int64]:
     """Return chunk shapes to try (shapes x axes), of 4 KiB to 4 MiB, or of the array where that is less.
 
-    None is longer than `most_extents` along any axis, where that is given.
+    None is longer than `most_extents` along any axis, where that is given, nor pads it much.
     """
-    axes = [
-        [one for one in _extents(size, [read[at] for read in reads]) if one <= longest]
-        for at, (size, longest) in enumerate(zip(shape, most_extents or shape, strict=True))
-    ]
+    axes = []
+    for size, longest, *along in zip(shape, most_extents or shape, *reads, strict=True):
+        axes.append(_even([one for one in _extents(size, along) if one <= longest], longest, along))
     # Of more axes fewer extents each, so that all shapes are at most some hundred thousand.
     most = max(2, int(400_000 ** (1 / len(axes))))
     axes = [

@@ -196,12 +196,18 @@ def _sieve(
         counts = expected(shapes, asked.array, read.extent, storage, code, format, bool(chain))
         times[read.name] = seconds(counts, prices, code)
     kept: list[Candidate] = []
-    whole = np.prod(-(-np.array(asked.array.shape) // shapes) * shapes, axis=1) * float(asked.array.itemsize)
-    for at in np.lexsort(_judged(asked, times, whole * ratios <= asked.most_bytes)):
+    # What is stored over what there is, of the array and of the part of it, whose size is judged in the end.
+    padded = [
+        np.prod(-(-np.array(extents) // shapes) * shapes / np.array(extents), axis=1)
+        for extents in (asked.array.shape, asked.part or asked.array.shape)
+    ]
+    whole = math.prod(asked.array.shape) * float(asked.array.itemsize)
+    fits = np.maximum(*padded) * ratios * whole <= asked.most_bytes
+    for at in np.lexsort(_judged(asked, times, fits)):
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])
-        if size <= asked.most_bytes:
+        if fits[at] and size <= asked.most_bytes:
             kept.append(candidate)
         if len(kept) == SIMULATED:
             break

@@ -98,7 +98,8 @@ def part(
     seconds = budget.limit(asked.seconds, steps_in, probed.values())
     steps = steps_in(seconds)
     effort, largest = min(steps, key=lambda entry: entry[1])
-    extents = part_of(subject.shape, subject.itemsize, whole, largest)
+    chunks = (subject.found.chunks if subject.found else None) or ()
+    extents = part_of(subject.shape, subject.itemsize, whole, largest, chunks)
     return Part(extents, effort, reads.cropped(whole, extents), seconds)
 
 

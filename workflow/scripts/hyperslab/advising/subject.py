@@ -142,10 +142,13 @@ def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def part_of(shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float) -> list[int]:
+def part_of(
+    shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float, chunks: Sequence[int] = ()
+) -> list[int]:
     """Return the extents of the part of an array that is measured: at most `largest` bytes.
 
-    Axes that no read takes all of are cut first, which changes no read; then the longest ones.
+    Axes that no read takes all of are cut first, which changes no read; then the longest ones. Where they
+    have room for the `chunks` of today's layout, they are cut to whole ones.
     """
     kept = list(shape)
     longest = [max(read.extent[axis] for read in reads) for axis in range(len(kept))]
@@ -153,4 +156,9 @@ def part_of(shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest:
     for axis in sorted(free, key=lambda at: -kept[at]):
         room = int(largest // (math.prod(kept) // kept[axis] * itemsize))
         kept[axis] = min(kept[axis], max(room, PLACES * longest[axis]))
-    return shortened(kept, itemsize, int(largest))
+    kept = shortened(kept, itemsize, int(largest))
+    # HDF5 stores all of a chunk of which a part is needed: of a short axis that is a large share of the file.
+    return [
+        size - size % chunk if chunk <= size < whole else size
+        for size, whole, chunk in zip(kept, shape, chunks or shape, strict=True)
+    ]

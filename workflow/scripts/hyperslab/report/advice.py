@@ -198,8 +198,8 @@ def _sentence(
 
 
 def _slowest(today: Mapping[str, Any], estimated: pd.DataFrame) -> float:
-    """Return the seconds of the slowest read in today's layout; of an array of which a part was measured, what
-    is estimated for the whole of it, where that is more.
+    """Return the seconds of the slowest read in today's layout; where a part of the array was measured, what
+    is estimated for the whole of it, if that is more.
     """
     whole = [float(estimated.loc[today["layout"]].max())] if today["layout"] in estimated.index else []
     return float(max([*today["times"].values(), *whole]))
@@ -253,14 +253,14 @@ def _chosen_by(choice: Mapping[str, Any]) -> str:
 
 
 def _plug_ins(prediction: Mapping[str, Any], layouts: Sequence[str]) -> str:
-    """Return what whoever reads the advised files needs beside HDF5; "" for nothing, and of today's layout."""
+    """Return what readers of these layouts need beside HDF5; "" for nothing, and for today's layout."""
     known = prediction.get("plugins", {})
     needed = {one for name in layouts if name != prediction["today"] for one in known.get(name, [])}
     if not needed:
         return ""
     return (
-        f"A file with {fmt.listing(sorted(needed))} needs hdf5plugin, or HDF5's plug-ins, wherever it is read; "
-        "FILTERS=builtin advises without."
+        f"A file with {fmt.listing(sorted(needed))} needs hdf5plugin, or HDF5's plug-ins, wherever it is read;"
+        " FILTERS=builtin advises without."
     )
 
 
@@ -304,8 +304,8 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
         )
     if prediction.get("grows"):
         yield (
-            "The dataset can grow, which needs chunks: one contiguous piece is measured for comparison alone, "
-            "and never advised."
+            "The dataset can grow, which needs chunks: one contiguous piece is measured for comparison alone,"
+            " and never advised."
         )
     if why := prediction.get("unknown_layout"):
         yield f"Today's layout is not compared: {why}."

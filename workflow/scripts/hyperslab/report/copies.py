@@ -63,7 +63,7 @@ def sentence(
         f"Or keep two copies in one file: {fmt.listing(parts)}. Reads are {times} times as fast as in the "
         f"best single layout for all of them, {single} (geometric mean, measured like the others), and the "
         f"file has {size} times the bytes of the raw array."
-        + (f" `{command}` writes your file with both (COPIES=yes makes it the advised one)." if command else "")
+        + (f" `{command}` writes your file so (COPIES=yes makes it the advised one)." if command else "")
         + " Both copies are read so:"
     )
 
