@@ -17,7 +17,7 @@ import pytest
 
 from hyperslab.measuring.processors import processors
 from hyperslab.rewriting.differences import differences
-from hyperslab.rewriting.supervise import partial_of
+from hyperslab.rewriting.supervise import made_whole, partial_of
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
@@ -261,3 +261,46 @@ def test_what_is_said_of_locks_keeps_nobody_from_a_rewrite(tmp_path: Path, locki
     environment = {**ENVIRONMENT, "HDF5_USE_FILE_LOCKING": locking}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "compared and equal" in done.stderr) == (0, True), done.stderr
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def permissions(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize(
+    ("mode", "made", "finished", "directory"),
+    [(0o600, 0o600, 0o600, 0o700), (0o664, 0o644, 0o644, 0o755), (0o440, 0o640, 0o440, 0o750)],
+)
+def test_a_new_file_is_never_open_to_more_than_the_original(
+    tmp_path: Path, mode: int, made: int, finished: int, directory: int
+) -> None:
+    new = tmp_path / "new"
+
+    def work(partial: Path) -> None:
+        assert permissions(partial) == (directory if partial.is_dir() else made)
+
+    assert made_whole(new, work, mode=mode) == 0 and permissions(new) == finished
+    assert made_whole(tmp_path / "new.zarr", work, True, mode) == 0
+    assert permissions(tmp_path / "new.zarr") == directory
+    # What a killed run left is taken over.
+    partial_of(new).touch()
+    partial_of(new).chmod(0o666)
+    assert made_whole(new, lambda partial: partial.touch(), mode=mode) == 0
+    assert not permissions(new) & ~mode
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_rewritten_file_has_the_permissions_of_its_original(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file["counts"] = np.zeros((2, 512, 256), "u1")
+    (tmp_path / "mine.h5").chmod(0o600)
+    subprocess.run(command(tmp_path / "mine.h5", tmp_path / "new.h5"), env=ENVIRONMENT, check=True)
+    assert permissions(tmp_path / "new.h5") == 0o600

@@ -233,7 +233,7 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
 
     if "name" in layout:
         progress.say(f"{options.new}: layout {layout['name']}")
-    return made_whole(options.new, work, directory)
+    return made_whole(options.new, work, directory, options.original.stat().st_mode & 0o777)
 
 
 def _parser() -> argparse.ArgumentParser:

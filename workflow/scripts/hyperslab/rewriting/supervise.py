@@ -38,10 +38,13 @@ def aside_of(path: Path) -> Path:
     return path.with_name(path.name + ASIDE)
 
 
-def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False) -> int:
+def made_whole(
+    path: Path, work: Callable[[Path], None], directory: bool = False, mode: int = 0o666
+) -> int:
     """Run `work(partial)` in a child process and move what it made to `path`; returns an exit status.
 
-    What is made is a file, or a `directory`, which `work` finds empty.
+    What is made is a file, or a `directory`, which `work` finds empty. It has the permissions `mode` less the
+    umask, as `cp` gives them, also while it is made, when its owner may write.
 
     `work` raises for a failure, having said why. On failure or a signal the partial file is removed, and
     `path` stays as it was. What a killed run left is overwritten. Raises RewriteError where another run
@@ -49,7 +52,8 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_of(path)
-    held = _taken(partial, directory)
+    made = mode | 0o700 | (mode & 0o444) >> 2 if directory else mode | 0o600
+    held = _taken(partial, directory, made)
     child = 0
 
     def stop(number: int, _: object) -> None:
@@ -77,6 +81,7 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
         if status == 0:
             os.fsync(held)
             _replace(partial, path)
+            _narrow(held, made if directory else mode)
             _sync_directory(path.parent)
         return 1 if status < 0 else status
     finally:
@@ -116,20 +121,26 @@ def _replace(partial: Path, path: Path) -> None:
         os.replace(partial, path)
 
 
-def _open_partial(partial: Path, directory: bool) -> int:
+def _narrow(descriptor: int, mode: int) -> None:
+    """Take the permissions from a file that are not in `mode`; some file systems have none."""
+    with suppress(OSError):
+        os.fchmod(descriptor, os.fstat(descriptor).st_mode & (mode | ~0o777))
+
+
+def _open_partial(partial: Path, directory: bool, mode: int) -> int:
     if not directory:
-        return os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
-    partial.mkdir(exist_ok=True)
+        return os.open(partial, os.O_RDWR | os.O_CREAT, mode)
+    partial.mkdir(mode, exist_ok=True)
     return os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def _taken(partial: Path, directory: bool) -> int:
+def _taken(partial: Path, directory: bool, mode: int) -> int:
     """Make or take over a partial file that nobody else is writing; returns its descriptor, locked.
 
     What a killed run left in a partial directory is removed.
     """
     while True:
-        descriptor = _open_partial(partial, directory)
+        descriptor = _open_partial(partial, directory, mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -140,6 +151,7 @@ def _taken(partial: Path, directory: bool) -> int:
             return descriptor
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(partial)):
+                _narrow(descriptor, mode)
                 for left in partial.iterdir() if directory else ():
                     _remove(left)
                 return descriptor
