@@ -41,8 +41,8 @@ advise: .venv/made-in
 	@[ -n "$$HYPERSLAB_FILE" ] || { echo 'error: name the array: make advise FILE=mine.h5::/counts READS="image: [all, all, 1]; spectrum: [1, 1, all]"' >&2; exit 1; }
 	@study=$$(PYTHONPATH=workflow/scripts .venv/bin/python -m hyperslab.advise "$$HYPERSLAB_FILE" --reads "$$HYPERSLAB_READS" \
 		--name "$(call given,NAME)" --filters "$(call given,FILTERS)" --orders "$(call given,ORDERS)" \
-		--state "$(call given,STATE)" --copies "$(call given,COPIES)" \
-		$(if $(call given,SIZE_BOUND),--size-bound "$(SIZE_BOUND)") $(if $(call given,SECONDS),--seconds "$(SECONDS)") \
+		--state "$(call given,STATE)" --copies "$(call given,COPIES)" --profile "$(PROFILE)" \
+		--size-bound "$(call given,SIZE_BOUND)" --seconds "$(call given,SECONDS)" \
 		$(if $(call given,SITE),--site $(SITE)) $(if $(call given,SITES),--sites "$(SITES)") \
 		$(if $(call given,FORMATS),--formats $(FORMATS))) && \
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) \
@@ -107,7 +107,7 @@ help:
 	@echo "             lists its arrays; FILTERS=builtin for readers without hdf5plugin; SIZE_BOUND=1.15 of the raw"
 	@echo "             array; SITE=\"disk memory\" of the file of sites, SITES= that file; SECONDS=60 for all of it;"
 	@echo "             STATE=warm; COPIES=yes for two copies where they are better; FORMATS=\"hdf5 zarr\"; ORDERS=any"
-	@echo "             of the axes; NAME= of the study"
+	@echo "             of the axes; NAME= of the study; PROFILE=slurm for sites of a cluster"
 	@echo "make rewrite STUDY=advice-mine   the file of a study's donor in the recommended layout, or in LAYOUT=NAME;"
 	@echo "             SITE= whose recommendation it is, where sites differ"
 	@echo "make site    a website in site/ of the reports of all packs, without measuring; PACKS=\"FILE …\" names some"

@@ -346,6 +346,9 @@ def files(directory: Path) -> set[Path]:
         (["mine.h5::/counts", "--site", "cluster"], "there is no srun here"),
         (["mine.h5::/counts", "--seconds", "3"], "seconds"),
         (["mine.h5::/counts", "--seconds", "0"], "seconds"),
+        (["mine.h5::/counts", "--seconds", "5min"], "make advise: seconds: should be a valid number"),
+        (["mine.h5::/counts", "--size-bound", "50%"], "make advise: size_bound: should be a valid number"),
+        (["mine.h5::/counts", "--copies", "maybe"], "make advise: copies: should be a valid boolean"),
         (["mine.h5::/counts", "--size-bound", "0"], "size_bound"),
         (["mine.h5::/counts", "--seconds", "20"], "too short to measure"),
         (["mine.h5::/counts", "--formats", "tiff"], "formats"),
@@ -403,6 +406,33 @@ def test_of_several_sites_those_that_cannot_be_written_are_told_and_the_others_m
     assert list(prediction["sites"]) == ["disk"]
     said = capsys.readouterr().err
     assert f"{here}/old cannot be written, so that nothing was measured" in said and "are guessed" in said
+
+
+def test_sites_that_cannot_be_measured_so_are_not_probed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed: list[str] = []
+
+    def probe(site: Any, *_: Any, **__: Any) -> Probe:
+        probed.append(site["name"])
+        return PROBE
+
+    monkeypatch.setattr(at_sites, "probed", probe)
+    monkeypatch.setattr(shutil, "which", lambda program: f"/bin/{program}")
+    (here / "slurm").mkdir()
+    (here / "slurm" / "config.yaml").write_text("jobs: 20\nexecutor: slurm\n")
+    (here / "mine").mkdir()
+    (here / "mine" / "config.v8+.yaml").write_text("cores: all\n")
+    asked = ["mine.h5::/counts", "--reads", "image: [all, all, 1]"]
+    with pytest.raises(SystemExit, match="cluster: needs a cluster; say PROFILE=slurm"):
+        advise.main([*asked, "--site", "cluster", "--profile", "mine"])
+    with pytest.raises(SystemExit, match="cluster: needs a cluster; say PROFILE=slurm"):
+        advise.main([*asked, "--site", "cluster", "--executor", "local"])
+    with pytest.raises(SystemExit, match="disk: is of this machine, and slurm runs on a cluster"):
+        advise.main([*asked, "--profile", "slurm"])
+    assert not probed and not (here / "results").exists()
+    # One of them is reached now, and the other by another run; of a profile elsewhere nothing is known.
+    advise.main([*asked, "--site", "disk", "cluster", "--profile", "mine"])
+    advise.main([*asked, "--site", "cluster", "--profile", "elsewhere"])
+    assert probed == ["disk", "cluster", "cluster"]
 
 
 def test_a_probe_leaves_a_root_that_nobody_has_used_as_it_was(here: Path) -> None:
@@ -528,6 +558,14 @@ def test_advice_on_another_array_takes_no_place_of_the_first(here: Path) -> None
     assert {path: path.read_bytes() for path in files(here)} == before
     advise.main(["mine.h5::/more", "--name", "other"])
     assert (here / "results" / "advice-other").is_dir()
+
+
+def test_the_same_array_is_known_under_other_names(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "link.h5").symlink_to("mine.h5")
+    for name in ("mine.h5::/counts", "mine.h5::counts", "link.h5::counts/"):
+        advise.main([name, "--name", "mine", "--copies", "no"])
+    study = here / "config" / "studies" / "advice-mine.yaml"
+    assert "link.h5" in study.read_text() and "copies" not in study.read_text()
 
 
 def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -679,7 +717,10 @@ def test_a_damaged_array_does_not_hide_the_others(here: Path) -> None:
     with pytest.raises(SystemExit) as error:
         advise.main(["own.h5"])
     lines = str(error.value).splitlines()
-    assert "gone.h5" in lines[1] and "make advise FILE=" in lines[2] and lines[-1].strip() == "# and 6 more"
+    assert "gone.h5" in lines[1] and lines[2].strip() == "# /b00: 2x3 int16"
+    assert lines[-1].strip() == "# and 6 more"
+    # A line is copied as a whole, and not every shell takes what is behind a # for a comment.
+    assert lines[3].startswith("    make advise FILE=") and "#" not in lines[3]
 
 
 def test_a_scale_that_is_gone_hides_no_array(here: Path) -> None:

@@ -99,11 +99,11 @@ def test_chunks_that_are_cut_with_the_array_are_said_to_be(tmp_path: Path, studi
     with h5py.File(tmp_path / "frames.h5", "w") as file:
         file.create_dataset("a", shape=(4, 700, 700), dtype="u2", chunks=(1, 700, 700), compression="gzip")
     whole = drafted(studies, f"{tmp_path}/frames.h5::a")
-    assert "chunks are" not in whole.file.read_text(encoding="utf-8")
+    assert "The file's chunks" not in whole.file.read_text(encoding="utf-8")
     whole.file.unlink()
     cut = drafted(studies, f"{tmp_path}/frames.h5::a", "--largest-mb", "1")
     assert cut.layouts["as-it-is"]["chunks"] != [1, 700, 700]
-    assert "  # The file's chunks are [1, 700, 700], longer than" in cut.file.read_text(encoding="utf-8")
+    assert "  # The file's chunks, [1, 700, 700], are cut to" in cut.file.read_text(encoding="utf-8")
 
 
 def test_files_of_other_kinds(tmp_path: Path, studies: Path) -> None:

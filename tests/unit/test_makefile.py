@@ -32,7 +32,7 @@ def test_advise_takes_its_variables_from_the_command_line_alone() -> None:
     assert "stray" not in said
     for words in (
         '--reads "$HYPERSLAB_READS"', '--name ""', "--site a b", '--sites "here.yaml"',
-        'sites="here.yaml"',
+        'sites="here.yaml"', '--profile "profiles/local"',
     ):  # fmt: skip
         assert words in said, words
 

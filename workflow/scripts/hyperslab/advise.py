@@ -26,7 +26,7 @@ from hyperslab.advising.candidates import HDF5
 from hyperslab.advising.prospect import NoneFits
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, subject_of
-from hyperslab.data.donor_paths import NotThere
+from hyperslab.data.donor_paths import NotThere, located
 from hyperslab.formats.donor_files import DonorError
 from hyperslab.layouts.hdf5_filters import of_plugins
 from hyperslab.planning.planned_study import PlannedStudy
@@ -118,9 +118,10 @@ def _writable(
     return [name for name in names if name not in closed]
 
 
-def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
+def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None = None) -> None:
     """Probe, predict, and write the study that measures, with its prediction, into results/NAME.
 
+    `executor` is how its jobs will be run, where that is known.
     Raises what is among MISTAKES; what lay there before stays until all is written, and then its pages do.
     """
     _check_idle(Path("results") / name)
@@ -129,7 +130,8 @@ def advise(name: str, study: AdviceStudy, sites_file: Path) -> None:
     subject = subject_of(asked)
     whole = reads_of(asked, subject)
     sites = load_sites(sites_file)
-    names = _writable(subject, asked, whole, sites, at_sites.named(asked.sites, sites, sites_file))
+    names = at_sites.named(asked.sites, sites, sites_file, executor)
+    names = _writable(subject, asked, whole, sites, names)
     if asked.seconds is not None:
         budget.check(asked.seconds, len(whole), len(prospect.always(subject)))
     probes = {}
@@ -285,7 +287,8 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     given = {
         "file": options.array, "reads": options.reads, "filters": options.filters, "formats": options.formats,
         "orders": options.orders, "state": options.state, "size_bound": options.size_bound,
-        "sites": options.sites_named, "seconds": options.seconds, "copies": options.copies == "yes",
+        "sites": options.sites_named, "seconds": options.seconds,
+        "copies": {"yes": True, "no": False}.get(options.copies, options.copies),
     }  # fmt: skip
     said = {key: value for key, value in given.items() if value not in (None, "", [])}
     asked = validate(Advise, said, Path("make advise"), "")
@@ -300,15 +303,23 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     if path.exists() and not path.read_text(encoding="utf-8").startswith(study_text.WRITTEN):
         raise ConfigurationError(path, "", "is there already and yours; give another name with NAME=")
     asked = asked.model_copy(update={"file": str(file.file) + (f"::{file.dataset}" if file.dataset else "")})
-    if path.exists() and (other := advised.question(path).advise.file) != asked.file:
+    other = advised.question(path).advise.file if path.exists() else asked.file
+    if other is None or _array(other) != _array(asked.file):
         raise ConfigurationError(path, "", f"is there already, of {other}; give another name with NAME=")
     return path, AdviceStudy(advise=asked)
+
+
+def _array(named: str | None) -> tuple[Path, str]:
+    """Return the file and the dataset that FILE::DATASET names, however it does."""
+    file, dataset = located({"path": named})
+    return file.resolve(), f"/{(dataset or '').strip('/')}"
 
 
 def run(options: argparse.Namespace) -> str:
     """Write what is to be measured, and return the study's name; what fails changes nothing."""
     path, study = _study_of(options)
-    advise(path.stem, study, options.sites)
+    executor = options.executor or at_sites.executor_of(options.profile)
+    advise(path.stem, study, options.sites, executor)
     if not options.study:
         path.write_text(study_text.asking(study.advise), encoding="utf-8")
     return path.stem
@@ -327,16 +338,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--formats", nargs="+", default=[], help="hdf5, zarr")
     add("--orders", default="", help="orders of the axes: file, or any")
     add("--state", default="", help="cold or warm")
-    add("--size-bound", type=float, help="largest file, relative to the array without filters")
+    add("--size-bound", default="", help="largest file, relative to the array without filters")
     add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
     add("--sites", type=Path, default=local if local.exists() else Path("config/sites.yaml"))
-    add("--seconds", type=float, help="how long all of it may take")
-    add(
-        "--copies",
-        choices=("yes", ""),
-        default="",
-        help="advise two copies in one file where these are better",
-    )
+    add("--seconds", default="", help="how long all of it may take")
+    add("--copies", default="", help="yes: advise two copies in one file where these are better")
+    add("--profile", default="", help="of Snakemake, which says how it will be measured")
+    add("--executor", default="", help="the same without a profile: local, slurm")
     add("--studies", type=Path, default=Path("config/studies"), help="where studies lie")
     options = parser.parse_args(arguments)
     if bool(options.array) == bool(options.study):

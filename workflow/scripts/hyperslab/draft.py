@@ -83,7 +83,7 @@ def lines(found: Found, largest: int = LARGEST_BYTES) -> Iterator[str]:
     yield "layouts:"
     for key, layout in _layouts(found, shape).items():
         if key == "as-it-is" and layout["chunks"] != found.chunks:
-            yield f"  # The file's chunks are {found.chunks}, longer than this array: cut to it, they take less to read."
+            yield f"  # The file's chunks, {found.chunks}, are cut to this array, and so are read faster."
         yield f"  {flow(key)}: {flow(layout) if layout else ''}".rstrip()
     yield "# What is read: cut what you never do, and raise in `mix` what you do most."
     yield "cases:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.advising.probe import Probe
+from hyperslab.text import listing
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
 # A probe asks a node for so long, minutes.
 PROBE_MINUTES = 10
+# How jobs run, and sites are measured, on this machine.
+LOCAL = "local"
 # What the probing process says first of what went wrong.
 PREFIX = "hyperslab.probe_site: "
 
@@ -26,20 +30,38 @@ class OutOfReach(Exception):
     """A site that cannot be probed from here; the text is one line with the fix."""
 
 
-def named(asked: Sequence[str], sites: Mapping[str, Mapping[str, Any]], file: Path) -> list[str]:
+def executor_of(profile: str) -> str | None:
+    """Return how a profile of Snakemake has jobs run; None where it does not lie here, or has no name."""
+    files = sorted(Path(profile).glob("config*.yaml")) if profile else []
+    if not files:
+        return None
+    # What else it says is Snakemake's to read.
+    said = re.search(r"^executor: *['\"]?([\w-]+)", files[0].read_text(encoding="utf-8"), re.MULTILINE)
+    return said[1] if said else LOCAL
+
+
+def named(
+    asked: Sequence[str], sites: Mapping[str, Mapping[str, Any]], file: Path, executor: str | None = None
+) -> list[str]:
     """Return the sites at which it is measured, the first of `file` if none is asked for.
 
-    Raises ConfigurationError and OutOfReach.
+    `executor` is how jobs will be run, where that is known. Raises ConfigurationError, and OutOfReach also
+    where none of the sites can be measured so.
     """
     names = list(asked) or [next(iter(sites))]
     for name in names:
         if name not in sites:
             raise ConfigurationError(file, "", f"no site {name!r}; there are {choices(name, sites)}")
-        if sites[name]["executor"] != "local" and shutil.which("srun") is None:
+        if sites[name]["executor"] != LOCAL and shutil.which("srun") is None:
             raise OutOfReach(
                 f"site {name} is reached through {sites[name]['executor']}, and there is no srun here; "
                 "start it where jobs are submitted, or name a site of this machine with SITE="
             )
+    if executor and not any((sites[name]["executor"] == LOCAL) == (executor == LOCAL) for name in names):
+        why = f"is of this machine, and {executor} runs on a cluster; leave PROFILE out, or name a site"
+        if executor == LOCAL:
+            why = "needs a cluster; say PROFILE=slurm (snakemake --profile slurm), or name a site"
+        raise OutOfReach(f"{listing(names)}: {why} that can be reached so with SITE=")
     return names
 
 
@@ -74,7 +96,7 @@ def probed(site: Mapping[str, Any], zarr: bool, file: Path | None = None, sites:
 
 def _on_a_node(site: Mapping[str, Any]) -> list[str]:
     """Return what runs a command on a node of the site; nothing on this machine."""
-    if site["executor"] == "local":
+    if site["executor"] == LOCAL:
         return []
     options = {key: site[key] for key in ("partition", "account", "constraint", "qos") if site[key]}
     return [

@@ -136,7 +136,9 @@ def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
             continue
         said = line(usual(found.axes, found.shape), found.shape)
         place = shlex.quote(f"{file}{SEPARATOR}{name}")
-        lines.append(f'    make advise FILE={place} READS="{said}"    # {shape(found.shape)} {found.dtype}')
+        # Not behind it: some shells hand a comment on as words.
+        lines.append(f"    # {name}: {shape(found.shape)} {found.dtype}")
+        lines.append(f'    make advise FILE={place} READS="{said}"')
     if len(names) > MOST_LINES:
         lines.append(f"    # and {len(names) - MOST_LINES} more")
     return lines

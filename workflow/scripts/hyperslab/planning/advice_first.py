@@ -30,6 +30,8 @@ def settle(request: Request, studies: Sequence[str]) -> None:
             continue
         command = [sys.executable, "-m", "hyperslab.advise", "--study", str(file)]
         command += ["--sites", str(request.sites_file)]
+        # With local=true either kind of site can be reached.
+        command += ["--executor", called.executor] if not request.local else []
         # It says how far it is on standard error; its last line there is why it ends.
         process = subprocess.Popen(
             command,

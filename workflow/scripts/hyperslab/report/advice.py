@@ -259,8 +259,8 @@ def _plug_ins(prediction: Mapping[str, Any], layouts: Sequence[str]) -> str:
     if not needed:
         return ""
     return (
-        f"A file with {fmt.listing(sorted(needed))} needs hdf5plugin, or HDF5's plug-ins, wherever it is read;"
-        " FILTERS=builtin advises without."
+        f"A file with {fmt.listing(sorted(needed))} needs hdf5plugin, or HDF5's plug-ins, wherever it is "
+        "read; FILTERS=builtin advises without."
     )
 
 
