@@ -12,13 +12,13 @@ import numpy as np
 
 from hyperslab.cases.clients.requests import Client, asked
 from hyperslab.cases.context import Context, Outcome, VerificationError
+from hyperslab.cases.opened import ask, closed_out_of_state, opened_everywhere
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import digest
 from hyperslab.cases.wire import Wire, kernel_apart, of_clients
 from hyperslab.data.selections import Box
 from hyperslab.measuring import machine
 from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
-from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Workers
 from hyperslab.records import Row
@@ -35,12 +35,6 @@ class Repeats:
         self._stored = context.format.stored_sizes(context.path, context.specification)
         self.rows: list[Row] = []
         self._given: list[tuple[str, int, list[Box], dict[int, bytes]]] = []
-
-    def ask(self, requests: Sequence[Box]) -> None:
-        """Have the clients ask for everything without measuring it."""
-        self._clients.prepare(requests)
-        self._clients.go()
-        self._clients.results()
 
     def timed(self, requests: list[Box], state: str, repeat: int, opening: Row | None = None) -> Row:
         """Measure one run of all requests, from the release of the clients until the last of them is done.
@@ -121,20 +115,14 @@ def of_requests(results: Sequence[Mapping[str, Any]]) -> Row:
     }
 
 
-def _opened(context: Context, clients: Workers) -> Row:
-    """Open the array in every client; returns the columns of that, seconds of the slowest."""
-    wire = Wire(context.artifact, itself=False)
-    return {"open_s": clients.command("open"), **wire.opening()}
-
-
 def _warm(repeats: Repeats, context: Context, clients: Workers, cache: NodeCache) -> None:
     """Time runs of requests of which each was made before, on open connections."""
     cache.filled()
-    opening: Row | None = _opened(context, clients)
+    opening: Row | None = opened_everywhere(context, clients)
     share = cache.filled()
     for repeat in range(context.specification["repeats"]["warm"]):
         requests = asked(context.specification, "warm", repeat)
-        repeats.ask(requests)
+        ask(clients, requests)
         row = repeats.timed(requests, "warm", repeat, opening)
         row["resident_before"], share = share, cache.resident()
         row["resident_after"] = share
@@ -148,7 +136,7 @@ def _cold(repeats: Repeats, context: Context, clients: Workers, cache: NodeCache
     for repeat in range(context.specification["repeats"]["cold"]):
         share = cache.evicted()
         requests = asked(context.specification, "cold", repeat)
-        row = repeats.timed(requests, name, repeat, _opened(context, clients))
+        row = repeats.timed(requests, name, repeat, opened_everywhere(context, clients))
         row.update(close_s=clients.command("close"), resident_before=share, resident_after=cache.resident())
 
 
@@ -166,11 +154,8 @@ def run(context: Context) -> Outcome:
     repeats = Repeats(context, clients)
 
     def measure(state: str) -> None:
-        try:
+        with closed_out_of_state(clients):
             STATES[state](repeats, context, clients, cache)
-        except NotInState:
-            clients.command("close")
-            raise
 
     try:
         skipped = each_state(spec["case"]["states"], STATES, measure, repeats.rows)

@@ -8,11 +8,9 @@ from contextlib import suppress
 from time import perf_counter_ns, sleep
 from typing import Any
 
-from hyperslab import formats
+from hyperslab.cases.opened import Reader
 from hyperslab.cases.timed_selections import digest
-from hyperslab.cases.wire import Answers
 from hyperslab.data.selections import Box, generator, random_boxes
-from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.workers import GATE, Counts
 from hyperslab.specifications import Specification
@@ -42,38 +40,20 @@ def dealt(requests: Sequence[Box], client: int, clients: int) -> list[int]:
     return list(range(client, len(requests), clients))
 
 
-class Client:
+class Client(Reader):
     """One client: opens the array, asks one request after the other, and digests each answer."""
 
     def __init__(self, spec: Specification, path: str, index: int, introduction: Callable[[], None]) -> None:
         introduction()
-        self._spec, self._path, self._index = spec, path, index
-        self._format = formats.format_of(spec["layout"])
-        self._format.prepare(spec)
-        self._opened: Any = None
-        self._answers = Answers()
-        self._counters = Counters()
-        self._before = self._counters.read()
+        self._spec, self._index = spec, index
+        super().__init__(spec, path)
         self._errors = 0
         self._last: dict[str, Any] = {}
-
-    def command(self, name: str) -> float:
-        """Open or close the array; seconds. To close what is not open takes none."""
-        started = perf_counter_ns()
-        if name == "open":
-            self._answers.begin()
-            self._opened = self._format.open(self._path, self._spec)
-            self._answers.opened()
-        elif self._opened is not None:
-            opened, self._opened = self._opened, None
-            opened.close()
-        return (perf_counter_ns() - started) / 1e9
 
     def prepare(self, task: Sequence[Box]) -> Callable[[], None]:
         """Return what asks for this client's share of the requests of all clients."""
         numbers = dealt(task, self._index, self._spec["case"]["workers"])
-        self._answers.begin()
-        self._before = self._counters.read()
+        self.begin()
         return lambda: self._ask([(number, task[number]) for number in numbers])
 
     def _ask(self, requests: Sequence[tuple[int, Box]]) -> None:
@@ -96,15 +76,15 @@ class Client:
         """Return what a request gives; raises OSError where the last try of it fails."""
         for left in reversed(range(TRIES)):
             try:
-                if self._opened is None:
-                    self._opened = self._format.open(self._path, self._spec)
-                return self._opened.read(box)
+                if self.opened is None:
+                    self.opened = self._open()
+                return self.opened.read(box)
             except OSError:
                 self._errors += 1
                 if not left:
                     raise
                 # What a broken connection says when it is closed is of no interest.
-                opened, self._opened = self._opened, None
+                opened, self.opened = self.opened, None
                 with suppress(Exception):
                     opened.close()
                 sleep(PAUSE_S)
@@ -112,11 +92,9 @@ class Client:
 
     def result(self) -> Counts:
         """Return latencies and digests by number of the request, errors, and what was counted."""
-        counted = between(self._before, self._counters.read())
         return {
             **self._last,
-            **self._answers.columns(),
+            **self.counted(GATE),
             "errors": self._errors,
             "memory_bytes": largest_memory_bytes(),
-            **{name: max(0, counted[name] - GATE.get(name, 0)) for name in OF_READS},
         }

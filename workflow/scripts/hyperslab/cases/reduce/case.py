@@ -13,6 +13,7 @@ import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.mpi import launch
+from hyperslab.cases.opened import ask, closed_out_of_state, opened_everywhere
 from hyperslab.cases.reduce import moments, plain
 from hyperslab.cases.reduce.division import Division, OwnTeam, Processes, Team
 from hyperslab.cases.reduce.moments import Moments
@@ -23,7 +24,6 @@ from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.data.values import Values
 from hyperslab.measuring import machine
 from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
-from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
 from hyperslab.specifications import EACH, PLAIN
@@ -97,12 +97,6 @@ class Repeats:
         self.rows.append(row)
         return row
 
-    def ask(self, box: Box) -> None:
-        """Have the workers reduce a box, without measuring it."""
-        self.team.prepare(box)
-        self.team.go()
-        self.team.results()
-
     def verify(self, values: Values) -> None:
         """Compare every result, plane by plane, with the truth; raises VerificationError."""
         axis = self._division.planes
@@ -146,16 +140,10 @@ def plane_truth(values: Values, axis: int, boxes: Sequence[Box], nothing: Moment
     return truth
 
 
-def _opened(context: Context, team: Team) -> Row:
-    """Open the data everywhere; returns the columns of that, seconds of the slowest."""
-    wire = Wire(context.artifact, itself=False)
-    return {"open_s": team.command("open"), **wire.opening()}
-
-
 def _opened_cold(context: Context, repeats: Repeats) -> tuple[float, Row]:
     """Evict, open everywhere, and check that no data came with it: (resident share, columns of opening)."""
     cold(repeats.team.evict(), context.memory_resident)
-    opening = _opened(context, repeats.team)
+    opening = opened_everywhere(context, repeats.team)
     size = context.artifact.bytes()
     return still_cold(repeats.team.resident(), size, context.memory_resident, "workers"), opening
 
@@ -216,12 +204,12 @@ def _on_open_files(context: Context, repeats: Repeats, state: str, boxes: Sequen
     """
     if state == "warm":
         warm(repeats.team.fill(), context.memory_resident)
-        opening = _opened(context, repeats.team)
+        opening = opened_everywhere(context, repeats.team)
         # Many FUSE file systems drop the cached pages whenever a file is opened.
         share = warm(repeats.team.fill(), context.memory_resident)
         if context.artifact.remembers:
             for box in boxes:
-                repeats.ask(box)
+                ask(repeats.team, box)
     else:
         share, opening = _opened_cold(context, repeats)
     for repeat, box in enumerate(boxes):
@@ -243,11 +231,8 @@ def measure(context: Context, team: Team) -> tuple[list[Row], dict[str, str]]:
     def run_state(state: str) -> None:
         # The same runs of planes whatever the number of workers: the cases of a family are compared.
         boxes = list(islice(asked_boxes(spec, state), spec["repeats"][state]))
-        try:
+        with closed_out_of_state(team):
             STATES[state](context, repeats, state, boxes)
-        except NotInState:
-            team.command("close")
-            raise
 
     skipped = each_state(spec["case"]["states"], STATES, run_state, repeats.rows)
     repeats.verify(context.values)

@@ -5,27 +5,24 @@ IPython Parallel, with which "HDF Performance on OpenStack" dealt days to its en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab import formats
 from hyperslab.cases.dask_cluster import DaskCluster
+from hyperslab.cases.opened import Reader
 from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.division import Division
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.cases.reduce.source import Fetch, Source
-from hyperslab.cases.wire import Answers
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
-from hyperslab.measuring.counters import OF_READS, Counters, Reading, between
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import Counts
@@ -36,32 +33,15 @@ DIRECTORY = "-dask"
 Found = tuple[int, npt.NDArray[np.float64]]
 
 
-class _Worker:
+class _Worker(Reader):
     """What a worker keeps between tasks: the open array, and its counters."""
 
     def __init__(self, source: Source, index: int) -> None:
         source.introduction()
         self.source, self.index = source, index
-        self.spec, self.path = source.specification, source.place(index)
-        self.division = Division.of(self.spec)
-        self.format = formats.format_of(self.spec["layout"])
-        self.format.prepare(self.spec)
-        self.opened: Any = None
-        self.answers = Answers()
-        self.counters = Counters()
-        self.before: Reading = self.counters.read()
-
-    def command(self, name: str) -> float:
-        """Open or close the file; seconds."""
-        started = perf_counter_ns()
-        if name == "open":
-            self.answers.begin()
-            self.opened = self.format.open(self.path, self.spec)
-            self.answers.opened()
-        elif self.opened is not None:
-            self.opened.close()
-            self.opened = None
-        return (perf_counter_ns() - started) / 1e9
+        spec, path = source.specification, source.place(index)
+        self.division = Division.of(spec)
+        super().__init__(spec, path)
 
 
 # In a worker's process alone.
@@ -85,15 +65,12 @@ def _command(name: str) -> float:
 
 
 def _reset() -> None:
-    worker = _own()
-    worker.answers.begin()
-    worker.before = worker.counters.read()
+    _own().begin()
 
 
 def _counted() -> Counts:
-    worker = _own()
-    counted: Mapping[str, float] = between(worker.before, worker.counters.read())
-    return {**{name: counted[name] for name in OF_READS}, **worker.answers.columns()}
+    # What tells it to begin does not come through a gate.
+    return _own().counted({})
 
 
 def _fetch(task: Box) -> None:

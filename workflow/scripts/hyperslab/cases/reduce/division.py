@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
-from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab import formats
+from hyperslab.cases.opened import Reader, Readers
 from hyperslab.cases.reduce import moments as reductions
 from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.reduce.summaries import Summaries
-from hyperslab.cases.wire import Answers
 from hyperslab.data.models import missing_of
 from hyperslab.data.selections import Box
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
-from hyperslab.measuring.counters import OF_READS, Counters, between
 from hyperslab.measuring.machine import node_name
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.measuring.workers import GATE, Counts, Workers
@@ -34,23 +31,14 @@ STATISTICS: dict[str, Callable[[Mapping[str, Any]], Moments]] = {
 }
 
 
-class Team(Protocol):
+class Team(Readers, Protocol):
     """Workers that reduce a box together: processes of this machine, or MPI ranks."""
-
-    def command(self, name: str) -> float:
-        """Open or close the file everywhere; seconds of the slowest."""
 
     def prepare(self, task: Box | Fetch) -> None:
         """Tell every worker the box, or what to copy before, and wait until all are ready."""
 
-    def go(self) -> None:
-        """Release all, and wait until all are done."""
-
     def parts(self) -> list[Moments]:
         """Return what each worker found, plane by plane."""
-
-    def results(self) -> list[Counts]:
-        """Return what each worker counted."""
 
     def evict(self) -> float:
         """Empty the page cache of every node; the largest share of the file that stayed."""
@@ -140,7 +128,7 @@ class Division:
         return reductions.chunks_shared(box, self.chunk, self.split, self.workers, self.borders)
 
 
-class Share:
+class Share(Reader):
     """One worker's side: its part of each box, read in pieces into `shared` (`Division.found_in`)."""
 
     def __init__(
@@ -156,26 +144,8 @@ class Share:
         spec, path = source.specification, source.place(index)
         self._source = source
         self._division, self._index, self._gate = Division.of(spec), index, gate
-        format_ = formats.format_of(spec["layout"])
-        format_.prepare(spec)
-        self._open = open_array or (lambda: format_.open(path, spec))
-        self._opened: Any = None
+        super().__init__(spec, path, open_array)
         self._moments = self._division.found_in(shared)
-        self._answers = Answers()
-        self._counters = Counters()
-        self._before = self._counters.read()
-
-    def command(self, name: str) -> float:
-        """Open or close the file; seconds. To close what is not open takes none."""
-        started = perf_counter_ns()
-        if name == "open":
-            self._answers.begin()
-            self._opened = self._open()
-            self._answers.opened()
-        elif self._opened is not None:
-            self._opened.close()
-            self._opened = None
-        return (perf_counter_ns() - started) / 1e9
 
     def prepare(self, task: Box | Fetch) -> Callable[[], None]:
         """Cut this worker's part of the box into pieces; what is returned reduces them, or copies it."""
@@ -186,17 +156,14 @@ class Share:
         cut = division.pieces(task, self._index)
         first = task.origin[division.planes]
         moments.clear()
-        self._answers.begin()
-        self._before = self._counters.read()
+        self.begin()
         return lambda: reductions.reduce_pieces(
-            self._opened, cut, division.planes, first, moments, division.ahead
+            self.opened, cut, division.planes, first, moments, division.ahead
         )
 
     def result(self) -> Counts:
         """Return what was counted since the task was prepared."""
-        counted = between(self._before, self._counters.read())
-        own = {name: max(0, counted[name] - self._gate.get(name, 0)) for name in OF_READS}
-        return {**own, **self._answers.columns()}
+        return self.counted(self._gate)
 
 
 class Processes(Workers):
