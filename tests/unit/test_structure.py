@@ -14,7 +14,7 @@ from test_environments import SCRIPTS, imported, mentioned, module_files, packag
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
 FLOORS = [
-    ["validation", "text", "specifications", "ragged", "hyperslab"],
+    ["validation", "text", "specifications", "states", "ragged", "hyperslab"],
     ["records"],
     ["layouts"],
     ["data"],
@@ -44,7 +44,8 @@ NEVER = {
     # What others copy: h5py and numpy are all that it needs.
     "ragged": (FORMAT_LIBRARIES - {"h5py"}) | TABLES | PLOTS | {"snakemake", "pydantic", "xxhash"},
     **dict.fromkeys(
-        ("validation", "text", "specifications", "records"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}
+        ("validation", "text", "specifications", "states", "records"),
+        FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"},
     ),
     **dict.fromkeys(("layouts", "data"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),
     **dict.fromkeys(("studies", "sites"), FORMAT_LIBRARIES | TABLES | PLOTS | {"snakemake"}),

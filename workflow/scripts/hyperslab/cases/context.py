@@ -15,6 +15,7 @@ from hyperslab.measuring.deviation import Deviation
 from hyperslab.measuring.throttling import Limiter
 from hyperslab.records import Row
 from hyperslab.specifications import Specification
+from hyperslab.states import LIBRARY_COLD
 
 
 class VerificationError(Exception):
@@ -50,7 +51,7 @@ class Context:
 
     def called(self, state: str) -> str:
         """Return what a state is called in rows: no file in memory is cold, only the library is."""
-        return "library-cold" if state == "cold" and self.memory_resident else state
+        return LIBRARY_COLD if state == "cold" and self.memory_resident else state
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import NodeCache
 from hyperslab.records import Row
 from hyperslab.specifications import CaseSpecification
+from hyperslab.states import COLD_STATES
 
 
 def _opened(context: Context) -> tuple[OpenArray, Row]:
@@ -99,7 +100,7 @@ def _with_predictions(context: Context, rows: list[Row]) -> Iterator[Row]:
         row["chunks_touched"] = predicted["chunks_touched"]
         row["chunk_bytes"] = predicted["chunk_bytes"]
         row |= {name: predicted[name] for name in ("files_touched", "levels_touched") if name in predicted}
-        if row["state"] in ("cold", "library-cold"):
+        if row["state"] in COLD_STATES:
             # On a file that stays open, the library's own caches decide what is asked for.
             row["requested_predicted_bytes"] = predicted["requested"]
             if "requested_reads" in predicted:

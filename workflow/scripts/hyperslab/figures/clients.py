@@ -14,7 +14,7 @@ from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families
 from hyperslab.studies.summary import in_order
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.tables import STATES
+from hyperslab.states import LIBRARY_COLD, STATES
 from hyperslab.studies.case_kinds import kind_of
 
 COUNTS = {
@@ -76,7 +76,7 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, count: str, cases: list[
     known = table[table[count] > 0]
     axes.set_ylabel("")
     if known.empty:
-        reason = "the file lies in memory" if view.cold == "library-cold" else "no bytes were counted here"
+        reason = "the file lies in memory" if view.cold == LIBRARY_COLD else "no bytes were counted here"
         if table[count].isna().all():
             reason = "not available on this file system"
         axes.set_xticks([])

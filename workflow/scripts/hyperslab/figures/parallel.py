@@ -15,14 +15,14 @@ from matplotlib.ticker import StrMethodFormatter
 
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.states import COLD_STATES
 from hyperslab.studies.case_kinds import kind_of, shown_by
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "parallel"
 # What tells layouts apart.
 HATCHES = ("", "//", "..", "xx", "--", "\\\\", "oo", "++", "||", "**")
-OPERATIONS = {"write": "durable write", "cold": "read, cold", "library-cold": "read, library-cold",
-              "warm": "read, warm"}  # fmt: skip
+OPERATIONS = {"write": "durable write", **{state: f"read, {state}" for state in (*COLD_STATES, "warm")}}
 
 
 def rates(view: View, family: str, state: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, readable_limit, ro
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.text import count, megabytes, seconds
 
 # The core driver reads the whole file when it is opened, so the time of opening stands beside.

@@ -12,7 +12,7 @@ from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import kind_of
 
 RATIO = "file over bytes of rows"

@@ -13,7 +13,7 @@ from hyperslab.figures.bars import Part, beside, layout_rows, legend_of, readabl
 from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.tables import STATES
+from hyperslab.states import LIBRARY_COLD, STATES
 from hyperslab.text import count, listing, seconds
 
 COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
@@ -111,5 +111,5 @@ def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float)
         f"not ranked, the ranking says why: {listing(unranked)}" if unranked else "",
         pooled if rounds > 1 else f"{repeats} selections in one round",
         "pale bars run beyond the axis" if (table["max_s"] > limit).any() else "",
-        "the file lies in memory, nothing was evicted" if view.cold == "library-cold" else "",
+        "the file lies in memory, nothing was evicted" if view.cold == LIBRARY_COLD else "",
     ]

@@ -23,8 +23,8 @@ from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.front import counted, fronts
 from hyperslab.results.requests import request_times
-from hyperslab.results.tables import STATES
 from hyperslab.results.two_copies import AND
+from hyperslab.states import STATES
 from hyperslab.text import listing, megabytes
 
 # Where a study has no more layouts, each is named, on the front or not.

@@ -12,6 +12,7 @@ from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
 from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.statistics import by_mean
+from hyperslab.states import LIBRARY_COLD
 from hyperslab.text import listing, span
 
 
@@ -59,7 +60,7 @@ class View:
     @property
     def cold(self) -> str:
         """What "cold" is called here."""
-        return "library-cold" if "library-cold" in set(self.summary["state"]) else "cold"
+        return LIBRARY_COLD if LIBRARY_COLD in set(self.summary["state"]) else "cold"
 
     def title(self, case: str) -> str:
         """Return the title of a case."""

@@ -17,7 +17,7 @@ from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.speeds import unconfirmed
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
 

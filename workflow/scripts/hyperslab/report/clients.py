@@ -5,7 +5,7 @@ from __future__ import annotations
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families
 from hyperslab.studies.summary import in_order
 

@@ -132,9 +132,3 @@ def _with_names(table: pd.DataFrame) -> pd.DataFrame:
 def medians(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
     """Return the median of each column for each group, NaN where nothing was recorded."""
     return rows.groupby(list(by), sort=False, observed=True)[list(columns)].median()
-
-
-def cold_state(rows: pd.DataFrame) -> str | None:
-    """Return what "cold" is called in `rows`; None where nothing was read cold."""
-    states = set(rows["state"])
-    return next((state for state in ("cold", "library-cold") if state in states), None)

@@ -10,7 +10,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.report.numbers import pooled
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title, in_order
 

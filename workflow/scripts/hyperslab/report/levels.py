@@ -6,7 +6,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
 from hyperslab.results.resolution import by_level
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import levels
 from hyperslab.studies.summary import case_title, in_order
 

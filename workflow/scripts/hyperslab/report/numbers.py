@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from hyperslab import text as fmt
-from hyperslab.report.data import CELL, Data, cold_state, medians
+from hyperslab.report.data import CELL, Data, medians
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.file_sizes import COPY, of_whole_files
 from hyperslab.results.statistics import by_mean
+from hyperslab.states import COLD_STATES, cold_of
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
 
@@ -60,9 +61,9 @@ def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
     rows = data.summary[(data.summary["site"] == site) & (data.summary["case"] == case)]
     if rows.empty:
         return None
-    steady = [state for state in ("cold", "library-cold", "warm") if (rows["state"] == state).any()]
+    steady = [state for state in (*COLD_STATES, "warm") if (rows["state"] == state).any()]
     found = {state: pooled(rows, state) for state in steady}
-    cold = cold_state(rows)
+    cold = cold_of(rows["state"])
     accesses = medians(rows[rows["state"] == cold], ["layout"], ["first_access_s"])["first_access_s"]
     session_names = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
     session = medians(rows[rows["state"] == "session"], ["layout"], session_names)
@@ -271,7 +272,7 @@ def count_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return the four counts of a selection beside its time, cold."""
     rows = data.main(site)
     rows = rows[rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))]
-    state = cold_state(rows) or next(iter(rows["state"]), None)
+    state = cold_of(rows["state"]) or next(iter(rows["state"]), None)
     rows = rows[rows["state"] == state]
     if rows.empty:
         return None

@@ -8,7 +8,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
 from hyperslab.results.prices import answer_costs, asked_rows, common_cases, month_costs, state_of_answers
-from hyperslab.results.statistics import COLD_STATES
+from hyperslab.states import COLD_STATES
 from hyperslab.studies.summary import case_title, in_order
 
 

@@ -9,6 +9,7 @@ from hyperslab import layouts
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
+from hyperslab.states import COLD_STATES
 from hyperslab.studies import case_kinds
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.summary import case_title, in_order
@@ -55,15 +56,16 @@ def objects_table(data: Data, site: str, pick: str | None) -> Table | None:
             of_layout = own[own["layout"] == layout]
             times = of_layout.groupby("state", observed=True)["time_s"].median()
             written = of_layout[of_layout["state"] == "write"][["call_mean_s", "requested_writes"]].median()
-            cold = of_layout[of_layout["state"].str.endswith("cold")]["requested_reads"].median()
-            reads = [times.get(state) for state in ("session", "warm", "cold", "library-cold")]
+            cold = of_layout[of_layout["state"].isin(COLD_STATES)]["requested_reads"].median()
+            reads = [times.get(state) for state in ("session", "warm", *COLD_STATES)]
             body.append([
                 layout, fmt.whole(count), fmt.seconds(times.get("write", float("nan")) / count),
                 fmt.seconds(written["call_mean_s"]), fmt.significant(written["requested_writes"] / count),
                 *(fmt.seconds(value) for value in reads), fmt.whole(cold),
             ])  # fmt: skip
     columns = ["Layout", "#Datasets", "#Write, durable, each", "#Create and write call", "#Writes each",
-               "#Read latest: session", "#warm", "#cold", "#library-cold", "#Reads, cold"]  # fmt: skip
+               "#Read latest: session", "#warm", *(f"#{state}" for state in COLD_STATES),
+               "#Reads, cold"]  # fmt: skip
     note = "Durable: create to fsync of the whole file over its datasets. Medians over all repeats."
     return table("Many small datasets", columns, body, note, folded=len(body) > 12, pick=pick)
 

@@ -12,7 +12,7 @@ from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.comparisons import MIN_ROUNDS
 from hyperslab.results.requests import question_of
 from hyperslab.results.statistics import compare
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.summary import case_title, in_order
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data
 from hyperslab.report.model import Table, table
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.summary import case_title, in_order
 
 # Words for the objects of the control, and the ends of their columns' names.

@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 
 from hyperslab import text as fmt
-from hyperslab.report.data import Data, cold_state
+from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.front import counted, fronts
 from hyperslab.results.requests import request_times, typical
+from hyperslab.states import cold_of
 from hyperslab.studies.summary import case_title, in_order
 
 # How a layout is on the Pareto front (results/front.py), in words.
@@ -25,7 +26,7 @@ def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
     here = data.summary[data.summary["site"] == site]
     if len(cases) < 2 or here.empty:
         return None
-    states = [name for name in (cold_state(here), "warm") if name]
+    states = [name for name in (cold_of(here["state"]), "warm") if name]
     points = {name: found for name in states if len(found := _points(data, site, cases, name))}
     layouts = in_order({layout for found in points.values() for layout in found.index}, data.study["layouts"])
     body = []

@@ -12,7 +12,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families, shown_by
 from hyperslab.studies.case_kinds.workers import API_NAMES, WAY_NAMES, WORKERS, interface_of, way_of
 from hyperslab.studies.summary import in_order

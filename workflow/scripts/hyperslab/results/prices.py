@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.file_sizes import of_layouts
-from hyperslab.results.tables import STATES
+from hyperslab.states import STATES
 from hyperslab.studies import case_kinds
 
 HOURS_OF_A_MONTH = 365 * 24 / 12

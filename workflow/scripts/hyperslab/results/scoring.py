@@ -13,7 +13,8 @@ import pandas as pd
 
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, MEASUREMENTS
-from hyperslab.results.statistics import COLD_STATES, typical_column
+from hyperslab.results.statistics import typical_column
+from hyperslab.states import cold_of
 from hyperslab.studies.criteria import label
 
 TIME_STATISTICS = ("min_s", "q1_s", "median_s", "q3_s", "mean_s", "max_s", "first_access_s")
@@ -111,8 +112,7 @@ def site_state(rows: pd.DataFrame, state: str) -> str:
     """Return `state` as the site of `rows` knows it:
     on a memory file system "cold" is called "library-cold".
     """
-    known = set(rows["state"])
-    return "library-cold" if state == "cold" and "cold" not in known and "library-cold" in known else state
+    return (cold_of(rows["state"]) or state) if state == "cold" else state
 
 
 def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequence[Criterion]) -> pd.Series:
@@ -206,7 +206,7 @@ def _match_site(
     published: Sequence[str],
 ) -> MatchedScore:
     """Return the matched score of one site; `rows` are its summary in one phase."""
-    state = next((name for name in COLD_STATES if name in set(rows["state"])), None)
+    state = cold_of(rows["state"])
     cold = [c if c.state == "write" else dataclasses.replace(c, state=state) for c in criteria]
     times = [c for c in cold if c.timed]
     files = [c for c in criteria if not c.timed]

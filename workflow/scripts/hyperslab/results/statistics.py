@@ -19,13 +19,11 @@ from hyperslab.measuring.throttling import BURST_SECONDS
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, KEYS, POOLED, ROUND, THROTTLE
 from hyperslab.results.comparisons import Contrasts, of_rounds, table
+from hyperslab.states import COLD_STATES
 
 FAMILY = ["site", "case", "kind", "phase", "state"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
 THROTTLED_STATES = ("cold", "write")
-# States each of whose repeats is a first access: on a file that was evicted (where there is a cache to evict
-# it from) and is opened for it.
-COLD_STATES = ("cold", "library-cold")
 
 
 def summarise(measurements: pd.DataFrame) -> pd.DataFrame:

@@ -20,15 +20,6 @@ from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import kind_of
 
-# state -> its words; tables and figures show states in this order.
-STATES = {
-    "cold": "cold",
-    "library-cold": "library-cold (file in memory)",
-    "warm": "warm",
-    "session": "session",
-    "write": "write",
-}
-
 
 def compression(spec: Specification, stored: float | None) -> dict[str, float]:
     """Return both compression ratios of an array whose chunks (or whole) take `stored` bytes;

@@ -27,6 +27,7 @@ from hyperslab.measuring.counters import OF_READS, Counters, between, of_servers
 from hyperslab.measuring.residency import cold, still_cold, warm
 from hyperslab.records import Row
 from hyperslab.specifications import EACH, PLAIN
+from hyperslab.states import COLD_STATES
 
 # What each rank runs, where the workers are ranks.
 RANKS = "reduce.ranks"
@@ -269,7 +270,7 @@ def with_predictions(context: Context, rows: Sequence[Row]) -> Iterator[Row]:
         dealt = spec["case"]["by"] == "dask" and spec["case"].get("fetch") != EACH
         row["chunks_shared"] = 0 if dealt else division.chunks_shared(box)
         row.setdefault("physical_cores", cores)
-        if row["state"] in ("cold", "library-cold") and spec["case"]["by"] == "processes":
+        if row["state"] in COLD_STATES and spec["case"]["by"] == "processes":
             # Each worker has a library, so an index and caches, of its own.
             asked = _selections(context, division, box)
             parts = [context.format.predict(one, spec, stored) for one in asked]
