@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.data.selections import Box, coarse
+from hyperslab.data.selections import Box, coarse, disk_order
 from hyperslab.formats.idx.array import FORMAT
-from hyperslab.formats.idx.places import disk_order, files_of
+from hyperslab.formats.idx.places import files_of
 from hyperslab.measuring.counters import Counters, between
 
 

@@ -22,14 +22,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from idx_cells import cell
 
-from hyperslab.data.selections import Box, coarse, steps_of
+from hyperslab.data.selections import Box, coarse, disk_order, steps_of
 from hyperslab.data.tiles import selected
 from hyperslab.data.values import open_values
 from hyperslab.formats.idx import description, files, openvisus
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
-from hyperslab.formats.idx.places import disk_order, files_of
+from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts import idx_order, layout_of
 from hyperslab.layouts.idx_files import Place, name_of
 from hyperslab.layouts.idx_order import hz_addresses

@@ -25,10 +25,11 @@ from test_workers import wait_until
 
 from hyperslab.cases.context import VerificationError
 from hyperslab.data import sub_volumes as division
+from hyperslab.data.selections import disk_order
 from hyperslab.formats import load
 from hyperslab.formats.idx.parallel import by_openvisus
 from hyperslab.formats.idx.parallel import division as idx
-from hyperslab.formats.idx.places import disk_order, files_of
+from hyperslab.formats.idx.places import files_of
 from hyperslab.specifications import Specification
 
 

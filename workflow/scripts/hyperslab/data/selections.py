@@ -42,6 +42,17 @@ class Box:
         return Box(tuple(self.origin[axis] for axis in order), tuple(self.extent[axis] for axis in order))
 
 
+def disk_order(spec: Specification) -> list[int]:
+    """Return the array's axes, by position, in the order in which they lie on disk, slowest first."""
+    axes = spec["dataset"]["axes"]
+    return [axes.index(name) for name in spec["layout"]["order"]]
+
+
+def inverse_of(order: Sequence[int]) -> list[int]:
+    """Return the order that puts axes in `order` back: for each axis its place there."""
+    return [order.index(axis) for axis in range(len(order))]
+
+
 def generator(*parts: object) -> np.random.Generator:
     """Return a random generator that depends on `parts` alone,
     on every machine and in every Python process.

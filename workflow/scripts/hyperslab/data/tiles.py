@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box, Pattern
+from hyperslab.data.selections import Box, Pattern, inverse_of
 from hyperslab.data.values import Values
 from hyperslab.layouts.chunks import chunks_per_axis
 
@@ -45,7 +45,7 @@ def in_array_order(tile: Box, order: Sequence[int]) -> Box:
     """Return a box given in disk order, in array terms;
     `order` lists the array's axes as they lie on disk.
     """
-    return tile.permuted([order.index(axis) for axis in range(len(order))])
+    return tile.permuted(inverse_of(order))
 
 
 def read_tile(values: Values, tile: Box, order: Sequence[int]) -> npt.NDArray[Any]:
@@ -103,4 +103,4 @@ def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[An
     """Return zeros of `shape` whose axes lie in memory in the same order as those of `block`."""
     order = sorted(range(block.ndim), key=lambda axis: -block.strides[axis])
     zeros = np.zeros([shape[axis] for axis in order], block.dtype)
-    return zeros.transpose([order.index(axis) for axis in range(block.ndim)])
+    return zeros.transpose(inverse_of(order))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.levels import NextLevel
-from hyperslab.data.selections import Box, of_stored_level
+from hyperslab.data.selections import Box, disk_order, of_stored_level
 from hyperslab.data.tiles import TILE_BYTES, in_array_order, tiles
 from hyperslab.formats import OpenArray
 from hyperslab.layouts.pyramids import AVERAGING, level_specification, stored_levels
@@ -36,7 +36,7 @@ class Stored:
 def fill_level(opened: OpenArray, spec: Specification, finer: Stored, averaging: bool) -> None:
     """Write a level, which `spec` specifies by itself, from the one before it: whole chunks, row-major."""
     layout, dataset = spec["layout"], spec["dataset"]
-    order = [dataset["axes"].index(name) for name in layout["order"]]
+    order = disk_order(spec)
     shape = [dataset["shape"][axis] for axis in order]
     unit = layout.get("shards") or layout.get("chunks") or [1] * len(shape)
     values, itemsize = NextLevel(finer, averaging), finer.dtype.itemsize

@@ -15,7 +15,7 @@ from hyperslab.cases.reduce.moments import Floats, Moments
 from hyperslab.cases.reduce.source import Fetch, Source
 from hyperslab.cases.reduce.summaries import Summaries
 from hyperslab.data.models import missing_of
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, disk_order
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import Artifact
@@ -89,7 +89,7 @@ class Division:
         planes = axes.index(case["planes"])
         return cls(
             planes, axes.index(case["split"]), case["workers"], case["extent"][planes], layout.chunks,
-            [axes.index(name) for name in layout.order], np.dtype(dataset["dtype"]).itemsize,
+            disk_order(spec), np.dtype(dataset["dtype"]).itemsize,
             layout.borders(dataset["shape"]), STATISTICS[case.get("statistics", "moments")](dataset),
             bool(case.get("ahead")),
         )  # fmt: skip

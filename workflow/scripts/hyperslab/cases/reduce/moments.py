@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, inverse_of
 from hyperslab.layouts import chunks as arithmetic
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +184,7 @@ def pieces(
         first = start // grid[axis] * grid[axis] + step[axis]
         inner = range(first, end, step[axis]) if step[axis] < box.extent[axis] else range(0)
         cuts.append(list(itertools.pairwise([start, *inner, end])))
-    place = [list(order).index(axis) for axis in range(len(order))]
+    place = inverse_of(order)
     found = []
     for combination in itertools.product(*cuts):
         spans = [combination[position] for position in place]

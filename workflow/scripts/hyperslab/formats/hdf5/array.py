@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5f, h5p
 
-from hyperslab.data.selections import Box, Pattern, of_stored_level
+from hyperslab.data.selections import Box, Pattern, disk_order, inverse_of, of_stored_level
 from hyperslab.data.tiles import in_array_order, tiles
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
@@ -26,13 +26,7 @@ from hyperslab.formats.hdf5 import (
     settings,
 )
 from hyperslab.formats.hdf5.ahead import Ahead
-from hyperslab.formats.hdf5.description import (
-    add_dimensions,
-    create_file,
-    describe_dataset,
-    disk_order,
-    open_file,
-)
+from hyperslab.formats.hdf5.description import add_dimensions, create_file, describe_dataset, open_file
 from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
 from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.formats.hdf5.parallel_files import Parallel
@@ -81,7 +75,7 @@ class Hdf5Array:
         self._file = file
         self._dataset = file[name]
         self._order = order
-        self._inverse = [order.index(axis) for axis in range(len(order))]
+        self._inverse = inverse_of(order)
         self._natural = order == sorted(order)
         self._transfer = transfer
         self._memory = memory

@@ -7,18 +7,13 @@ import os
 import h5py
 from h5py import h5d, h5f, h5g, h5p, h5s, h5t
 
+from hyperslab.data.selections import disk_order
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.specifications import Specification
 
 # What the library writes; readers look for the beginning.
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
-
-
-def disk_order(spec: Specification) -> list[int]:
-    """Return the array axes in the order in which they lie on disk."""
-    names = spec["dataset"]["axes"]
-    return [names.index(name) for name in spec["layout"]["order"]]
 
 
 def create_file(path: str, lists: Lists) -> h5f.FileID:

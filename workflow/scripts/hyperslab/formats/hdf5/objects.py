@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5f, h5s
 
+from hyperslab.data.selections import disk_order, inverse_of
 from hyperslab.formats.hdf5 import filter_setters, library, settings
 from hyperslab.formats.hdf5.description import create_file, describe_dataset, open_file
 from hyperslab.formats.hdf5.inspection import LAYOUTS
@@ -39,8 +40,7 @@ class ManyDatasets:
         self._lists = lists
         one = one_object(spec)
         self._datatype, self._space = describe_dataset(lists.creation, one)
-        axes = one["dataset"]["axes"]
-        self._order = [axes.index(axis) for axis in one["layout"]["order"]]
+        self._order = disk_order(one)
         self._every = spec["layout"]["settings"].get("garbage_collect_every")
         self._collections = 0
 
@@ -60,7 +60,7 @@ class ManyDatasets:
         out = np.empty(found.shape, found.dtype)
         found.read(h5s.ALL, h5s.ALL, out, self._datatype, self._lists.transfer)
         found.close()
-        return out.transpose([self._order.index(axis) for axis in range(len(self._order))])
+        return out.transpose(inverse_of(self._order))
 
     def columns(self) -> dict[str, Any]:
         """Return the bytes that the library's free lists hold, and how often garbage was collected."""

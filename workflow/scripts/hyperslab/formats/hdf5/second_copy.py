@@ -7,10 +7,11 @@ import os
 import h5py
 from h5py import h5d, h5f
 
+from hyperslab.data.selections import disk_order
 from hyperslab.data.tiles import read_tile, tiles
 from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters, parallel_compression
-from hyperslab.formats.hdf5.description import describe_dataset, disk_order
+from hyperslab.formats.hdf5.description import describe_dataset
 from hyperslab.formats.hdf5.settings import Lists
 from hyperslab.specifications import Specification
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5d, h5fd, h5p
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, disk_order, inverse_of
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.data.tiles import tiles
 from hyperslab.formats.hdf5 import filter_setters, settings
-from hyperslab.formats.hdf5.description import create_file, describe_dataset, disk_order
+from hyperslab.formats.hdf5.description import create_file, describe_dataset
 from hyperslab.formats.hdf5.parallel_files import actual_io_mode, through_mpi_io
 from hyperslab.formats.hdf5.selected import write_selected
 from hyperslab.specifications import Specification
@@ -31,7 +31,7 @@ class Writer:
     def __init__(self, path: str, spec: Specification, mpi: Any, values: npt.NDArray[Any]) -> None:
         self._path, self._spec, self._comm, self._hints = path, spec, mpi.COMM_WORLD, mpi.INFO_NULL
         order = disk_order(spec)
-        self._inverse = [order.index(axis) for axis in range(len(order))]
+        self._inverse = inverse_of(order)
         self._box = boxes_of(spec)[self._comm.Get_rank()].permuted(order)
         self._values = np.ascontiguousarray(values.transpose(order))
         self._transfer = h5p.create(h5p.DATASET_XFER)

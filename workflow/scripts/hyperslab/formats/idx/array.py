@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box, steps_of
+from hyperslab.data.selections import Box, disk_order, inverse_of, steps_of
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
 from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
 from hyperslab.formats.idx.creation import create_files, describe
 from hyperslab.formats.idx.parallel.sub_volumes import SubVolumes
-from hyperslab.formats.idx.places import disk_order, files_of, places_in, tiles_of
+from hyperslab.formats.idx.places import files_of, places_in, tiles_of
 from hyperslab.formats.idx.reading import Kept, Reader
 from hyperslab.formats.idx.writing import Writer
 from hyperslab.layouts.idx_files import Place
@@ -30,7 +30,7 @@ class IdxArray:
 
     def __init__(self, path: str, spec: Specification, writing: bool) -> None:
         self._path, self._files, self._order = path, files_of(spec), disk_order(spec)
-        self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
+        self._inverse = inverse_of(self._order)
         self._dtype = np.dtype(spec["dataset"]["dtype"])
         self._stored: Writer | Reader
         self._stored = Writer(path, self._files, self._dtype.newbyteorder("<")) if writing else Reader(path)
@@ -167,13 +167,13 @@ class Idx:
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new dataset by the plain writer, part by part in HZ order; returns how it was done."""
         files, order = files_of(spec), disk_order(spec)
-        inverse = [order.index(axis) for axis in range(len(order))]
+        back = inverse_of(order)
         # One that fails stays unfinished.
         opened = self.create(path, spec)
         for place in files.places():
             leading = ([place.time] if files.has_times else []) + ([place.field] if files.has_fields else [])
             for origin, extent in tiles_of(files):
-                part = Box((*leading, *origin), (*(1 for _ in leading), *extent)).permuted(inverse)
+                part = Box((*leading, *origin), (*(1 for _ in leading), *extent)).permuted(back)
                 opened.write(part, values.block(part.origin, part.extent))
         opened.close()
         return "plain"

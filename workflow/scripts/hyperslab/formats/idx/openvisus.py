@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box, steps_of
+from hyperslab.data.selections import Box, disk_order, inverse_of, steps_of
 from hyperslab.formats import Unavailable
 from hyperslab.formats.idx.creation import finish
-from hyperslab.formats.idx.places import disk_order, files_of, places_in
+from hyperslab.formats.idx.places import files_of, places_in
 from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, UNFINISHED, IdxFiles, Place
 from hyperslab.specifications import Specification
 
@@ -65,7 +65,7 @@ class OpenVisusArray:
     def __init__(self, path: str, spec: Specification, name: str = DESCRIPTION) -> None:
         visus = library()
         self._files, self._order = files_of(spec), disk_order(spec)
-        self._inverse = [self._order.index(axis) for axis in range(len(self._order))]
+        self._inverse = inverse_of(self._order)
         self._where = os.path.join(path, name)
         self._dataset = told(self._where, visus.LoadDataset, self._where)
         self._fields = told(self._where, self._dataset.getFields)

@@ -1,4 +1,4 @@
-"""Where an array's elements lie in an IDX dataset: axes in disk order, fields and time steps."""
+"""Where an array's elements lie in an IDX dataset: fields, time steps and parts of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ def files_of(spec: Specification) -> IdxFiles:
     dataset = spec["dataset"]
     itemsize = np.dtype(dataset["dtype"]).itemsize
     return IdxFiles(spec["layout"], dataset["axes"], dataset["shape"], itemsize)
-
-
-def disk_order(spec: Specification) -> list[int]:
-    """Return the array's axes as they lie on disk: time steps, fields, then those of the dataset."""
-    return [spec["dataset"]["axes"].index(name) for name in spec["layout"]["order"]]
 
 
 def places_in(box: Box, files: IdxFiles) -> Iterator[tuple[tuple[int, ...], Place]]:

@@ -17,13 +17,12 @@ from typing import Any
 import numpy.typing as npt
 import zarr
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, disk_order
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
 from hyperslab.formats.collection import Collections
 from hyperslab.formats.collection_files import Files
 from hyperslab.formats.hdf5.array import DATASET, Hdf5
-from hyperslab.formats.hdf5.description import disk_order
 from hyperslab.formats.object_reads import ObjectReads, said_plainly
 from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.array import Zarr, ZarrArray

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.levels import NextLevel
-from hyperslab.data.selections import Box, Pattern, of_stored_level
+from hyperslab.data.selections import Box, Pattern, inverse_of, of_stored_level
 from hyperslab.data.tiles import in_array_order, tiles
 from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray
@@ -34,7 +34,7 @@ class ZarrArray:
         self._array = array
         self._strides = strides
         self._order = order
-        self._inverse = [order.index(axis) for axis in range(len(order))]
+        self._inverse = inverse_of(order)
         self._natural = list(order) == sorted(order)
 
     @property

@@ -13,6 +13,7 @@ import zarr
 from zarr.codecs import BloscCodec, BloscShuffle, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 from zarr.storage import LocalStore
 
+from hyperslab.data.selections import disk_order
 from hyperslab.layouts.chunks import chunks_per_axis
 from hyperslab.layouts.pyramids import AVERAGING, stored_levels
 from hyperslab.layouts.zarr_codecs import options_in_force
@@ -40,7 +41,7 @@ class OnDisk:
     def of(cls, spec: Specification) -> OnDisk:
         """Return what a specification says."""
         layout, dataset = spec["layout"], spec["dataset"]
-        order = tuple(dataset["axes"].index(name) for name in layout["order"])
+        order = tuple(disk_order(spec))
 
         def turned(extents: Sequence[int]) -> tuple[int, ...]:
             return tuple(extents[axis] for axis in order)

@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, disk_order, inverse_of
 from hyperslab.formats.idx import openvisus
-from hyperslab.formats.idx.places import disk_order, files_of
+from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts.idx_files import UNFINISHED
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     order = disk_order(spec)
     turned = np.ascontiguousarray(np.frombuffer(given, dtype).reshape(box.extent).transpose(order))
     del given
-    values = turned.transpose(np.argsort(order))
+    values = turned.transpose(inverse_of(order))
     os.write(answers, b".")
     try:
         for line in sys.stdin.buffer:

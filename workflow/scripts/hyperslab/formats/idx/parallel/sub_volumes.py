@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, disk_order
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats.idx.parallel.aggregated import Aggregated
 from hyperslab.formats.idx.parallel.by_level import PerLevel, PerLevelFast, PerLevelFastReopened, PerLevelKept
@@ -14,7 +14,7 @@ from hyperslab.formats.idx.parallel.by_openvisus import TokenByOpenVisus
 from hyperslab.formats.idx.parallel.in_turn import Token
 from hyperslab.formats.idx.parallel.plain import Plain, PlainWriteback
 from hyperslab.formats.idx.parallel.ways import Job, Way
-from hyperslab.formats.idx.places import disk_order, files_of
+from hyperslab.formats.idx.places import files_of
 from hyperslab.specifications import Specification
 
 WAYS: dict[str, type[Way]] = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, inverse_of
 from hyperslab.formats.idx import inspection
 from hyperslab.formats.idx.creation import create_file, describe, make_directory
 from hyperslab.formats.idx.ordering import Ordering
@@ -131,12 +131,12 @@ class Way(ABC):
         its elements, in array terms.
         """
         job = self.job
-        inverse = [job.order.index(axis) for axis in range(len(job.order))]
+        back = inverse_of(job.order)
         for field, part, found in self.read_back():
             origin = [start - low for start, low in zip(part.origin, self.box.origin, strict=True)]
             leading = [field] if job.files.has_fields else []
             where = Box((*leading, *origin), (*(1 for _ in leading), *part.extent))
-            yield where.permuted(inverse), found.reshape(where.extent).transpose(inverse)
+            yield where.permuted(back), found.reshape(where.extent).transpose(back)
 
     def read_back(self) -> Iterator[tuple[int, Box, Block]]:
         """Yield the field, the box in disk order and the samples of parts that make up the sub-volume."""
