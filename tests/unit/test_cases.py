@@ -17,9 +17,9 @@ from samples import CELL, SHAPE, STATES, file_specification, read_cell, write_ce
 from hyperslab import cases
 from hyperslab.cases import durable, timed_selections, write
 from hyperslab.cases.context import Context, VerificationError
-from hyperslab.cases.durable import boxes_of
 from hyperslab.data.selections import Box
 from hyperslab.data.strategies import block_extent
+from hyperslab.data.tiles import covering
 from hyperslab.data.values import MixedIndices, open_values
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.measuring import pagecache
@@ -281,12 +281,12 @@ def test_extent_of_one_write(
 def test_boxes_of_a_strategy_cover_the_array_once_in_row_major_order() -> None:
     covered = np.zeros((5, 7, 9), int)
     origins = []
-    for box in boxes_of((5, 7, 9), (2, 7, 4)):
+    for box in covering((5, 7, 9), (2, 7, 4)):
         covered[box.slices()] += 1
         origins.append(box.origin)
     assert (covered == 1).all()
     assert origins == sorted(origins)
-    assert [box.origin[0] for box in boxes_of((2, 1, 1), (1, 1, 1), first=6)] == [6, 7]
+    assert [box.origin[0] for box in covering((2, 1, 1), (1, 1, 1), first=6)] == [6, 7]
 
 
 def test_every_write_call_has_the_strategys_extent(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,4 +307,4 @@ def test_every_write_call_has_the_strategys_extent(memory: Path, monkeypatch: py
 
     monkeypatch.setattr(FORMAT, "create", noted)
     cases.load("write")(Context(spec, FORMAT, str(memory / "a.h5"), open_values(spec["dataset"]), True))
-    assert boxes == list(boxes_of((8, 10, 200), (2, 3, 64)))
+    assert boxes == list(covering((8, 10, 200), (2, 3, 64)))

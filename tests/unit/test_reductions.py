@@ -17,6 +17,7 @@ from hyperslab.cases.reduce import moments
 from hyperslab.cases.reduce.division import Division
 from hyperslab.cases.reduce.moments import Moments
 from hyperslab.data.selections import Box
+from hyperslab.data.tiles import split
 
 OFFSETS = (0.0, -3e4, 1e9, 1e12)
 
@@ -138,7 +139,7 @@ def test_not_a_number_is_equal_to_itself() -> None:
 
 @given(extent=st.integers(1, 1000), parts=st.integers(1, 64))
 def test_an_axis_is_split_whole_in_order_and_evenly(extent: int, parts: int) -> None:
-    found = moments.split(extent, parts)
+    found = split(extent, parts)
     assert [start for start, _ in found] == [0, *np.cumsum([length for _, length in found])[:-1]]
     assert sum(length for _, length in found) == extent
     lengths = {length for _, length in found}
@@ -146,7 +147,7 @@ def test_an_axis_is_split_whole_in_order_and_evenly(extent: int, parts: int) -> 
 
 
 def test_hundred_spectra_among_three_as_in_the_document() -> None:
-    assert moments.split(100, 3) == [(0, 33), (33, 33), (66, 34)]
+    assert split(100, 3) == [(0, 33), (33, 33), (66, 34)]
     part = moments.part_of(Box((10, 0, 5), (100, 7, 25)), 0, 1, 3)
     assert part == Box((43, 0, 5), (33, 7, 25))
 

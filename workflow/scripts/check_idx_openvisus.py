@@ -9,7 +9,6 @@ Usage: python check_idx_openvisus.py writers|ranks --help
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box, coarse
-from hyperslab.data.tiles import selected
+from hyperslab.data.tiles import covering, selected
 from hyperslab.data.values import open_values
 from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.places import files_of
@@ -110,20 +109,13 @@ def written(path: Path, spec: Any, content: npt.NDArray[Any], part: list[int]) -
     os.sync()
     started = perf_counter()
     opened = FORMAT.create(str(path), spec)
-    for box in boxes(content.shape, part):
+    for box in covering(content.shape, part):
         opened.write(box, content[box.slices()])
     opened.flush()
     opened.close()
     taken = perf_counter() - started
     shutil.rmtree(path)
     return taken
-
-
-def boxes(shape: tuple[int, ...], part: list[int]) -> Iterator[Box]:
-    """Yield the boxes of `part` that make up an array, in row-major order."""
-    for origin in itertools.product(*(range(0, size, by) for size, by in zip(shape, part, strict=True))):
-        cut = (min(by, size - start) for start, size, by in zip(origin, shape, part, strict=True))
-        yield Box(origin, tuple(cut))
 
 
 # ---- ranks
@@ -188,11 +180,10 @@ def inside_ranks(told: dict[str, Any]) -> None:
 
 
 def slabs(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> Iterator[Box]:
-    """Yield boxes that make up the array, of which a level has few bytes each."""
+    """Return boxes that make up the array, of which a level has few bytes each."""
     plane = itemsize * int(np.prod([-(-size // by) for size, by in zip(shape[1:], steps[1:], strict=True)]))
     thick = max(1, SLAB_BYTES // plane) * steps[0]
-    for start in range(0, shape[0], thick):
-        yield Box((start, *(0 for _ in shape[1:])), (min(thick, shape[0] - start), *shape[1:]))
+    return covering(shape, [thick, *shape[1:]])
 
 
 def main() -> None:

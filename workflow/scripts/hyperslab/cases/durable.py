@@ -1,10 +1,9 @@
-"""Durable writes: the pieces of an array, the columns of a write, and the plain write beside it."""
+"""Durable writes: the columns of a write, and the plain write beside it."""
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context
-from hyperslab.data.selections import Box
+from hyperslab.data.tiles import slabs
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.records import Row
 
@@ -28,21 +27,6 @@ class Closable(Protocol):
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
-
-
-def boxes_of(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Iterator[Box]:
-    """Yield the boxes of `extent`, cut at the edge, that cover `shape` in row-major order;
-    `first` shifts axis 0.
-    """
-    steps = [range(0, size, width) for size, width in zip(shape, extent, strict=True)]
-    for start in itertools.product(*steps):
-        width = (min(s + e, n) - s for s, e, n in zip(start, extent, shape, strict=True))
-        yield Box((start[0] + first, *start[1:]), tuple(width))
-
-
-def _slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
-    """Yield the array in pieces of whole blocks along the first axis, so that memory holds one piece."""
-    yield from boxes_of(shape, [extent[0], *shape[1:]])
 
 
 def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:
@@ -85,17 +69,12 @@ def call_columns(calls: Sequence[int]) -> dict[str, Any]:
     return {**columns, "each_call_s": [one / 1e9 for one in calls]} if len(calls) <= EACH_CALL else columns
 
 
-def _inside(box: Box, slab: Box) -> tuple[slice, ...]:
-    starts = [b - s for b, s in zip(box.origin, slab.origin, strict=True)]
-    return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
-
-
 def timed_reference(context: Context, extent: Sequence[int]) -> float:
     """Return the seconds of a plain write and fsync of the same bytes in the same directory, in slabs as
     thick as `extent` along the first axis.
     """
-    slabs = _slabs(context.specification["dataset"]["shape"], extent)
-    return timed_plain_write(context, (context.values.block(slab.origin, slab.extent) for slab in slabs))
+    pieces = slabs(context.specification["dataset"]["shape"], extent)
+    return timed_plain_write(context, (context.values.block(piece.origin, piece.extent) for piece in pieces))
 
 
 def timed_plain_write(context: Context, blocks: Iterable[npt.NDArray[Any]]) -> float:

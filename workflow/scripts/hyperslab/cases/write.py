@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
-from hyperslab.cases.durable import (
-    _inside,
-    _slabs,
-    boxes_of,
-    repeated_writes,
-    span_columns,
-    timed_end,
-    timed_reference,
-)
+from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_reference
 from hyperslab.cases.timed_selections import same
 from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
+from hyperslab.data.tiles import covering, inside, slabs
 from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
@@ -44,10 +37,10 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
     started = perf_counter_ns()
     opened = context.format.create(context.path, spec)
     created = perf_counter_ns()
-    for slab in _slabs(spec["dataset"]["shape"], extent):
+    for slab in slabs(spec["dataset"]["shape"], extent):
         values = context.values.block(slab.origin, slab.extent)
-        boxes = list(boxes_of(slab.extent, extent, slab.origin[0]))
-        views = [values[_inside(box, slab)] for box in boxes]
+        boxes = list(covering(slab.extent, extent, slab.origin[0]))
+        views = [values[inside(box, slab)] for box in boxes]
         marks = array("q", [perf_counter_ns()])
         for box, view in zip(boxes, views, strict=True):
             opened.write(box, view)
@@ -75,7 +68,7 @@ def _verify(context: Context) -> dict[str, float]:
     context.artifact.restart()
     opened = context.format.open(context.path, spec)
     try:
-        for slab in boxes_of(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
+        for slab in covering(shape, [max(1, VERIFY_BYTES // plane), *shape[1:]]):
             found, truth = opened.read(slab), context.values.block(slab.origin, slab.extent)
             if not exact:
                 deviation.add(found, truth)

@@ -1,9 +1,10 @@
-"""Seeded random boxes, spread evenly over the array: every layout of a round answers the same questions.
+"""Boxes of an array, and seeded random ones: every layout of a round answers the same questions.
 
-Their starts are a Latin hypercube: of n boxes each axis has one in each of n equal parts. So the boxes of one
-round are all over the array, while those of another round or study are another draw. Where a cell may go on
-with more boxes than it begins with, the hypercube is sliced (Qian, Sliced Latin Hypercube Designs, Journal of
-the American Statistical Association 107, 2012): each slice is a Latin hypercube, and so are all of them.
+The starts of random ones are spread evenly, as a Latin hypercube: of n boxes each axis has one in each of n
+equal parts. So the boxes of one round are all over the array, while those of another round or study are
+another draw. Where a cell may go on with more boxes than it begins with, the hypercube is sliced (Qian,
+Sliced Latin Hypercube Designs, Journal of the American Statistical Association 107, 2012): each slice is a
+Latin hypercube, and so are all of them.
 """
 
 from __future__ import annotations

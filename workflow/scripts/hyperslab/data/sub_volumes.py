@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hyperslab.data.selections import Box
+from hyperslab.data.tiles import split
 from hyperslab.specifications import Specification
 
 
@@ -49,12 +50,9 @@ def sub_volumes(shape: Sequence[int], parts: Sequence[int]) -> list[Box]:
 
     Where an axis has fewer elements than parts some boxes are empty, which `mistake` names.
     """
-    cuts = [
-        [(part * size // count, (part + 1) * size // count) for part in range(count)]
-        for size, count in zip(shape, parts, strict=True)
-    ]
+    cuts = [split(size, count) for size, count in zip(shape, parts, strict=True)]
     return [
-        Box(tuple(first for first, _ in place), tuple(last - first for first, last in place))
+        Box(tuple(first for first, _ in place), tuple(width for _, width in place))
         for place in itertools.product(*cuts)
     ]
 

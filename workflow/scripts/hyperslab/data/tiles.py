@@ -1,7 +1,8 @@
-"""Tiles: runs of whole chunks, small enough for memory, in the order in which they lie on disk."""
+"""Boxes that make up an array: of any extent, or tiles, which are runs of whole chunks in disk order."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,6 +22,33 @@ TILE_BYTES = 32 * 2**20
 CACHE_LINES = 512
 
 
+def covering(shape: Sequence[int], extent: Sequence[int], first: int = 0) -> Iterator[Box]:
+    """Yield the boxes of `extent`, cut at the edge, that cover `shape` in row-major order;
+    `first` shifts axis 0.
+    """
+    steps = [range(0, size, width) for size, width in zip(shape, extent, strict=True)]
+    for start in itertools.product(*steps):
+        width = (min(s + e, n) - s for s, e, n in zip(start, extent, shape, strict=True))
+        yield Box((start[0] + first, *start[1:]), tuple(width))
+
+
+def slabs(shape: Sequence[int], extent: Sequence[int]) -> Iterator[Box]:
+    """Yield the array in pieces of whole blocks along the first axis, so that memory holds one piece."""
+    yield from covering(shape, [extent[0], *shape[1:]])
+
+
+def inside(box: Box, slab: Box) -> tuple[slice, ...]:
+    """Return a box that lies in a slab as an index for the values of that slab."""
+    starts = [b - s for b, s in zip(box.origin, slab.origin, strict=True)]
+    return tuple(slice(start, start + width) for start, width in zip(starts, box.extent, strict=True))
+
+
+def split(extent: int, parts: int) -> list[tuple[int, int]]:
+    """Return (start, length) of each part of an axis; lengths differ by at most one."""
+    bounds = [extent * part // parts for part in range(parts + 1)]
+    return [(start, end - start) for start, end in itertools.pairwise(bounds)]
+
+
 def tiles(
     shape: Sequence[int], chunk: Sequence[int], itemsize: int, limit: int = TILE_BYTES
 ) -> Iterator[Box]:
@@ -35,10 +63,7 @@ def tiles(
         axis += 1
     several = max(1, limit // (one * math.prod(counts[axis + 1 :])))
     steps = [1] * axis + [several] + list(counts[axis + 1 :])
-    for position in np.ndindex(*(-(-count // step) for count, step in zip(counts, steps, strict=True))):
-        first = [p * s * c for p, s, c in zip(position, steps, chunk, strict=True)]
-        last = [min(f + s * c, e) for f, s, c, e in zip(first, steps, chunk, shape, strict=True)]
-        yield Box(tuple(first), tuple(b - a for a, b in zip(first, last, strict=True)))
+    yield from covering(shape, [step * size for step, size in zip(steps, chunk, strict=True)])
 
 
 def in_array_order(tile: Box, order: Sequence[int]) -> Box:
@@ -94,9 +119,9 @@ def in_chunk_order(block: npt.NDArray[Any], chunk: Sequence[int]) -> npt.NDArray
         padded = _zeros_like(block, whole)
         padded[tuple(slice(0, extent) for extent in block.shape)] = block
         block = padded
-    split = block.reshape([part for pair in zip(counts, chunk, strict=True) for part in pair])
-    outer, inner = range(0, split.ndim, 2), range(1, split.ndim, 2)
-    return row_major(split.transpose([*outer, *inner])).reshape(-1)
+    parted = block.reshape([part for pair in zip(counts, chunk, strict=True) for part in pair])
+    outer, inner = range(0, parted.ndim, 2), range(1, parted.ndim, 2)
+    return row_major(parted.transpose([*outer, *inner])).reshape(-1)
 
 
 def _zeros_like(block: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box, inverse_of
+from hyperslab.data.tiles import split
 from hyperslab.layouts import chunks as arithmetic
 
 Floats = npt.NDArray[np.float64]
@@ -145,12 +146,6 @@ def merged(parts: Iterable[Moments], planes: int) -> tuple[Moments, float]:
     assert total is not None
     count, _, m2 = whole(total)
     return total, m2 / count if count else math.nan
-
-
-def split(extent: int, parts: int) -> list[tuple[int, int]]:
-    """Return (start, length) of each part of an axis; lengths differ by at most one, as the document's do."""
-    bounds = [extent * part // parts for part in range(parts + 1)]
-    return [(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
 def part_of(box: Box, axis: int, index: int, parts: int) -> Box:
