@@ -18,6 +18,7 @@ from hyperslab.cases.wire import Wire
 from hyperslab.data.levels import truth
 from hyperslab.data.selections import Box
 from hyperslab.formats import OpenArray, View
+from hyperslab.formats.row_seam import OpenRows
 from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
@@ -58,8 +59,8 @@ def timed_open(context: Context) -> tuple[OpenArray, float]:
     return opened, (stopped - started) / 1e9
 
 
-def timed_close(opened: OpenArray) -> float:
-    """Close an array; returns the seconds that it took."""
+def timed_close(opened: OpenArray | OpenRows) -> float:
+    """Close what is open; returns the seconds that it took."""
     started = perf_counter_ns()
     opened.close()
     stopped = perf_counter_ns()

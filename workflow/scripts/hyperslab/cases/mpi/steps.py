@@ -30,9 +30,14 @@ def removed(ranks: Ranks, written: Artifact) -> None:
     ranks.comm.Barrier()
     if ranks.rank == 0:
         written.clear()
+    settled(ranks, written.directory)
+
+
+def settled(ranks: Ranks, directory: str | Path) -> None:
+    """Wait for all ranks, and let every node finish with what they removed in a directory; collective."""
     ranks.comm.Barrier()
     if ranks.first:
-        pagecache.sync_file_system(written.directory)
+        pagecache.sync_file_system(directory)
     ranks.comm.Barrier()
 
 

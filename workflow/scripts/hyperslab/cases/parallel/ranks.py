@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,10 @@ import numpy as np
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
-from hyperslab.cases.mpi.steps import equal, plain_write, timed
+from hyperslab.cases.mpi.steps import equal, plain_write, settled, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern
 from hyperslab.cases.states import each_state
-from hyperslab.measuring import pagecache
 from hyperslab.measuring.artifact import fsync
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
@@ -49,22 +49,9 @@ class Cell:
     def _mine(self, number: int) -> Any:
         return self._pattern.mine(self._whole(number))
 
-    def _timed(self, operation: Callable[[], None]) -> float:
-        return timed(self._ranks, operation)
-
     def _fsync(self, path: str, mine: bool) -> None:
         if mine:
             fsync(Path(path))
-
-    def _remove(self, path: str, mine: bool) -> None:
-        """Remove a file and let its file system finish with it."""
-        if mine:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        self._ranks.comm.Barrier()
-        if self._ranks.first:
-            pagecache.sync_file_system(os.path.dirname(path))
-        self._ranks.comm.Barrier()
 
     @property
     def _keeper(self) -> bool:
@@ -78,15 +65,9 @@ class Cell:
 
     # Writing
 
-    def _reference(self) -> float:
-        """Return the seconds in which all ranks write the same bytes plainly,
-        each its own in one piece, and fsync.
-        """
-        return plain_write(self._ranks, self._plain, self._buffers)
-
     def _written(self) -> Row:
         """Return one timed write of a new file, which is then read back in full; each phase is a column."""
-        self._remove(self._api.path, self._keeper)
+        self.remove()
         before = self._counters.read()
         steps: dict[str, Callable[[], None]] = {
             "create": self._api.create,
@@ -95,7 +76,7 @@ class Cell:
             "close": self._api.close,
             "fsync": lambda: self._fsync(self._api.path, self._syncer),
         }
-        columns = {f"{name}_s": self._timed(steps[name]) for name in PHASES}
+        columns = {f"{name}_s": timed(self._ranks, steps[name]) for name in PHASES}
         counted = between(before, self._counters.read())
         totals = {name: int(self._ranks.total(counted[name])) for name in WRITTEN}
         self._verify_file()
@@ -103,10 +84,11 @@ class Cell:
 
     def writes(self, repeats: int) -> list[Row]:
         """Return timed writes, each beside a plain one; the first of two equal-size writes is discarded."""
-        self._reference()
+        reference = partial(plain_write, self._ranks, self._plain, self._buffers)
+        reference()
         common: Row = {"state": "write", **self._common()}
         return [
-            {**common, "repeat": repeat, **in_turn(repeat, repeats, self._reference, self._written)}
+            {**common, "repeat": repeat, **in_turn(repeat, repeats, reference, self._written)}
             for repeat in range(repeats)
         ]
 
@@ -146,7 +128,7 @@ class Cell:
         memory, file_bytes = self._context.memory_resident, self.file_bytes()
         if state == "cold":
             cold(caches.evict(), memory)
-        open_s = self._timed(self._api.open)
+        open_s = timed(self._ranks, self._api.open)
         try:
             if state == "cold":
                 share = still_cold(caches.resident(), file_bytes, memory, "ranks")
@@ -157,14 +139,14 @@ class Cell:
             self._api.close()
             raise
         before = self._counters.read()
-        time_s = self._timed(lambda: self._api.read(found))
+        time_s = timed(self._ranks, lambda: self._api.read(found))
         counted = between(before, self._counters.read())
         row = {
             "state": self._context.called(state),
             "repeat": repeat,
             "time_s": time_s,
             "open_s": open_s,
-            "close_s": self._timed(self._api.close),
+            "close_s": timed(self._ranks, self._api.close),
             "resident_before": share,
             "resident_after": caches.resident(),
             **self._common(),
@@ -200,8 +182,11 @@ class Cell:
         }
 
     def remove(self) -> None:
-        """Remove what was written."""
-        self._remove(self._api.path, self._keeper)
+        """Remove what was written, and let its file system finish with it."""
+        if self._keeper:
+            with suppress(FileNotFoundError):
+                os.unlink(self._api.path)
+        settled(self._ranks, os.path.dirname(self._api.path))
 
 
 def run(ranks: Ranks, context: Context) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of
 from hyperslab.cases.states import each_state
+from hyperslab.cases.timed_selections import timed_close, timed_open
 from hyperslab.data.rows import BLOCK_BYTES, Rows
 from hyperslab.data.selections import generator, random_boxes
 from hyperslab.formats.row_seam import Numbers, OpenRows
@@ -84,7 +85,7 @@ class RowReads:
             share = cache.evicted()
             opened, open_s = self._open()
             row = self._timed_read(opened, calls, state, repeat)
-            row.update(open_s=open_s, close_s=_timed_close(opened), resident_before=share)
+            row.update(open_s=open_s, close_s=timed_close(opened), resident_before=share)
             row["resident_after"] = cache.resident()
 
     def warm(self, cache: NodeCache, found: Sequence[Sequence[Numbers]]) -> None:
@@ -101,13 +102,12 @@ class RowReads:
                 if repeat == 0:
                     row["open_s"] = open_s
         finally:
-            close_s = _timed_close(opened)
+            close_s = timed_close(opened)
         row["close_s"] = close_s
 
     def _open(self) -> tuple[OpenRows, float]:
-        started = perf_counter_ns()
-        opened = format_of(self._context).open(self._context.path, self._context.specification)
-        return opened, (perf_counter_ns() - started) / 1e9
+        # Of such a cell the format is one of rows.
+        return cast("tuple[OpenRows, float]", timed_open(self._context))
 
     def verify(self) -> None:
         """Compare every row that was read with the truth; raises VerificationError naming the first wrong."""
@@ -120,12 +120,6 @@ class RowReads:
                     raise VerificationError(
                         f"{self._context.path}: row {number} differs from what was written"
                     )
-
-
-def _timed_close(opened: OpenRows) -> float:
-    started = perf_counter_ns()
-    opened.close()
-    return (perf_counter_ns() - started) / 1e9
 
 
 def read_states(context: Context, reads: RowReads, rows: Rows, asked: dict[str, Any]) -> dict[str, str]:
