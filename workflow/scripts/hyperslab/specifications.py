@@ -122,6 +122,9 @@ class CaseSpecification(TypedDict, total=False):
     # Summaries: what is found of each plane, and whether files are copied first, by "each" worker its own.
     statistics: str
     fetch: bool | str
+    # Summaries: whether the kernel is told what is read next, and what is timed beside each cold one.
+    ahead: bool
+    beside: str
     # Workers: the memory that each has to itself, its page cache included.
     node_memory_bytes: int
     # Clients: extents by kind of request, and how many requests they share.

@@ -1,4 +1,4 @@
-"""What both formats of object stores have in common: how a layout says by which client it is read."""
+"""What the formats of object stores have in common: how a layout says by which client it is read."""
 
 from __future__ import annotations
 
