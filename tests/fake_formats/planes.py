@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hyperslab.data.selections import Box
 from hyperslab.data.tiles import tiles
 from hyperslab.data.values import Values
+from hyperslab.formats import Format, OpenArray
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.chunks import chunk_count
 from hyperslab.measuring.artifact import Artifact
@@ -38,7 +39,7 @@ def read_whole(file: Path) -> bytes:
         os.close(descriptor)
 
 
-class Planes:
+class Planes(OpenArray):
     """The open array: files are read whole; what is written waits for `flush`."""
 
     def __init__(self, path: str, spec: Spec, read_file: Callable[[str], bytes] | None = None) -> None:
@@ -59,10 +60,6 @@ class Planes:
 
     def _block(self, piece: int, content: bytes) -> Block:
         return np.frombuffer(content, self._dtype).reshape(-1, *self._shape[1:])
-
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`."""
-        return self.reader(box)()
 
     def reader(self, box: Box) -> Callable[[], Block]:
         """Return a read of `box` that lacks nothing but the read."""
@@ -95,14 +92,10 @@ class Planes:
         self.flush()
 
 
-class PlanesFormat:
+class PlanesFormat(Format):
     """The side of the seam that has the library."""
 
     artifact: type[Artifact] = Artifact
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def create(self, path: str, spec: Spec) -> Planes:
         """Create the directory and the description of the array."""
@@ -131,10 +124,6 @@ class PlanesFormat:
             opened.flush()
         opened.close()
         return "file by file"
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Spec) -> dict[str, Any]:
         """Return sizes in bytes, counts of pieces and files; there are no settings."""

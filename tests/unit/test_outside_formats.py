@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -107,6 +108,21 @@ def test_processes_reduce_and_are_counted(disk_root: Path, workers: int, format_
     assert [row["requested_bytes"] for row in cold] == [row["requested_predicted_bytes"] for row in cold]
     # To open it, the workers have read the description: a page of about thirty.
     assert all(row["resident_before"] < 0.1 for row in cold)
+
+
+def test_a_format_need_not_derive_from_the_seam(disk_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def alike(given: Any) -> Any:
+        return SimpleNamespace(**{name: getattr(given, name) for name in dir(given) if name[0] != "_"})
+
+    planes = alike(formats.load("planes"))
+    opened, created = planes.open, planes.create
+    planes.open = lambda path, spec: alike(opened(path, spec))
+    planes.create = lambda path, spec: alike(created(path, spec))
+    monkeypatch.setattr("fake_formats.planes.FORMAT", planes)
+    read = outcome_of(read_cell(planes_of(SHAPE, 3), (5, 6, 100), STATES), disk_root)
+    assert {row["state"] for row in read.repeats} == set(STATES)
+    (written,) = outcome_of(write_cell(planes_of(SHAPE, 5), "whole", 1), disk_root).repeats
+    assert written["written_bytes"] > 0
 
 
 # ---- what flags exclude, in one line before anything runs

@@ -15,6 +15,7 @@ import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.formats.collection_files import Files, written
+from hyperslab.formats.seam import Format, OpenArray
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.processors import processors
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from hyperslab.data.values import Values
-    from hyperslab.formats import Format, OpenArray
 
 # So many files are open at once while they are read.
 MOST_OPEN = 128
@@ -40,7 +40,7 @@ SUMMED = (
 )  # fmt: skip
 
 
-class OpenCollection:
+class OpenCollection(OpenArray):
     """A collection that is open: each file is opened when it is first needed, and stays open for a while."""
 
     def __init__(
@@ -104,13 +104,8 @@ class OpenCollection:
         self._let_go()
 
 
-class Collections:
+class Collections(Format):
     """The collections of one format: `one` is that of a single file."""
-
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def __init__(self, one: Format) -> None:
         self._one = one

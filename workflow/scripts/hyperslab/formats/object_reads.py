@@ -12,15 +12,11 @@ from hyperslab.formats import OpenArray, plain_errors
 from hyperslab.measuring.object_store.address import told
 
 
-class ObjectReads:
+class ObjectReads(OpenArray):
     """An open array whose reads raise OSError, with one line, for whatever a client or a library raises."""
 
     def __init__(self, opened: OpenArray) -> None:
         self._opened = opened
-
-    def read(self, box: Box) -> npt.NDArray[Any]:
-        """Return the elements of `box`."""
-        return self.reader(box)()
 
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
         """Return `read` of `box` with everything done but the read."""

@@ -57,7 +57,7 @@ def _in_pieces(values: NextLevel, box: Box) -> Block:
     return found
 
 
-class PyramidArray:
+class PyramidArray(OpenArray):
     """The array and its coarser levels of one open file or group; boxes are in terms of the array.
 
     `levels` are those that are there, the array first. Where they are written, `add` makes an empty level in
@@ -69,12 +69,8 @@ class PyramidArray:
     ) -> None:
         self._levels, self._spec, self._add = list(levels), spec, add
 
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`, at a coarser level those of the nearest one that is stored."""
-        return self.reader(box)()
-
     def reader(self, box: Box) -> Callable[[], Block]:
-        """Return `read` of `box` with everything done but the read."""
+        """Return `read` of `box`, at a coarser level of the nearest one that is stored."""
         number, own = of_stored_level(box, len(self._levels) - 1)
         return self._levels[number].reader(own)
 

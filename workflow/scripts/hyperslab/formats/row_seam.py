@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 Numbers = Sequence[int]
 
 
-class OpenRows(Protocol):
+class OpenRows(ABC):
     """One or several datasets of ragged rows in one open file, known by their numbers from 0."""
 
+    @abstractmethod
     def writer(self, part: int, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows `first` and following of dataset `part` that lacks nothing but the write.
 
         A dataset that grows is made longer by it.
         """
 
+    @abstractmethod
     def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
         """Return a read of rows of dataset `part` that lacks nothing but the read."""
 
@@ -34,16 +37,21 @@ class OpenRows(Protocol):
 
         Asked for only of layouts that have no `rewrite_refusal`, on a file that `modify` opened.
         """
+        raise NotImplementedError
 
+    @abstractmethod
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
 
     def columns(self) -> dict[str, Any]:
-        """Return what the library says of itself meanwhile, as columns of the table."""
+        """Return what the library says of itself meanwhile, as columns of the table; many keep no counts."""
+        return {}
 
+    @abstractmethod
     def flush(self) -> None:
         """Hand everything buffered in the library to the kernel."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close datasets and file."""
 
@@ -90,18 +98,23 @@ class Following(Protocol):
         """Open that file beside its writer."""
 
 
-class RowsFormat(Store, Protocol):
+class RowsFormat(Store):
     """What a format of ragged rows must offer beside."""
 
-    @property
-    def following(self) -> Following | None:
-        """How files are read while rows are added; None where they cannot be."""
+    # How files are read while rows are added; None where they cannot be.
+    following: Following | None = None
 
+    @abstractmethod
     def create(self, path: str, spec: Specification, parts: Sequence[Lengths], growing: bool) -> OpenRows:
         """Create a file with a dataset for each of `parts`, the lengths of its rows; empty where it grows."""
 
+    @abstractmethod
     def open(self, path: str, spec: Specification) -> OpenRows:
         """Open for reading with the library settings of `spec`."""
 
     def modify(self, path: str, spec: Specification) -> OpenRows:
-        """Open a file for reading and for replacing rows."""
+        """Open a file for reading and for replacing rows.
+
+        Asked for only of layouts that have no `rewrite_refusal`.
+        """
+        raise NotImplementedError

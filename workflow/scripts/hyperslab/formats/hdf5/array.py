@@ -16,7 +16,7 @@ from h5py import h5d, h5f, h5p
 from hyperslab.data.selections import Box, Pattern, disk_order, inverse_of, of_stored_level
 from hyperslab.data.tiles import in_array_order, tiles
 from hyperslab.data.values import Values
-from hyperslab.formats import OpenArray
+from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.hdf5 import (
     filter_setters,
     inspection,
@@ -58,7 +58,7 @@ def _lists(spec: Specification, path: str, chunk_cache_bytes: int | None = None)
     return settings.property_lists(chosen, path)
 
 
-class Hdf5Array:
+class Hdf5Array(OpenArray):
     """The dataset of one open test file.
 
     `transfer` is the transfer property list, where the layout sets one; `memory` the type a case asks for.
@@ -81,13 +81,9 @@ class Hdf5Array:
         self._memory = memory
         self.ahead = Ahead(file, self._dataset, order)
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
-        """Return the elements of `box`, as a user of h5py gets them."""
-        return self.reader(box)()
-
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
         """Return a read of `box` that lacks nothing but the read: `dataset[index]`,
-        wherever h5py offers that.
+        as a user of h5py has it, wherever h5py offers that.
         """
         if self._transfer is not None or self._memory is not None or isinstance(box, Pattern):
             return lambda: self._read_selected(box)
@@ -172,14 +168,13 @@ def _keep_size(sizes: array[int], chunk: h5d.StoreInfo) -> None:
     sizes.append(chunk.size)
 
 
-class Hdf5:
+class Hdf5(Format):
     """The HDF5 side of the format seam."""
 
     artifact = Artifact
     many_arrays: ManyArrays | None = ManyArrays()
     parallel: Parallel | None = Parallel(_open_by)
     sub_volumes = SubVolumes()
-    refinement = None
     _workers_memory_bytes = 0
 
     def versions(self) -> dict[str, str]:

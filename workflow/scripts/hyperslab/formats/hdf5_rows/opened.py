@@ -15,7 +15,7 @@ from hyperslab.formats.hdf5_rows.offset_vector import OffsetVector
 from hyperslab.formats.hdf5_rows.padded import Padded
 from hyperslab.formats.hdf5_rows.parts import Part, PartKind, pieces
 from hyperslab.formats.hdf5_rows.vlen import Vlen
-from hyperslab.formats.row_seam import Numbers
+from hyperslab.formats.row_seam import Numbers, OpenRows
 
 # `storage` of a layout -> how its datasets are made
 KINDS: dict[str, PartKind] = {
@@ -30,7 +30,7 @@ def name_of(part: int) -> str:
     return f"rows{part}"
 
 
-class Hdf5Rows:
+class Hdf5Rows(OpenRows):
     """The datasets of one open file."""
 
     def __init__(self, file: h5py.File, parts: Sequence[Part]) -> None:

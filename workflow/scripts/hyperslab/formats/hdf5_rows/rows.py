@@ -18,7 +18,7 @@ from hyperslab.formats.hdf5.description import create_file, open_file
 from hyperslab.formats.hdf5_rows.following import FOLLOWING
 from hyperslab.formats.hdf5_rows.opened import KINDS, Hdf5Rows, name_of
 from hyperslab.formats.row_files import generate_plainly
-from hyperslab.formats.row_seam import Following
+from hyperslab.formats.row_seam import RowsFormat
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.extents import extents_of
 from hyperslab.specifications import Specification
@@ -26,10 +26,11 @@ from hyperslab.specifications import Specification
 SIZES = ("references_bytes", "lengths_bytes", "offsets_bytes")
 
 
-class Hdf5RowsFormat:
+class Hdf5RowsFormat(RowsFormat):
     """The HDF5 side of the seam of formats for ragged rows."""
 
     artifact = Artifact
+    following = FOLLOWING
 
     def versions(self) -> dict[str, str]:
         """Return the versions of h5py, of the HDF5 that it brings, and of plugins."""
@@ -48,11 +49,6 @@ class Hdf5RowsFormat:
                 for part, lengths in enumerate(parts)
             ],
         )
-
-    @property
-    def following(self) -> Following:
-        """HDF5's mode for a single writer and many readers."""
-        return FOLLOWING
 
     def prepare(self, spec: Specification) -> None:
         """Load what the layout's filters need."""
@@ -79,10 +75,6 @@ class Hdf5RowsFormat:
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file with one dataset, block by block in the order of rows; returns "plain"."""
         return generate_plainly(self, path, spec, values)
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts and the settings in force, from an open that is not timed."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hyperslab.data.selections import Box
 from hyperslab.data.tiles import tiles
 from hyperslab.data.values import Values
+from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.hsds import inspection, transfer
 from hyperslab.formats.hsds.server import (
     DOMAIN,
@@ -42,7 +43,7 @@ PENDING_BYTES = 32 * 2**20
 FLUSH_S = 900.0
 
 
-class HsdsArray:
+class HsdsArray(OpenArray):
     """The array of one open domain; boxes are in array terms, which are those of the server."""
 
     def __init__(self, file: Any, connection: Connection, spec: Specification) -> None:
@@ -61,10 +62,6 @@ class HsdsArray:
     def dataset(self) -> Any:
         """The dataset as h5pyd has it."""
         return self._dataset
-
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`."""
-        return self.reader(box)()
 
     def reader(self, box: Box) -> Callable[[], Block]:
         """Return a read of `box` that lacks nothing but the read."""
@@ -115,14 +112,10 @@ class HsdsArray:
         answered(self._connection, self._file.close)
 
 
-class Hsds:
+class Hsds(Format):
     """The HSDS side of the format seam."""
 
     artifact = HsdsArtifact
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of server and client, and of what they rest on."""
@@ -182,10 +175,6 @@ class Hsds:
         finally:
             opened.close()
         return "plain"
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: what the server takes is a column of its own."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts of objects, and the settings that the server says are in force."""

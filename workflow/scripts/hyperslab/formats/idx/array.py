@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box, disk_order, inverse_of, steps_of
 from hyperslab.data.values import Values
-from hyperslab.formats import OpenArray
+from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.idx import codecs, inspection, openvisus, prediction
 from hyperslab.formats.idx.creation import create_files, describe
 from hyperslab.formats.idx.parallel.sub_volumes import SubVolumes
@@ -25,7 +25,7 @@ from hyperslab.specifications import Specification
 Block = npt.NDArray[Any]
 
 
-class IdxArray:
+class IdxArray(OpenArray):
     """The array of one open dataset, new or read; boxes are in array terms."""
 
     def __init__(self, path: str, spec: Specification, writing: bool) -> None:
@@ -45,12 +45,8 @@ class IdxArray:
         if found != wanted:
             raise OSError(f"{path}: holds (shape, fields, time steps, type) {found} instead of {wanted}")
 
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`, at a coarser level every so many."""
-        return self.reader(box)()
-
     def reader(self, box: Box, kept: dict[Place, Kept] | None = None) -> Callable[[], Block]:
-        """Return `read` of `box` with everything done but the read.
+        """Return `read` of `box`, at a coarser level of every so many elements, with all else done.
 
         What is `kept` of coarser levels of the box is not read again, and what is read is kept there.
         """
@@ -126,12 +122,10 @@ def _predicted(boxes: Sequence[Box], spec: Specification, stored: dict[str, Any]
     return prediction.predict(turned, files_of(spec), stored["stored"])
 
 
-class Idx:
+class Idx(Format):
     """The IDX side of the format seam."""
 
     artifact = Artifact
-    many_arrays = None
-    parallel = None
     sub_volumes = SubVolumes()
     refinement = Refinement()
 
@@ -177,10 +171,6 @@ class Idx:
                 opened.write(part, values.block(part.origin, part.extent))
         opened.close()
         return "plain"
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts of blocks and files, and what the description says."""

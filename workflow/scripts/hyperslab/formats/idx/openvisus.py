@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.data.selections import Box, disk_order, inverse_of, steps_of
-from hyperslab.formats import Unavailable
+from hyperslab.formats import OpenArray, Unavailable
 from hyperslab.formats.idx.creation import finish
 from hyperslab.formats.idx.places import files_of, places_in
 from hyperslab.layouts.idx_files import DESCRIPTION, TIME_TEMPLATE, UNFINISHED, IdxFiles, Place
@@ -59,7 +59,7 @@ def create(path: str, files: IdxFiles, dtype: str) -> None:
     )  # fmt: skip
 
 
-class OpenVisusArray:
+class OpenVisusArray(OpenArray):
     """The array of one open dataset, which is known by `name`; boxes are in array terms."""
 
     def __init__(self, path: str, spec: Specification, name: str = DESCRIPTION) -> None:
@@ -72,12 +72,8 @@ class OpenVisusArray:
         # What reads has its access as part of opening; what writes makes one of another kind.
         self._access: Any = told(self._where, self._dataset.createAccess) if name == DESCRIPTION else None
 
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`, at a coarser level every so many."""
-        return self.reader(box)()
-
     def reader(self, box: Box) -> Callable[[], Block]:
-        """Return `read` of `box` with everything done but the read."""
+        """Return `read` of `box`, at a coarser level of every so many elements, with all else done."""
         turned, leading = box.permuted(self._order), self._files.leading
         steps = steps_of(turned)
         places = [place for _, place in places_in(turned, self._files)]

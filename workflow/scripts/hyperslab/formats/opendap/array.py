@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hyperslab.data.selections import Box
 from hyperslab.data.values import Values
-from hyperslab.formats import Unavailable
+from hyperslab.formats import Format, OpenArray, Unavailable
 from hyperslab.formats.hdf5.array import DATASET
 from hyperslab.formats.hdf5.array import FORMAT as HDF5
 from hyperslab.formats.opendap.server import FILE, TIMEOUT_S, UNAUTHORISED, OpendapArtifact
@@ -55,7 +55,7 @@ def answered(connection: Connection) -> Iterator[None]:
         raise ServerError(f"pydap {how}; its log ends with: {connection.last_words()}") from None
 
 
-class OpendapArray:
+class OpendapArray(OpenArray):
     """The array of one open dataset; boxes are in array terms."""
 
     def __init__(self, connection: Connection, spec: Specification) -> None:
@@ -68,10 +68,6 @@ class OpendapArray:
                 f"{connection.endpoint}/{FILE}", protocol="dap2", timeout=TIMEOUT_S, get_kwargs=asked
             )
             self._variable = opened[DATASET.decode()].data
-
-    def read(self, box: Box) -> Block:
-        """Return the elements of `box`."""
-        return self.reader(box)()
 
     def reader(self, box: Box) -> Callable[[], Block]:
         """Return a read of `box` that lacks nothing but the read; values travel in the network's order."""
@@ -104,14 +100,10 @@ def inside(path: str, spec: Specification) -> tuple[str, Specification]:
     return os.path.join(path, FILE), {**spec, "layout": layout}
 
 
-class Opendap:
+class Opendap(Format):
     """The OPeNDAP side of the format seam."""
 
     artifact = OpendapArtifact
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of pydap, of what it serves with, and of the library of the file."""

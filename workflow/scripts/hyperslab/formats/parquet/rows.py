@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyperslab.data.rows import Lengths, RowBlock
 from hyperslab.data.values import Values
 from hyperslab.formats.row_files import generate_plainly
-from hyperslab.formats.row_seam import Numbers
+from hyperslab.formats.row_seam import Numbers, OpenRows, RowsFormat
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
@@ -22,7 +21,7 @@ from hyperslab.specifications import Specification
 COLUMN = "rows"
 
 
-class ParquetWriter:
+class ParquetWriter(OpenRows):
     """A file that is written: rows are held until they fill a row group, as nobody writes a group a row."""
 
     def __init__(self, path: str, spec: Specification) -> None:
@@ -56,10 +55,6 @@ class ParquetWriter:
             self._writer.write_table(table, row_group_size=max(1, len(table)))
             self._held, self._held_bytes = [], 0
 
-    def columns(self) -> dict[str, Any]:
-        """Return nothing: pyarrow keeps no counts."""
-        return {}
-
     def flush(self) -> None:
         """Write the last row group."""
         self._end_group()
@@ -73,16 +68,12 @@ class ParquetWriter:
         """Refuse: nothing can be read before the footer is written."""
         raise NotImplementedError
 
-    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
-        """Refuse: no layout of this format says that rows can be replaced."""
-        raise NotImplementedError
-
     def block(self, found: Any) -> RowBlock:
         """Refuse, as `reader` does."""
         raise NotImplementedError
 
 
-class ParquetReader:
+class ParquetReader(OpenRows):
     """A file that is read, a row group at a time; the last one is kept for the next call of a selection."""
 
     def __init__(self, path: str) -> None:
@@ -121,10 +112,6 @@ class ParquetReader:
             self._kept = (number, column.combine_chunks())
         return self._kept[1]
 
-    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
-        """Refuse: no layout of this format says that rows can be replaced."""
-        raise NotImplementedError
-
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
         lists = [
@@ -134,10 +121,6 @@ class ParquetReader:
         values = [one.flatten().to_numpy(zero_copy_only=False) for one in lists]
         return RowBlock(np.concatenate([np.empty(0, np.int64), *lengths]), np.concatenate(values))
 
-    def columns(self) -> dict[str, Any]:
-        """Return nothing: pyarrow keeps no counts."""
-        return {}
-
     def flush(self) -> None:
         """Do nothing: nothing is written."""
 
@@ -146,11 +129,10 @@ class ParquetReader:
         self._file.close()
 
 
-class ParquetFormat:
+class ParquetFormat(RowsFormat):
     """The Parquet side of the seam of formats for ragged rows."""
 
     artifact = Artifact
-    following = None
 
     def versions(self) -> dict[str, str]:
         """Return the version of pyarrow."""
@@ -170,17 +152,9 @@ class ParquetFormat:
         """Open for reading; this reads the footer."""
         return ParquetReader(path)
 
-    def modify(self, path: str, spec: Specification) -> ParquetReader:
-        """Refuse: no layout of this format says that rows can be replaced."""
-        raise NotImplementedError
-
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new file block by block in the order of rows; returns "plain"."""
         return generate_plainly(self, path, spec, values)
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, row groups as chunks, and what the file says of how it was written."""

@@ -19,7 +19,7 @@ import zarr
 
 from hyperslab.data.selections import Box, disk_order
 from hyperslab.data.values import Values
-from hyperslab.formats import OpenArray
+from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.collection import Collections
 from hyperslab.formats.collection_files import Files
 from hyperslab.formats.hdf5.array import DATASET, Hdf5
@@ -43,15 +43,11 @@ PLAIN: Any = {"codecs": [], "settings": {**PIPELINE, "write_empty_chunks": False
 warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
 
 
-class WithReference:
+class WithReference(OpenArray):
     """An open HDF5 file for writing, whose chunks are looked up when it is closed."""
 
     def __init__(self, opened: OpenArray, refer: Callable[[], None]) -> None:
         self._opened, self._refer = opened, refer
-
-    def read(self, box: Box) -> npt.NDArray[Any]:
-        """Return the elements of `box`."""
-        return self._opened.read(box)
 
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
         """Return `read` of `box` with everything done but the read."""
@@ -111,14 +107,10 @@ def opened(path: str, order: tuple[int, ...]) -> OpenArray:
     return ObjectReads(said_plainly(reached)())
 
 
-class Virtual:
+class Virtual(Format):
     """The side of the format seam for HDF5 files that are read by reference."""
 
     artifact = StoredArtifact
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def __init__(self) -> None:
         self.hdf5 = Hdf5()

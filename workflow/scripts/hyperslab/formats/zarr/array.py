@@ -13,7 +13,7 @@ from hyperslab.data.levels import NextLevel
 from hyperslab.data.selections import Box, Pattern, inverse_of, of_stored_level
 from hyperslab.data.tiles import in_array_order, tiles
 from hyperslab.data.values import Values
-from hyperslab.formats import OpenArray
+from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.pyramid import PyramidArray, Stored
 from hyperslab.formats.zarr import inspection, prediction, settings
 from hyperslab.formats.zarr.description import OnDisk, create_array, create_group, level_path, open_array
@@ -27,7 +27,7 @@ from hyperslab.specifications import DatasetSpecification, LayoutSpecification, 
 WARM_UP_CHUNKS = 64
 
 
-class ZarrArray:
+class ZarrArray(OpenArray):
     """The array of one open store; boxes are in array terms."""
 
     def __init__(self, array: Any, order: tuple[int, ...], strides: bool = True) -> None:
@@ -43,12 +43,8 @@ class ZarrArray:
         found: Mapping[str, Any] = self._array.attrs
         return found
 
-    def read(self, box: Box) -> npt.NDArray[Any]:
-        """Return the elements of `box`, as a user of zarr-python gets them."""
-        return self.reader(box)()
-
     def reader(self, box: Box) -> Callable[[], npt.NDArray[Any]]:
-        """Return a read of `box` that lacks nothing but the read: `array[index]`.
+        """Return a read of `box` that lacks nothing but the read: `array[index]`, as a user has it.
 
         zarrs reads no strides: all of the box is read, and what was not asked for is left out.
         """
@@ -91,14 +87,10 @@ def _for_default(spec: Specification) -> Specification:
     return {**spec, "layout": {**spec["layout"], "settings": chosen}}
 
 
-class Zarr:
+class Zarr(Format):
     """The Zarr side of the format seam."""
 
     artifact = Artifact
-    many_arrays = None
-    parallel = None
-    sub_volumes = None
-    refinement = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""
@@ -182,10 +174,6 @@ class Zarr:
 
     def _create_for_default(self, path: str, spec: Specification) -> OpenArray:
         return self.create(path, _for_default(spec))
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts of chunks and files, and the settings in force."""

@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 
 from hyperslab.data.rows import Lengths, RowBlock, Rows
 from hyperslab.data.values import Values
-from hyperslab.formats.row_seam import Numbers
+from hyperslab.formats.row_seam import Numbers, OpenRows, RowsFormat
 from hyperslab.formats.zarr import array as arrays
 from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.description import codecs
@@ -27,7 +27,7 @@ VALUES, LENGTHS = "values", "lengths"
 WARM_UP_ROWS = 64
 
 
-class ZarrRows:
+class ZarrRows(OpenRows):
     """The two arrays of one open store."""
 
     def __init__(self, group: Any, growing: bool = False) -> None:
@@ -76,17 +76,9 @@ class ZarrRows:
         found: npt.NDArray[Any] = self._values[int(start) : int(end)]
         return found
 
-    def replacer(self, part: int, number: int, row: npt.NDArray[Any]) -> Callable[[], None]:
-        """Refuse: no layout of this format says that rows can be replaced."""
-        raise NotImplementedError
-
     def block(self, found: RowBlock) -> RowBlock:
         """Return what a read gave."""
         return found
-
-    def columns(self) -> dict[str, Any]:
-        """Return nothing: zarr-python keeps no counts."""
-        return {}
 
     def flush(self) -> None:
         """Do nothing: a write has handed everything to the kernel when it returns."""
@@ -96,11 +88,10 @@ class ZarrRows:
         self._group.store.close()
 
 
-class ZarrRowsFormat:
+class ZarrRowsFormat(RowsFormat):
     """The Zarr side of the seam of formats for ragged rows."""
 
     artifact = Artifact
-    following = None
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""
@@ -143,10 +134,6 @@ class ZarrRowsFormat:
         settings.put(spec["layout"]["settings"])
         return ZarrRows(zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3))
 
-    def modify(self, path: str, spec: Specification) -> ZarrRows:
-        """Refuse: no layout of this format says that rows can be replaced."""
-        raise NotImplementedError
-
     def generate(self, path: str, spec: Specification, values: Values) -> str:
         """Fill a new store chunk after chunk of values, then with all lengths; returns "by chunks"."""
         assert isinstance(values, Rows)
@@ -161,10 +148,6 @@ class ZarrRowsFormat:
         finally:
             opened.close()
         return "by chunks"
-
-    def workers_memory_bytes(self) -> int:
-        """Return 0: `generate` starts no processes."""
-        return 0
 
     def report(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return sizes in bytes, counts of chunks and files, and the settings in force."""
