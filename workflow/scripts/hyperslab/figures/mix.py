@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.requests import case_times, question_of
+from hyperslab.results.requests import case_times, entry_of, question_of
 from hyperslab.text import percent
 
 TITLE = "Which layout for which mix of requests"
@@ -119,7 +119,7 @@ def _mark(axes: Axes, view: View, place: float, words: str, line: str, at: tuple
 def _given(view: View, times: pd.DataFrame) -> list[float]:
     """Return the shares of the shown cases in the study's mix, adding up to 1; equal without one."""
     shares: Mapping[str, float] = view.choice["shares"]
-    own = [sum(value for key, value in shares.items() if key.rpartition(" ")[0] == case) for case in times]
+    own = [sum(value for key, value in shares.items() if entry_of(key)[0] == case) for case in times]
     return [value / sum(own) for value in own]
 
 

@@ -18,7 +18,7 @@ from hyperslab.figures.bars import layout_rows, part_groups, row_height
 from hyperslab.figures.scales import tick
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.scoring import Criterion, criterion_values, read_criteria
+from hyperslab.results.scoring import Criterion, criterion_values, matched_of, read_criteria
 from hyperslab.text import listing, megabytes
 
 STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_access_s": "first access"}
@@ -46,7 +46,7 @@ def matched(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
     The rules are those of `hyperslab.results.scoring.matched_score`, whose result gives factor, state and
     layouts.
     """
-    entry = _matched_entry(view)
+    entry = matched_of(view.data.score, view.site)
     met: dict[str, pd.Series] = {}
     layouts = view.order(entry.get("scores") or {})
     if not layouts:
@@ -67,7 +67,7 @@ def draw(view: View, case: str = "") -> Figure:
     table = absolute(view, criteria)
     if table.empty:
         return absent(view, title, "No score was made here.")
-    entry = _matched_entry(view)
+    entry = matched_of(view.data.score, view.site)
     layouts = list(table.index)
     figure = start(view, 0.75 + row_height(view, len(layouts)) * (len(layouts) + 1))
     left, right = figure.subplots(1, 2, sharey=True)
@@ -97,11 +97,6 @@ def draw(view: View, case: str = "") -> Figure:
         "no number: outside the matched grid" if _outside(entry, layouts) else "",
     ]
     return finish(figure, view, title, view.measurements, notes, handles)
-
-
-def _matched_entry(view: View) -> Mapping[str, Any]:
-    """Return the matched score of this site; empty where there is none."""
-    return next((entry for entry in view.data.score.get("matched", []) if entry["site"] == view.site), {})
 
 
 def _diamond(view: View) -> dict[str, Any]:

@@ -18,10 +18,9 @@ from matplotlib.lines import Line2D
 from hyperslab.figures.labels import place
 from hyperslab.figures.scales import BYTES, linear, logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
-from hyperslab.figures.view import View
-from hyperslab.results.adjusted import adjusted_means
-from hyperslab.results.comparisons import of_rounds
-from hyperslab.results.front import counted, fronts
+from hyperslab.figures.view import ROLES, View
+from hyperslab.results.comparisons import of_average_round, of_rounds
+from hyperslab.results.front import FRONT, counted, tradeoff
 from hyperslab.results.requests import request_times
 from hyperslab.results.two_copies import AND
 from hyperslab.states import STATES
@@ -35,13 +34,6 @@ NAMED_MOST = 18
 MOST_LETTERS = 42
 # Why a layout is on the front that another beats in the two cases.
 FOR_WHAT = {"case": "another case", "size": "its size", "both": "both together"}
-# role -> number in the palette, marker, size of the marker in points, words
-ROLES = {
-    "pick": (0, "*", 14.0, "recommended"),
-    "runner-up": (1, "^", 7.0, "runner-up"),
-    "contiguous": (3, "s", 7.0, "contiguous"),
-    "automatic": (2, "D", 6.5, "automatic chunks"),
-}
 PLAIN_SIZE = 5.5
 
 
@@ -49,27 +41,16 @@ def requests_of(view: View, case: str, state: str) -> pd.DataFrame:
     """Return what a request waits for by layout, in seconds: `value`, and the ends of its 95 % interval."""
     times = request_times(view.summary, (case, state))
     logs = np.log(times)
-    found, value = of_rounds(logs), adjusted_means(logs).to_numpy()
-    # Where a layout lacks rounds its mean is that of an average round, as in every table.
-    low, high = (end + value - found.value for end in found.interval())
+    value, low, high = of_average_round(of_rounds(logs), logs)
     columns = {"value": value, "low": low, "high": high}
     return pd.DataFrame({name: np.exp(ends) for name, ends in columns.items()}, index=times.index)
 
 
 def points_of(view: View, cases: list[str], state: str) -> pd.DataFrame:
-    """Return the layouts measured in both cases x (the two cases: seconds of a request; `front`: how a layout
-    is on the Pareto front, as `fronts` says it; "" for those that are not).
+    """Return the layouts measured in both cases, in the study's order, as `hyperslab.results.front.tradeoff`
+    has them.
     """
-    table = pd.DataFrame({case: requests_of(view, case, state)["value"] for case in cases}).dropna()
-    if not len(table):
-        return table.assign(front="")
-    others = {
-        case: requests_of(view, case, of)["value"]
-        for case, of in counted(view.choice, view.summary, state)
-        if case not in cases
-    }
-    times = table.assign(**{case: values.reindex(table.index) for case, values in others.items()})
-    table["front"] = fronts(times, cases, view.pooled(cases[0], state)["file_bytes"])
+    table = tradeoff(view.choice, view.summary, cases, state)
     return table.loc[view.order(table.index)]
 
 
@@ -104,7 +85,7 @@ def draw(view: View, case: str = "") -> Figure:
     # Names can only be placed when the axes have their final place.
     lay_out(figure)
     points = {str(name): (float(row[cases[0]]), float(row[cases[1]])) for name, row in table.iterrows()}
-    front = [points[str(name)] for name in table[table["front"] == "drawn"].sort_values(cases).index]
+    front = [points[str(name)] for name in table[table[FRONT] == "drawn"].sort_values(cases).index]
     texts = [(name, _label(view, name), view.role_colour(name)) for name in named]
     place(left, points, texts, view.style["font_size"] - 1, front)
     return figure
@@ -118,8 +99,8 @@ def _label(view: View, name: str) -> str:
 def _named(view: View, table: pd.DataFrame) -> list[str]:
     """Return the layouts that are named: all where they are few, else those with a role or on the front."""
     few = len(table) <= NAMED_ALL
-    first = {name for name in table.index if few or view.role(name) or table.loc[name, "front"] == "drawn"}
-    more = first | {name for name in table.index if table.loc[name, "front"]}
+    first = {name for name in table.index if few or view.role(name) or table.loc[name, FRONT] == "drawn"}
+    more = first | {name for name in table.index if table.loc[name, FRONT]}
     return [str(name) for name in table.index if name in (more if len(more) <= NAMED_MOST else first)]
 
 
@@ -136,14 +117,14 @@ def _times(axes: Axes, view: View, intervals: Mapping[str, pd.DataFrame], table:
     one case to that in the other.
     """
     first, second = intervals
-    front = table[table["front"] == "drawn"].sort_values([first, second])
+    front = table[table[FRONT] == "drawn"].sort_values([first, second])
     axes.plot(
         front[first], front[second], color=view.style["ink"], linewidth=1.2, zorder=2, label="Pareto front"
     )
     for layout, row in table.iterrows():
         name, (x, y) = str(layout), (float(row[first]), float(row[second]))
-        colour, marker, size = _look(view, name, row["front"])
-        hollow = row["front"] in FOR_WHAT and not view.role(name)
+        colour, marker, size = _look(view, name, row[FRONT])
+        hollow = row[FRONT] in FOR_WHAT and not view.role(name)
         above = 6 if view.role(name) else 4
         for case, ends in ((first, "x"), (second, "y")):
             low, high = intervals[case].loc[layout, ["low", "high"]]
@@ -191,7 +172,7 @@ def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
         Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="on the front of both")
     ]
     hollow = {
-        front for name, front in table["front"].items() if front in FOR_WHAT and not view.role(str(name))
+        front for name, front in table[FRONT].items() if front in FOR_WHAT and not view.role(str(name))
     }
     if hollow:
         words = " or ".join(FOR_WHAT[front] for front in FOR_WHAT if front in hollow)
@@ -199,7 +180,7 @@ def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
             Line2D([], [], color="white", marker="o", markersize=5, markeredgecolor=ink, markeredgewidth=1.2,
                    linestyle="", label=f"on the front only for {words}")
         ]  # fmt: skip
-    if any(not front and not view.role(str(name)) for name, front in table["front"].items()):
+    if any(not front and not view.role(str(name)) for name, front in table[FRONT].items()):
         handles += [
             Line2D([], [], color=muted, marker="o", markersize=5, linestyle="", label="other layouts")
         ]

@@ -10,10 +10,20 @@ import pandas as pd
 
 from hyperslab.figures import FigureData
 from hyperslab.figures.style import colours, resolved
-from hyperslab.results.columns import MEASUREMENTS
+from hyperslab.results.recommendation import choice_of
 from hyperslab.results.statistics import by_mean
+from hyperslab.results.tables import completed, named
 from hyperslab.states import LIBRARY_COLD
+from hyperslab.studies.summary import case_title, in_order
 from hyperslab.text import listing, span
+
+# role -> number in the palette, marker, size of the marker in points, words
+ROLES = {
+    "pick": (0, "*", 14.0, "recommended"),
+    "runner-up": (1, "^", 7.0, "runner-up"),
+    "contiguous": (3, "s", 7.0, "contiguous"),
+    "automatic": (2, "D", 6.5, "automatic chunks"),
+}
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,11 @@ class View:
 
     def title(self, case: str) -> str:
         """Return the title of a case."""
-        return str(self.study["cases"][case].get("title") or case)
+        return case_title(self.study, case)
 
     def order(self, layouts: Iterable[str]) -> list[str]:
         """Return `layouts` as the study orders them; those that it does not know follow, sorted."""
-        found, known = set(layouts), self.study["layouts"]
-        return [name for name in known if name in found] + sorted(found.difference(known))
+        return in_order(set(layouts), self.study["layouts"])
 
     def rounds(self, case: str, state: str) -> pd.DataFrame:
         """Return the rows of the summary of one case and state."""
@@ -114,8 +123,7 @@ class View:
     def role_colour(self, layout: str) -> str:
         """Return the colour of a layout that has a role, everywhere the same; else that of plain text."""
         role = self.role(layout)
-        numbers = {"pick": 0, "contiguous": 3, "automatic": 2, "runner-up": 1}
-        return self.palette[numbers[role]] if role else str(self.style["ink"])
+        return self.palette[ROLES[role][0]] if role else str(self.style["ink"])
 
     def label(self, layout: str) -> str:
         """Return a layout's name with its role: a star for the recommended one,
@@ -129,23 +137,18 @@ class View:
 
 
 def look(site: str, data: FigureData) -> View:
-    """Return the view of one site; names are text, though CSV takes layouts called 1 and 2 for numbers."""
-    chosen: Any = data.recommendation.get("sites", [])
-    choice: Mapping[str, Any] = next((entry for entry in chosen if entry["site"] == site), {})
-    # A table made before a column was added has none of it.
-    measurements = data.measurements.reindex(columns=list(MEASUREMENTS))
+    """Return the view of one site."""
+    measurements = _main(completed(data.measurements), site)
     return View(
         site,
         data,
         resolved(data.style),
-        _main(data.summary, site),
-        _main(measurements[~measurements["stale"].astype(bool)], site),
-        choice,
+        _main(named(data.summary), site),
+        measurements[~measurements["stale"].astype(bool)],
+        choice_of(data.recommendation, site),
     )
 
 
 def _main(table: pd.DataFrame, site: str) -> pd.DataFrame:
     """Return the main rounds of a site."""
-    named = table.astype(dict.fromkeys(("site", "layout", "case", "state", "phase"), "str"))
-    # `astype` leaves every column a block of its own, which is slow to work with; a copy puts them together.
-    return named[(named["site"] == site) & (named["phase"] == "main")].copy()
+    return table[(table["site"] == site) & (table["phase"] == "main")]

@@ -14,7 +14,7 @@ FIGURE = "clients"
 
 def clients_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return one row a layout, state and number of clients."""
-    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows, summary = data.main(site), data.summary_of(site)
     body = []
     for family, teams in families(data.study["cases"], FIGURE).items():
         for clients, case in sorted(

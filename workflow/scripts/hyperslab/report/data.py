@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.results.columns import KEYS, MEASUREMENTS
+from hyperslab.results.recommendation import choice_of
 from hyperslab.results.statistics import summarise
+from hyperslab.results.tables import completed, named
 from hyperslab.studies.summary import Meta
 
 # (site, layout, case, round) with rounds written r0, r1, ... (main) and c0, c1, ... (confirm).
 PlannedCell = tuple[str, str, str, str]
 CELL = ["site", "layout", "case", "phase", "round"]
-NAMES = [key for key in KEYS if key != "round"]
 
 
 # name, caption, file: figures are named "session-<case>", "ramp-<case>", "grid-<case>", or after a block.
@@ -72,10 +72,14 @@ class Data:
         """Return the repeats of a site's choosing rounds that are not stale."""
         return self.fresh[(self.fresh["site"] == site) & (self.fresh["phase"] == "main")]
 
+    def summary_of(self, site: str, phase: str = "main") -> pd.DataFrame:
+        """Return the summary of one site in one phase, "main" or "confirm"."""
+        source = self.confirmed if phase == "confirm" else self.summary
+        return source[source["site"] == site]
+
     def choice(self, site: str) -> Mapping[str, Any]:
         """Return the recommendation of a site; empty where there is none."""
-        found = (entry for entry in self.recommendation.get("sites", []) if entry["site"] == site)
-        return next(found, {})
+        return choice_of(self.recommendation, site)
 
     def references(self) -> list[tuple[str, str | None]]:
         """Return what the pick is compared with: words for it,
@@ -90,23 +94,22 @@ class Data:
 def gather(given: Inputs) -> Data:
     """Return the tables as `Data`; sites in the order in which plan, figures and results name them."""
     confirmation = given.confirmation
-    # A table made before a column was added has none of it.
-    rows = _with_names(given.measurements.reindex(columns=list(MEASUREMENTS)))
+    rows = completed(given.measurements).reset_index(drop=True)
     rows = rows[rows["phase"] == "main"] if confirmation is not None else rows
     if confirmation is not None and len(confirmation):
-        again = _with_names(confirmation)
+        again = named(confirmation)
         rows = pd.concat([rows, again[again["phase"] == "confirm"]], ignore_index=True)
     fresh = rows[~rows["stale"].astype(bool)]
     cells = [
         (str(site), str(layout), str(case), str(round_)) for site, layout, case, round_ in given.expected
     ]
-    named = (
+    sites = (
         [cell[0] for cell in cells]
         + list(given.figures)
         + list(rows["site"])
         + [entry["site"] for entry in given.context]
     )
-    summary = _with_names(given.summary)
+    summary = named(given.summary).reset_index(drop=True)
     return Data(
         given.study,
         rows,
@@ -117,16 +120,9 @@ def gather(given: Inputs) -> Data:
         given.score,
         given.recommendation,
         cells,
-        list(dict.fromkeys(str(name) for name in named)),
+        list(dict.fromkeys(str(name) for name in sites)),
         given.rounds,
     )
-
-
-def _with_names(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a copy whose names are text: a table read from CSV takes layouts called 1 and 2 for numbers."""
-    present = {name: "str" for name in NAMES if name in table}
-    # `astype` leaves every column a block of its own, which is slow to work with; a copy puts them together.
-    return table.astype(present).reset_index(drop=True).copy()
 
 
 def medians(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:

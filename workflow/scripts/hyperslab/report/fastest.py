@@ -60,7 +60,7 @@ def _ranked(
     data: Data, site: str, cases: Mapping[str, str], state: str
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return what competes in one state and its summary, the fastest first."""
-    rows = data.summary[data.summary["site"] == site]
+    rows = data.summary_of(site)
     several = len(data.study["layouts"]) > 1
     found = [
         (", ".join(filter(None, [apart, str(layout) if several or not apart else ""])), entry)

@@ -11,12 +11,12 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.report.speeds import compared, phase_rows
+from hyperslab.report.speeds import compared
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
 from hyperslab.results.recommend import GIVEN_UP
-from hyperslab.results.requests import objectives, question_of, request_times, typical
+from hyperslab.results.requests import entry_of, objectives, question_of, request_times, typical
 from hyperslab.studies.summary import case_title
 
 OBJECTIVES = {"mix": "Expected time", "regret": "Largest regret"}
@@ -39,15 +39,15 @@ def times(data: Data, site: str, phase: str) -> pd.DataFrame:
     """Return layouts x entries ("case state") of the seconds of a request in rounds of a phase; NaN where not
     measured.
     """
-    rows, asked = phase_rows(data, site, phase), question_of(data.choice(site))
+    rows, asked = data.summary_of(site, phase), question_of(data.choice(site))
     columns = {" ".join(entry): typical(request_times(rows, entry)) for entry in asked.shares}
     return pd.DataFrame(columns)
 
 
 def entry_title(data: Data, site: str, entry: str) -> str:
     """Return a case in a state as one says it; the state only where several count."""
-    case, _, state = entry.rpartition(" ")
-    states = {key.rpartition(" ")[2] for key in data.choice(site)["shares"]}
+    case, state = entry_of(entry)
+    states = {entry_of(key)[1] for key in data.choice(site)["shares"]}
     title = case_title(data.study, case)
     return f"{title} ({state})" if len(states) > 1 else title
 
@@ -92,7 +92,7 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str)
     (other,), floor = alternatives, choice["imperceptible_ms"] / 1e3
     name, case = other["layout"], other["case"]
     # In several states it is the one in which most is given up.
-    entries = [key for key in found.columns if key.rpartition(" ")[0] == case]
+    entries = [key for key in found.columns if entry_of(key)[0] == case]
     behind = found.loc[pick, entries] / found.loc[name if name in found.index else pick, entries]
     # A state that was not measured again gives nothing up.
     entry = str(behind.fillna(1.0).idxmax())
@@ -183,7 +183,7 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
             _regret_text(regret[entry]),
             f"{entry_title(data, site, entry)}: {fmt.seconds(found.loc[name, entry])}",
         )
-    logs = objectives(phase_rows(data, site, phase), asked, {})
+    logs = objectives(data.summary_of(site, phase), asked, {})
     expected = Cell(fmt.seconds(float(np.exp(adjusted_means(logs)[name]))))
     if name == pick or pick not in logs.index:
         return expected

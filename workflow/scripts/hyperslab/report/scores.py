@@ -10,7 +10,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Fact, Table, table
-from hyperslab.results.scoring import Criterion, criterion_values, read_criteria
+from hyperslab.results.scoring import Criterion, criterion_values, matched_of, read_criteria
 from hyperslab.studies.summary import case_title, in_order
 
 STATISTICS = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "min",
@@ -20,11 +20,6 @@ STATISTICS = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "
 def _absolute(data: Data, site: str) -> dict[str, Mapping[str, Any]]:
     """Return layout -> its absolute score at a site."""
     return {str(row["layout"]): row for row in data.score.get("absolute", []) if row["site"] == site}
-
-
-def _matched(data: Data, site: str) -> Mapping[str, Any]:
-    """Return the matched score of a site; empty where there is none."""
-    return next((entry for entry in data.score.get("matched", []) if entry["site"] == site), {})
 
 
 def absolute_text(data: Data, site: str, layout: str) -> str:
@@ -42,7 +37,7 @@ def matched_text(data: Data, site: str, layout: str) -> str:
     empty without criteria.
     """
     total = len(data.score.get("criteria", []))
-    entry = _matched(data, site)
+    entry = matched_of(data.score, site)
     if not total or not entry:
         return ""
     if entry.get("factor") is None:
@@ -64,7 +59,7 @@ def _bound(criterion: Criterion, value: float | None) -> str:
 
 def matched_facts(data: Data, site: str) -> list[Fact]:
     """Return λ, what binds, who has full marks and how they overlap with the published ones."""
-    entry = _matched(data, site)
+    entry = matched_of(data.score, site)
     if not entry:
         return []
     if entry.get("factor") is None:
@@ -88,10 +83,10 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
     if not rows:
         return None
     criteria = read_criteria(data.score["criteria"])
-    here = data.summary[data.summary["site"] == site]
+    here = data.summary_of(site)
     values = {c.label: _values(here, c, criteria) for c in criteria}
-    matched = _matched(data, site).get("scores") or {}
-    body = _bounds(_matched(data, site), criteria)
+    matched = matched_of(data.score, site).get("scores") or {}
+    body = _bounds(matched_of(data.score, site), criteria)
     for layout in in_order(set(rows), data.study["layouts"]):
         entry = rows[layout]
         met = [

@@ -20,7 +20,8 @@ def unconfirmed(data: Data, site: str, layout: str) -> str:
     """Return why a layout does not count as measured again: no confirming rounds, or too few of a case that
     counts, with how many there are; "" where it does count.
     """
-    rows = data.confirmed[(data.confirmed["site"] == site) & (data.confirmed["layout"] == layout)]
+    rows = data.summary_of(site, "confirm")
+    rows = rows[rows["layout"] == layout]
     if rows.empty:
         return "no confirming rounds"
     few = []
@@ -36,12 +37,6 @@ def speed_phase(data: Data, site: str, pick: str) -> str:
     them, else "main".
     """
     return "main" if unconfirmed(data, site, pick) else "confirm"
-
-
-def phase_rows(data: Data, site: str, phase: str) -> pd.DataFrame:
-    """Return the summary of one site in one phase."""
-    source = data.confirmed if phase == "confirm" else data.summary
-    return source[source["site"] == site]
 
 
 def compared(data: Data, site: str) -> list[tuple[str, str]]:
@@ -86,7 +81,7 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     """Return how much faster the pick is than each reference, one row a case and state;
     what counts comes first.
     """
-    rows, main = phase_rows(data, site, phase), phase_rows(data, site, "main")
+    rows, main = data.summary_of(site, phase), data.summary_of(site)
     pairs = pd.concat([rows, main])[["case", "state"]]
     known = set(pairs.itertuples(index=False, name=None))
     counted: Mapping[str, float] = data.choice(site).get("shares", {})

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.results.front import counted, fronts
-from hyperslab.results.requests import request_times, typical
+from hyperslab.results.front import FRONT, tradeoff
 from hyperslab.states import cold_of
 from hyperslab.studies.summary import case_title, in_order
 
 # How a layout is on the Pareto front (results/front.py), in words.
 ON_FRONT = {"": "no", "drawn": "yes", "case": "for another case", "size": "for its size", "both": "for both"}
-# A column beside those of cases, whose names have no blanks.
-FRONT = "on the front"
 
 
 def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return the times of the two cases of the trade-off, cold and warm, with the Pareto front."""
     cases = [case for case in data.study["tradeoff"] if case in data.study["cases"]]
-    here = data.summary[data.summary["site"] == site]
+    here = data.summary_of(site)
     if len(cases) < 2 or here.empty:
         return None
     states = [name for name in (cold_of(here["state"]), "warm") if name]
-    points = {name: found for name in states if len(found := _points(data, site, cases, name))}
+    choice = data.choice(site)
+    points = {name: found for name in states if len(found := tradeoff(choice, here, cases, name))}
     layouts = in_order({layout for found in points.values() for layout in found.index}, data.study["layouts"])
     body = []
     for layout in layouts:
@@ -49,19 +45,3 @@ def tradeoff_table(data: Data, site: str, pick: str | None) -> Table | None:
         "by 2 % or more, are looked at, too."
     )
     return table("Trade-off", columns, body, note, folded=True, pick=pick)
-
-
-def _points(data: Data, site: str, cases: list[str], state: str) -> pd.DataFrame:
-    """Return layouts x the two cases, in seconds, and how each layout is on the front; without rows where one
-    of the cases was not measured in this state.
-    """
-    here = data.summary[data.summary["site"] == site]
-    measured = set(zip(here["case"], here["state"], strict=True))
-    if not {(case, state) for case in cases} <= measured:
-        return pd.DataFrame()
-    entries = dict.fromkeys([*((case, state) for case in cases), *counted(data.choice(site), here, state)])
-    times = pd.DataFrame({case: typical(request_times(here, (case, of))) for case, of in entries})
-    times = times.dropna(subset=cases)
-    rows = here[(here["case"] == cases[0]) & (here["state"] == state)].drop_duplicates("layout")
-    sizes = rows.set_index("layout")["file_bytes"]
-    return times[cases].assign(**{FRONT: fronts(times, cases, sizes) if len(times) else ""})

@@ -26,7 +26,7 @@ BEYOND = "beyond the physical cores: not claimed"
 
 def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return the mean time and speed-up of every reduction by layout, state and number of workers."""
-    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows, summary = data.main(site), data.summary_of(site)
     body = []
     for family, teams in families(data.study["cases"], SPEEDUP).items():
         for by, counts in teams.items():
@@ -105,7 +105,7 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
     cold and warm reads.
     """
     cases = {name: case for name, case in shown_by(data.study["cases"], RATES).items() if interface_of(case)}
-    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows, summary = data.main(site), data.summary_of(site)
     rows = rows[rows["case"].isin(cases)]
     if rows.empty:
         return None
@@ -141,7 +141,7 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
 def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return how ranks have written their sub-volumes: rates, phases, files opened and calls."""
     cases = {name: case for name, case in data.study["cases"].items() if way_of(case)}
-    rows, summary = data.main(site), data.summary[data.summary["site"] == site]
+    rows, summary = data.main(site), data.summary_of(site)
     rows = rows[rows["case"].isin(cases)]
     if rows.empty:
         return None

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hyperslab.results import student
-from hyperslab.results.adjusted import effects
+from hyperslab.results.adjusted import adjusted_means, effects
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -114,6 +114,17 @@ def of_rounds(differences: ArrayLike) -> Contrasts:
     enough = rounds >= MIN_ROUNDS
     error = np.where(enough, np.maximum(np.sqrt(variance / np.maximum(rounds, 1)), ROUNDING), math.nan)
     return Contrasts(mean, deviation, rounds, error, np.where(enough, freedom, math.nan))
+
+
+def of_average_round(found: Contrasts, logs: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of each row in an average round, and both ends of its 95 % interval; all of shape (K,).
+
+    `logs` are layouts x rounds, `found` is `of_rounds` of them. Where a layout lacks rounds its interval is
+    moved from the mean over its own to that of an average round, as in every table.
+    """
+    middle = adjusted_means(logs).to_numpy()
+    low, high = (end + middle - found.value for end in found.interval())
+    return middle, low, high
 
 
 def prior(variance: Floats, freedom: Floats) -> tuple[float, float]:

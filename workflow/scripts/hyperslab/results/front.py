@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.recommend import SMALLER
-from hyperslab.results.requests import Entry
+from hyperslab.results.requests import Entry, entry_of, request_times, typical
 
 WRITE = "write"
-# A column beside those of cases, whose names have no blanks.
+# Columns beside those of cases, whose names have no blanks.
 SIZE = "size of the file"
+FRONT = "on the front"
 
 
 def pareto(
@@ -36,7 +37,7 @@ def counted(choice: Mapping[str, Any], rows: pd.DataFrame, state: str) -> list[E
     """Return the cases that count for a recommendation, reads in `state`; without one all that were measured
     in that state. `rows` are one site and phase of a summary.
     """
-    named = [key.rpartition(" ")[::2] for key in choice.get("shares", {})]
+    named = [entry_of(key) for key in choice.get("shares", {})]
     if not named:
         named = [(str(case), state) for case in dict.fromkeys(rows["case"][rows["state"] == state])]
     wanted = dict.fromkeys((case, WRITE if of == WRITE else state) for case, of in named)
@@ -61,3 +62,21 @@ def fronts(times: pd.DataFrame, drawn: Sequence[str], sizes: pd.Series) -> pd.Se
     for word, columns in reversed(looks.items()):
         found[pareto(table, list(columns), by_size)] = word
     return found
+
+
+def tradeoff(choice: Mapping[str, Any], rows: pd.DataFrame, drawn: Sequence[str], state: str) -> pd.DataFrame:
+    """Return the layouts measured in all `drawn` cases x (these cases: seconds of a request in `state`;
+    `FRONT`: how a layout is on the Pareto front, as `fronts` says it).
+
+    `choice` and `rows` as for `counted`. Without rows where one of the drawn cases was not measured in this
+    state.
+    """
+    entries = [(case, state) for case in drawn]
+    if not set(entries) <= set(zip(rows["case"], rows["state"], strict=True)):
+        return pd.DataFrame(columns=[*drawn, FRONT])
+    entries += [entry for entry in counted(choice, rows, state) if entry[0] not in drawn]
+    times = pd.DataFrame({case: typical(request_times(rows, (case, of))) for case, of in entries})
+    times = times.dropna(subset=list(drawn))
+    first = rows[(rows["case"] == drawn[0]) & (rows["state"] == state)].drop_duplicates("layout")
+    sizes = first.set_index("layout")["file_bytes"]
+    return times[list(drawn)].assign(**{FRONT: fronts(times, drawn, sizes) if len(times) else ""})

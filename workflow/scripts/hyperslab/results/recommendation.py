@@ -29,6 +29,14 @@ def read_foretold(content: bytes) -> dict[str, Foretold]:
     }
 
 
+def choice_of(recommendation: Mapping[str, Any], site: str) -> Mapping[str, Any]:
+    """Return the recommendation of a site from the content of recommendation.json; empty where there is
+    none.
+    """
+    found: Any = recommendation.get("sites", [])
+    return next((entry for entry in found if entry["site"] == site), {})
+
+
 def answer(
     rows: pd.DataFrame,
     context: Iterable[Mapping[str, Any]],

@@ -16,12 +16,19 @@ import pandas as pd
 
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.scoring import site_state
+from hyperslab.results.statistics import by_round
 from hyperslab.studies import case_kinds
 
 # A case in a state.
 Entry = tuple[str, str]
 Mix = Mapping[str, float]
 Rule = Literal["mix", "regret"]
+
+
+def entry_of(key: str) -> Entry:
+    """Return a case in a state from "case state", as JSON files have it; no state has a blank."""
+    case, _, state = key.rpartition(" ")
+    return case, state
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,7 @@ class Question:
 
 def question_of(choice: Mapping[str, Any]) -> Question:
     """Return what a recommendation, as recommendation.json holds it, was asked."""
-    named = {key.rpartition(" "): share for key, share in choice["shares"].items()}
-    asked = {(case, state): share for (case, _, state), share in named.items()}
+    asked = {entry_of(key): share for key, share in choice["shares"].items()}
     return Question(asked, choice["rule"], choice["imperceptible_ms"] / 1e3)
 
 
@@ -80,10 +86,7 @@ def request_times(rows: pd.DataFrame, entry: Entry) -> pd.DataFrame:
 
     `rows` are one site and phase of a summary. Raises ValueError where a layout has a round twice.
     """
-    chosen = rows[(rows["case"] == entry[0]) & (rows["state"] == entry[1])]
-    if chosen.duplicated(["layout", "round"]).any():
-        raise ValueError("a layout has the same round twice: select one site, case, kind, phase and state")
-    return chosen.pivot(index="layout", columns="round", values=_column(rows)).astype(float)
+    return by_round(rows[(rows["case"] == entry[0]) & (rows["state"] == entry[1])], _column(rows))
 
 
 def _column(rows: pd.DataFrame) -> str:

@@ -197,6 +197,11 @@ def matched_score(
     ]
 
 
+def matched_of(score: Mapping[str, Any], site: str) -> Mapping[str, Any]:
+    """Return the matched score of a site from the content of score.json; empty where there is none."""
+    return next((entry for entry in score.get("matched", []) if entry["site"] == site), {})
+
+
 def _match_site(
     site: str,
     rows: pd.DataFrame,

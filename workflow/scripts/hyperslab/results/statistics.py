@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.measuring.throttling import BURST_SECONDS
-from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, KEYS, POOLED, ROUND, THROTTLE
-from hyperslab.results.comparisons import Contrasts, of_rounds, table
+from hyperslab.results.comparisons import Contrasts, of_average_round, of_rounds, table
 from hyperslab.states import COLD_STATES
 
 FAMILY = ["site", "case", "kind", "phase", "state"]
@@ -100,23 +99,27 @@ def typical_column(summary: pd.DataFrame) -> str:
     return "typical_s" if "typical_s" in summary else "median_s"
 
 
-def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return layouts x rounds of log `typical_s` (of `median_s`, in a summary without it).
+def by_round(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return layouts x rounds of a `column` of numbers; NaN where a layout lacks a round.
 
-    NaN where a layout lacks a round; raises ValueError for duplicates.
+    `rows` are one site, case, phase and state of a summary. Raises ValueError where a layout has a round
+    twice.
     """
     if rows.duplicated(["layout", "round"]).any():
         raise ValueError("a layout has the same round twice: select one site, case, kind, phase and state")
-    return np.log(rows.pivot(index="layout", columns="round", values=typical_column(rows)))
+    return rows.pivot(index="layout", columns="round", values=column).astype(float)
+
+
+def log_medians(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return layouts x rounds of log `typical_s` (of `median_s`, in a summary without it), as `by_round`."""
+    return np.log(by_round(rows, typical_column(rows)))
 
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the pooled columns of one family, one row a layout."""
     logs = log_medians(rows)
     found = of_rounds(logs)
-    # Of an average round, where layouts have different ones.
-    middle = adjusted_means(logs).to_numpy()
-    low, high = (end + middle - found.value for end in found.interval())
+    middle, low, high = of_average_round(found, logs)
     columns = {"pooled_median_s": middle, "pooled_low_s": low, "pooled_high_s": high}
     return pd.DataFrame(
         {"layout": [str(name) for name in logs.index], "rounds": found.rounds}

@@ -14,7 +14,7 @@ import pandas as pd
 from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
 from hyperslab.records import Moment, Record, Row, first_moment, parts_of, read_record
-from hyperslab.results.columns import MEASUREMENTS, OF_FILE, of_type
+from hyperslab.results.columns import KEYS, MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
@@ -178,6 +178,18 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
         # Not part of what tells entries apart: most settings are those of all layouts.
         found["layouts"] = sorted({*found["layouts"], path.parent.name})
     return list(seen.values())
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy whose names are text, not categories, of which some may be nowhere in the table."""
+    present = {name: "str" for name in KEYS if name != "round" and name in table}
+    # `astype` leaves every column a block of its own, which is slow to work with; a copy puts them together.
+    return table.astype(present).copy()
+
+
+def completed(measurements: pd.DataFrame) -> pd.DataFrame:
+    """Return measurements that are `named`, with every column: a table made before one was added lacks it."""
+    return named(measurements.reindex(columns=list(MEASUREMENTS)))
 
 
 # What fills an array, in words: a donor's file and dataset, or how values are made.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.data.donor_paths import identity
@@ -96,6 +96,6 @@ def case_title(study: Meta, case: str) -> str:
     return str(study["cases"].get(case, {}).get("title") or case)
 
 
-def in_order(names: set[str], order: Mapping[str, Any]) -> list[str]:
+def in_order(names: set[str], order: Collection[str]) -> list[str]:
     """Return `names` in this order; those it does not know follow, sorted."""
     return [name for name in order if name in names] + sorted(names - set(order))
