@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what all tests share out of every further search for garbage, which takes a tenth of their time."""
+    """Leave what all tests share out of further searches for garbage, a tenth of their time."""
     gc.collect()
     gc.freeze()
 

@@ -192,7 +192,7 @@ def test_no_read_is_said_to_be_short_whose_estimate_is_long() -> None:
     short = {"contiguous": (0.009, 0.009), "auto": (0.009, 0.009), "4x4x2": (0.004, 0.005)}
     told = [with_whole(foretold(name, 0.01), 64.0) for name in ("contiguous", "4x4x2")]
     # Both are as slow in the whole array, and the rest of the advice stands.
-    told[1]["whole"]["times"] = {name: 1.28 for name in told[1]["times"]}
+    told[1]["whole"]["times"] = dict.fromkeys(told[1]["times"], 1.28)
     said = site_of(short, sites=at_disk(measured=told), shape=[10, 10, 100]).sentence
     assert said.startswith("Do not bother: today's layout is within a tenth of the best, 4x4x2.")
 

@@ -19,11 +19,7 @@ def main(job: Any) -> None:
     study, name, hashes = job.wildcards.study, job.wildcards.claim, job.params.hashes
     claim = next(claim for claim in job.params.claims if claim["id"] == name)
     cells = compared(claim)
-    records = [
-        path
-        for path in map(Path, job.params.records)
-        if cell_of(path)[:2] in cells and path.exists()
-    ]
+    records = [path for path in map(Path, job.params.records) if cell_of(path)[:2] in cells and path.exists()]
     table = measurements.build(records, study, hashes, {})
     found = evaluate(study, [claim], table, site_facts(context_of(measurements.standing(records, table))))
     Path(job.output[0]).write_text(render(build([found], [], []), templates.CLAIMS), encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -12,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from hyperslab.advising.probe import Probe
 from hyperslab.text import listing
@@ -35,9 +36,12 @@ def executor_of(profile: str) -> str | None:
     files = sorted(Path(profile).glob("config*.yaml")) if profile else []
     if not files:
         return None
-    # What else it says is Snakemake's to read.
-    said = re.search(r"^executor: *['\"]?([\w-]+)", files[0].read_text(encoding="utf-8"), re.MULTILINE)
-    return said[1] if said else LOCAL
+    try:
+        said = yaml.safe_load(files[0].read_text(encoding="utf-8"))
+    except yaml.YAMLError:
+        # Snakemake says what is wrong with it.
+        return None
+    return str((said or {}).get("executor") or LOCAL)
 
 
 def named(

@@ -236,9 +236,7 @@ def _ordered(asked: Asked, predicted: Iterable[Predicted]) -> list[Predicted]:
     """Return what is predicted, best first; files beyond the size, and what cannot be had, come last."""
     found = list(predicted)
     times = {read.name: np.array([one.times[read.name] for one in found]) for read in asked.reads}
-    fits = np.array(
-        [one.file_bytes <= asked.most_bytes and asked.can_have(one.candidate) for one in found]
-    )
+    fits = np.array([one.file_bytes <= asked.most_bytes and asked.can_have(one.candidate) for one in found])
     return [found[at] for at in np.lexsort((*_judged(asked, times, fits), ~fits))]
 
 

@@ -171,9 +171,7 @@ def _legend(view: View, table: pd.DataFrame) -> list[Line2D]:
     handles = [
         Line2D([], [], color=ink, marker="o", markersize=6, linewidth=1.2, label="on the front of both")
     ]
-    hollow = {
-        front for name, front in table[FRONT].items() if front in FOR_WHAT and not view.role(str(name))
-    }
+    hollow = {front for name, front in table[FRONT].items() if front in FOR_WHAT and not view.role(str(name))}
     if hollow:
         words = " or ".join(FOR_WHAT[front] for front in FOR_WHAT if front in hollow)
         handles += [

@@ -28,9 +28,7 @@ class PageInputs:
         claim = next(claim for claim in planned.claims if claim["id"] == name)
         wanted = compared(claim)
         return [
-            file
-            for file in self.table(study)
-            if "/cells/" not in file or cell_of(Path(file))[:2] in wanted
+            file for file in self.table(study) if "/cells/" not in file or cell_of(Path(file))[:2] in wanted
         ]
 
     def table(self, study: str, phase: str = "main") -> list[str]:

@@ -151,9 +151,7 @@ class PlannedStudy(LoadedStudy):
         and why.
         """
         chosen = self.study.recommendation
-        kept = chosen.model_dump(
-            exclude={"confirm_rounds", "lossy", "mixed", "copies", "quoted", "excluded"}
-        )
+        kept = chosen.model_dump(exclude={"confirm_rounds", "lossy", "mixed", "copies", "quoted", "excluded"})
         excluded: dict[str, str] = dict(chosen.excluded)
         for name, layout in self.layouts.items():
             found = layout_of(layout)

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from glob import glob
-from pathlib import Path
 from typing import Any
 
 from hyperslab.planning import slurm, snakemake_patches

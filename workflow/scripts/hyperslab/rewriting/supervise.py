@@ -38,9 +38,7 @@ def aside_of(path: Path) -> Path:
     return path.with_name(path.name + ASIDE)
 
 
-def made_whole(
-    path: Path, work: Callable[[Path], None], directory: bool = False, mode: int = 0o666
-) -> int:
+def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False, mode: int = 0o666) -> int:
     """Run `work(partial)` in a child process and move what it made to `path`; returns an exit status.
 
     What is made is a file, or a `directory`, which `work` finds empty. It has the permissions `mode` less the
