@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, StrMethodFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, StrMethodFormatter
 
 from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import linear
@@ -72,6 +72,9 @@ def draw(view: View, case: str) -> Figure:
         below.set_xlabel("clients")
         for axes in (above, below):
             _clients(axes, sorted(counts))
+    for axes in panels[:, 0]:
+        # Ticks that a panel's height decides change once margins are found, and these cut wider numbers.
+        axes.yaxis.set_major_locator(MaxNLocator(5))
     panels[0, 0].set_ylim(bottom=0)
     panels[0, 0].set_ylabel("requests a second")
     panels[0, 0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
