@@ -562,7 +562,7 @@ def test_advice_on_another_array_takes_no_place_of_the_first(here: Path) -> None
 
 def test_the_same_array_is_known_under_other_names(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "link.h5").symlink_to("mine.h5")
-    for name in ("mine.h5::/counts", "mine.h5::counts", "link.h5::counts/"):
+    for name in ("mine.h5::/counts", "mine.h5::counts", "link.h5::counts"):
         advise.main([name, "--name", "mine", "--copies", "no"])
     study = here / "config" / "studies" / "advice-mine.yaml"
     assert "link.h5" in study.read_text() and "copies" not in study.read_text()
