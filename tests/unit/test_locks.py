@@ -49,6 +49,8 @@ def test_a_run_without_slurm_takes_turns_with_jobs_on_its_machine(
 ) -> None:
     """Jobs on two nodes of Slurm do not wait for each other, also where both are on one machine."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
+    for name in ("SLURM_CLUSTER_NAME", "SLURMD_NODENAME"):
+        monkeypatch.delenv(name, raising=False)
     places = [str(tmp_path / name) for name in "abc"]
     for place in places:
         roots.prepare(place, roots.Root())
