@@ -124,7 +124,7 @@ def test_workers_that_srun_starts_are_refused_where_a_site_is_throttled(
         found = inventory(tmp_path, {}, {}, **({"cgroup": cgroup} if cgroup else {}))
         file = tmp_path / "config/studies/mine.yaml"
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        content["cases"]["deviation"] = {"reduce": {"z": 25}, workers: [2]}
+        content["cases"]["deviation"] = {"summaries": {"z": "all"}, workers: [2]}
         file.write_text(yaml.safe_dump(content), encoding="utf-8")
         if cgroup and workers != "processes":
             said = "cases.deviation: srun starts these workers outside of the cgroup .* site 'far'$"
