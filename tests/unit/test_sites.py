@@ -308,7 +308,7 @@ def test_a_file_system_too_small_by_its_cap(tmp_path: Path) -> None:
     "case",
     [
         {"summaries": {"z": "all"}, "processes": [1], "fetch": True, "states": ["cold"]},
-        {"subvolumes": {"along": "z"}, "ranks": [2]},
+        {"subvolumes": {"along": "z", "ways": ["independent"]}, "ranks": [2]},
     ],
     ids=["fetched", "written by ranks beside a plain file"],
 )
