@@ -7,7 +7,6 @@ the file, as kerchunk keeps it. Who reads gets the reference, and then chunks by
 from __future__ import annotations
 
 import importlib
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from hyperslab.formats import Format, OpenArray
 from hyperslab.formats.collection import Collections
 from hyperslab.formats.collection_files import Files
 from hyperslab.formats.hdf5.array import DATASET, Hdf5
-from hyperslab.formats.object_reads import ObjectReads, said_plainly
+from hyperslab.formats.object_reads import ObjectReads, chunks_alone, said_plainly
 from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.array import Zarr, ZarrArray
 from hyperslab.layouts.virtual import CLIENT
@@ -159,12 +158,7 @@ class Virtual(Format):
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return the chunks touched and their stored bytes; the kernel has no part in it."""
-        found = self.hdf5.predict(box, spec, stored)
-        return {
-            "chunks_touched": found["chunks_touched"],
-            "chunk_bytes": found["chunk_bytes"],
-            "requested": math.nan,
-        }
+        return chunks_alone(self.hdf5.predict(box, spec, stored))
 
 
 class VirtualCollections(Collections):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import zarr
 from zarr.storage import ObjectStore
 
 from hyperslab.data.selections import Box
-from hyperslab.formats.object_reads import ObjectReads, said_plainly
+from hyperslab.formats.object_reads import ObjectReads, chunks_alone, said_plainly
 from hyperslab.formats.zarr import settings
 from hyperslab.formats.zarr.array import Zarr, ZarrArray
 from hyperslab.formats.zarr.description import OnDisk
@@ -66,12 +65,7 @@ class ZarrS3(Zarr):
 
     def predict(self, box: Box, spec: Specification, stored: dict[str, Any]) -> dict[str, float]:
         """Return the chunks touched and their stored bytes; the kernel's requests are those of files."""
-        found = super().predict(box, spec, stored)
-        return {
-            "chunks_touched": found["chunks_touched"],
-            "chunk_bytes": found["chunk_bytes"],
-            "requested": math.nan,
-        }
+        return chunks_alone(super().predict(box, spec, stored))
 
 
 FORMAT = ZarrS3()
