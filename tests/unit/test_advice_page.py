@@ -177,8 +177,8 @@ def test_what_a_part_says_of_todays_layout_leaves_it_alone_only_where_the_whole_
         def said(today: str, longer: float, given: Any = given) -> str:
             told = [with_whole(foretold(today, 0.01), longer)]
             told += [with_whole(foretold(name, 0.01), 1.0) for name in ("4x4x2", "auto") if name != today]
-            told = prediction(sites=at_disk(measured=told), shape=[10, 10, 100], today=today)
-            (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
+            foreseen = prediction(sites=at_disk(measured=told), shape=[10, 10, 100], today=today)
+            (found,) = build(gather(Inputs(**given)), foreseen, {"disk": FIGURE}, 1050.0).sites
             return found.sentence
 
         assert said("contiguous", 1.0).startswith("Do not bother")

@@ -63,11 +63,12 @@ def ends_in_one_line(command: str, artifact: Path, *expected: type[Exception]) -
 
     That is with one of `expected`, for want of memory, or because of the file system; else it raises.
     """
+    foreseen: tuple[type[Exception], ...] = (OSError, *expected)
     try:
         yield
     except MemoryError as error:
         said: BaseException = limits.memory_error(error)
-    except (OSError, *expected) as error:
+    except foreseen as error:
         said = error
     except RuntimeError as error:
         if (behind := storage_error(error)) is None:
