@@ -26,6 +26,7 @@ from hyperslab.cases.wire import Answers, of_clients
 from hyperslab.data.selections import Box
 from hyperslab.figures import FigureData
 from hyperslab.figures.clients import served
+from hyperslab.figures.sheet import lay_out
 from hyperslab.figures.view import look
 from hyperslab.measuring import received
 from hyperslab.measuring.residency import NodeCache
@@ -265,6 +266,16 @@ def test_rates_and_latencies_are_those_of_the_runs() -> None:
     figure = figures.draw("clients-mix", "disk", data)
     written = texts(figure)
     assert all(words in written for words in ("requests a second", "clients", "100 requests a run"))
+
+
+@pytest.mark.parametrize("longer", [0.7, 7.0])
+def test_no_label_is_cut_where_ticks_have_more_digits(longer: float) -> None:
+    table = rows()
+    table[["answer_median_s", "answer_p95_s"]] *= longer
+    figure = figures.draw("clients-mix", "disk", FigureData(table, summarise(table), {}, {}, STUDY))
+    lay_out(figure)
+    named = [axes.yaxis.label for axes in figure.axes if axes.get_ylabel()]
+    assert len(named) == 2 and all(label.get_window_extent().x0 >= 0 for label in named)
 
 
 def test_many_layouts_are_told_apart_by_their_looks() -> None:

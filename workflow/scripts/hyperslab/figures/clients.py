@@ -74,7 +74,7 @@ def draw(view: View, case: str) -> Figure:
             _clients(axes, sorted(counts))
     for axes in panels[:, 0]:
         # Ticks that a panel's height decides change once margins are found, and these cut wider numbers.
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     panels[0, 0].set_ylim(bottom=0)
     panels[0, 0].set_ylabel("requests a second")
     panels[0, 0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
