@@ -206,9 +206,10 @@ def _short(whole: Predicted, share: float) -> Predicted:
 def _in_turn(measured: Sequence[Sequence[Predicted]], fixed: int, count: int) -> list[Candidate]:
     """Return the fixed layouts, then those of all sites in turn: one more for each further site."""
     found = [one.candidate for one in measured[0][:fixed]]
-    for row in itertools.zip_longest(*(one[fixed:] for one in measured)):
-        found += [one.candidate for one in row if one is not None and one.candidate not in found]
-    return found[: fixed + count + len(measured) - 1]
+    rows = itertools.zip_longest(*(one[fixed:] for one in measured))
+    found += [one.candidate for row in rows for one in row if one is not None]
+    # Sites may agree.
+    return list(dict.fromkeys(found))[: fixed + count + len(measured) - 1]
 
 
 class InPlace:
