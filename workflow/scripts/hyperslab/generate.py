@@ -76,7 +76,7 @@ def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     stop_cleanly(options.artifact)
     spec = json.loads(options.specification)
-    with ends_in_one_line("generate", options.artifact, formats.Unavailable):
+    with ends_in_one_line("hyperslab.generate", options.artifact, formats.Unavailable):
         if written(options.artifact, spec):
             return
         enter(layout_of(spec["layout"]).environment())

@@ -122,7 +122,7 @@ def main() -> None:
     stop_cleanly(options.artifact, partial(options.record))
     spec, left = json.loads(options.specification), False
     try:
-        with ends_in_one_line("measure", options.artifact, VerificationError):
+        with ends_in_one_line("hyperslab.measure", options.artifact, VerificationError):
             enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
             ask_itself_directly()
             measured = measure(spec, options.artifact, options.donor, options.launcher)

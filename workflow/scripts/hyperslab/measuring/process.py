@@ -76,7 +76,7 @@ def ends_in_one_line(command: str, artifact: Path, *expected: type[Exception]) -
         said = behind
     else:
         return
-    sys.exit(f"hyperslab.{command}: {artifact}: {one_line(said)}")
+    sys.exit(f"{command}: {artifact}: {one_line(said)}")
 
 
 def one_line(error: BaseException) -> str:
