@@ -17,13 +17,10 @@ ORDER = ("slurm", "workflow", "unit")
 LONG = ("test_store_study.py", "test_ragged_crashes.py", "test_store_faults.py", "test_object_stores.py")
 
 
-# Several workers share few processors: whoever waits busily takes another's time.
-PATIENT = {"OPENBLAS_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-
-
 def pytest_configure() -> None:
     """Give each worker its own place for temporary files: cells lock a node there, and wait for others."""
-    os.environ.update(PATIENT)
+    # A thread of a library that waits busily takes the time of other workers.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         place = os.path.join(tempfile.gettempdir(), f"hyperslab-{worker}")
         os.makedirs(place, exist_ok=True)
