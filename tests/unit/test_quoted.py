@@ -91,6 +91,13 @@ def test_what_is_faster_in_a_file_that_is_too_large_is_not_given_up() -> None:
     assert said in sentence(data(main), "disk", "main")
 
 
+def test_what_could_not_be_recommended_is_not_said_to_be_slower() -> None:
+    found = data(measured(MAIN, "main"))
+    (choice,) = found.recommendation["sites"]
+    choice["left_out"] = {"two": "it holds two copies"}
+    assert f"{NOTHING} that was considered a quarter faster." in sentence(found, "disk", "main")
+
+
 def test_a_state_in_which_much_is_given_up_does_not_vanish_in_the_mean_of_all() -> None:
     warm = {**MAIN, "4x4x2": (0.04, 0.01), "contiguous": (0.01, 0.08)}
     main = pd.concat([measured(MAIN, "main"), measured(warm, "main").assign(state="warm")])

@@ -129,7 +129,8 @@ def _most_given_up(data: Data, site: str, found: pd.DataFrame, pick: str) -> str
 
 def _another(choice: Mapping[str, Any], phase: str) -> str:
     """Return with which layouts the pick was compared, as "another layout that ..."."""
-    limits = ["was measured again"] if phase == "confirm" else []
+    limits = ["was considered"] if choice.get("left_out") else []
+    limits += ["was measured again"] if phase == "confirm" else []
     limits += ["has a small enough file"] if not all(row["fits"] for row in choice["ranking"]) else []
     return f"another layout that {fmt.listing(limits)}" if limits else "another layout"
 
