@@ -8,6 +8,7 @@ predicted; `make advise` does both and makes one page of it, results/advice-NAME
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
 from hyperslab.sites.configuration import Expansion, load_sites
+from hyperslab.sites.mounts import existing
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
 from hyperslab.text import listing, megabytes, seconds, shape
@@ -272,10 +274,8 @@ def _check_room(results: Path, spec: Mapping[str, Any], itemsize: int) -> None:
     """Raise Refused where the copy of the values does not fit beside the results."""
     if not spec.get("donor"):
         return
-    needed = itemsize
-    for extent in spec["shape"]:
-        needed *= extent
-    there = os.statvfs(next(parent for parent in (results, *results.absolute().parents) if parent.exists()))
+    needed = itemsize * math.prod(spec["shape"])
+    there = os.statvfs(existing(results.absolute()))
     if there.f_bavail * there.f_frsize < 1.1 * needed:
         raise Refused(f"{results} has no room for {megabytes(needed)} of values; free some, or lower SECONDS")
 

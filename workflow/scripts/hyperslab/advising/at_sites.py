@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from hyperslab.advising.probe import Probe
+from hyperslab.sites.mounts import existing
 from hyperslab.text import listing
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
@@ -113,15 +114,11 @@ def _on_a_node(site: Mapping[str, Any]) -> list[str]:
 
 def writable(directory: Path) -> bool:
     """Return whether test files can be written at a place, or at what there is of it."""
-    existing = _existing(directory)
+    there = existing(directory)
     # A superuser may write everywhere but on a file system that is mounted read-only.
-    return os.access(existing, os.W_OK) and not os.statvfs(existing).f_flag & os.ST_RDONLY
+    return os.access(there, os.W_OK) and not os.statvfs(there).f_flag & os.ST_RDONLY
 
 
 def one_device(file: Path, directory: Path) -> bool:
     """Return whether a file lies on the device of a directory, or of what there is of that."""
-    return file.stat().st_dev == _existing(directory).stat().st_dev
-
-
-def _existing(directory: Path) -> Path:
-    return next(parent for parent in (directory, *directory.parents) if parent.exists())
+    return file.stat().st_dev == existing(directory).stat().st_dev
