@@ -34,10 +34,11 @@ from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.filter_setters import of_plugins
 from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
 from hyperslab.layouts.chunks import touched_per_axis
-from hyperslab.layouts.hdf5_filters import BUILT_IN, of_plugins
+from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.advice_schema import Advise
 from hyperslab.validation.errors import ConfigurationError
@@ -654,7 +655,7 @@ def test_todays_layout_is_known_with_the_filters_of_plug_ins(here: Path) -> None
 
 
 def test_the_filters_of_hdf5_itself_are_those_that_are_put_on_without_plug_ins() -> None:
-    assert set(BUILT_IN) == set(filter_setters.BUILT_IN)
+    assert of_plugins([{"name": name} for name in FILTERS]) == list(filter_setters.PLUGINS)
     assert of_plugins([{"name": "shuffle"}, {"name": "zstd"}, {"name": "gzip"}]) == ["zstd"]
 
 

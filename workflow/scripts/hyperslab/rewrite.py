@@ -104,7 +104,7 @@ def rewrite(
     datasets and of external storage. Raises RewriteError for what cannot be rewritten and
     for any difference, OSError and RuntimeError for what HDF5 refuses.
     """
-    from hyperslab.layouts.hdf5_filters import of_plugins
+    from hyperslab.formats.hdf5.filter_setters import of_plugins
     from hyperslab.rewriting import taking_in
     from hyperslab.rewriting.copying import Copy
     from hyperslab.rewriting.differences import differences

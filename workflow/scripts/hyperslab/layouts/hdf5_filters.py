@@ -164,15 +164,6 @@ FILTERS: dict[str, Kind] = {
 }
 
 
-# Of HDF5 and h5py; whoever reads a file with another one needs its plug-in.
-BUILT_IN = ("gzip", "shuffle", "fletcher32", "lzf", "szip", "nbit", "scaleoffset")
-
-
-def of_plugins(filters: Sequence[Options]) -> list[str]:
-    """Return the names of those filters that neither HDF5 nor h5py has by itself, each once."""
-    return list(dict.fromkeys(one["name"] for one in filters if one["name"] not in BUILT_IN))
-
-
 def options_in_force(chosen: Options) -> dict[str, Any]:
     """Return a filter as specified, with the defaults of the parameters that were not given."""
     parameters = FILTERS[chosen["name"]].parameters.items()

@@ -84,6 +84,13 @@ BUILT_IN = {
 }
 
 
+def of_plugins(chosen: Sequence[Filter]) -> list[str]:
+    """Return the names of those filters that neither HDF5 nor h5py has by itself, each once: whoever reads a
+    file with one needs its plug-in.
+    """
+    return list(dict.fromkeys(options["name"] for options in chosen if options["name"] not in BUILT_IN))
+
+
 def prepare(chosen: Sequence[Filter]) -> None:
     """Make filters known to the library, which takes time once; raises Unavailable for one it has not."""
     for options in chosen:
