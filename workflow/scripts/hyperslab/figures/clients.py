@@ -55,6 +55,7 @@ def draw(view: View, case: str) -> Figure:
     states, layouts = in_order(set(rows["state"]), STATES), view.order(rows["layout"].unique())
     figure = start(view, 5.0)
     panels = figure.subplots(2, len(states), sharex=True, sharey="row", squeeze=False)
+    apart = _apart(sorted(counts), len(layouts))
     longest = 0.0
     for column, state in enumerate(states):
         above, below = panels[:, column]
@@ -64,7 +65,7 @@ def draw(view: View, case: str) -> Figure:
                 continue
             own = look(view, number)
             # Beside each other, so that none hides another.
-            shift = 0.06 * (number - (len(layouts) - 1) / 2)
+            shift = apart * (number - (len(layouts) - 1) / 2)
             _rates(above, table, own, shift)
             _latencies(below, table, own, shift)
             longest = max(longest, float(table["p95"].max()))
@@ -87,6 +88,12 @@ def draw(view: View, case: str) -> Figure:
         "latency: median, and 95 % of the requests within the line above it",
     ]
     return finish(figure, view, title, rows, notes, handles, star=False)
+
+
+def _apart(counts: list[int], layouts: int) -> float:
+    """Return how far from each other the layouts of one number of clients lie, so that all are at its tick."""
+    nearest = float(np.diff(np.log2(counts)).min()) if len(counts) > 1 else 1.0
+    return min(0.06, 0.55 * nearest / layouts)
 
 
 def _rates(axes: Axes, table: pd.DataFrame, own: dict[str, Any], shift: float) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import cycle
-
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hyperslab.figures.lines import entry, look
 from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
@@ -22,7 +21,6 @@ COUNTS = {
     "requested_bytes": "requested: from the kernel",
     "device_bytes": "device: read from the device",
 }
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
 
 def points_of(view: View) -> pd.DataFrame:
@@ -58,11 +56,7 @@ def draw(view: View, case: str = "") -> Figure:
         logarithmic(axes.yaxis, table["time_s"], "time of one selection")
     for axes in panels[:, 1]:
         axes.set_ylabel("")
-    looks = zip(cases, cycle(view.tints), cycle(MARKERS), strict=False)
-    handles = [
-        Line2D([], [], linestyle="", color=tint, marker=marker, markersize=6, label=view.title(name))
-        for name, tint, marker in looks
-    ]
+    handles = [entry(view, number, view.title(name), linestyle="") for number, name in enumerate(cases)]
     if view.pick in set(table["layout"]):
         ring = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "color": view.style["ink"]}
         handles.append(Line2D([], [], linestyle="", label=f"{view.pick}, recommended", **ring))
@@ -83,10 +77,11 @@ def _panel(axes: Axes, view: View, table: pd.DataFrame, count: str, cases: list[
         axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", color=view.style["muted"])
         axes.set_xlabel("")
         return
+    looks = {name: look(view, number) for number, name in enumerate(cases)}
     sns.scatterplot(
         data=known, x=count, y="time_s", hue="case", style="case", hue_order=cases, style_order=cases,
-        palette=dict(zip(cases, cycle(view.tints), strict=False)), s=30, alpha=0.8,
-        markers=dict(zip(cases, cycle(MARKERS), strict=False)),
+        palette={name: own["color"] for name, own in looks.items()}, s=30, alpha=0.8,
+        markers={name: own["marker"] for name, own in looks.items()},
         linewidth=0.4, legend=False, ax=axes,
     )  # fmt: skip
     chosen = known[known["layout"] == view.pick]

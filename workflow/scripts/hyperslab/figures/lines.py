@@ -13,10 +13,10 @@ DASHED = (0, (4, 2))
 
 
 def look(view: View, number: int) -> dict[str, Any]:
-    """Return the look of line `number`; no other line has its colour, dashes and marker."""
+    """Return the look of line `number`; no other line of a hundred has its colour and marker."""
     turn, place = divmod(number, len(view.tints))
-    # A colour that comes again has another marker, too.
-    marker = MARKERS[(place + 5 * turn) % len(MARKERS)]
+    # A colour that comes again has another marker, ten times over: 3 and 10 share no divisor.
+    marker = MARKERS[(place + 3 * turn) % len(MARKERS)]
     return {
         "color": view.tints[place],
         "marker": marker,
@@ -26,6 +26,6 @@ def look(view: View, number: int) -> dict[str, Any]:
     }
 
 
-def entry(view: View, number: int, words: str) -> Line2D:
-    """Return the entry of line `number` in a legend."""
-    return Line2D([], [], label=words, **look(view, number))
+def entry(view: View, number: int, words: str, **other: Any) -> Line2D:
+    """Return the entry of line `number` in a legend, with what is other in it than in its look."""
+    return Line2D([], [], label=words, **look(view, number) | other)

@@ -50,7 +50,8 @@ def draw(view: View, case: str = "") -> Figure:
     tables = {name: durable(view, name) for name in cases if len(view.rounds(name, "write"))}
     if not tables:
         return absent(view, title)
-    rows = view.measurements[view.measurements["case"].isin(tables)]
+    rows = view.measurements
+    rows = rows[rows["case"].isin(tables) & (rows["state"] == "write")]
     heights = [0.75 + row_height(view, len(table)) * (len(table) + 1) for table in tables.values()]
     figure = start(view, sum(heights))
     panels = figure.subplots(len(tables), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -224,10 +224,12 @@ def different(files: pd.DataFrame, measured: str, predicted: str) -> pd.Series:
 def write_table(data: Data, site: str, pick: str | None) -> Table | None:
     """Return durable write times, their parts, and the plain write of the same bytes beside them."""
     rows = data.main(site)
-    rows = rows[_in_own_order(rows)]
+    # What was written may have been read afterwards, by the same case.
+    rows = rows[_in_own_order(rows) & (rows["state"] == "write")]
     if rows.empty:
         return None
-    summary = data.summary[(data.summary["site"] == site) & _in_own_order(data.summary)]
+    summary = data.summary
+    summary = summary[(summary["site"] == site) & _in_own_order(summary) & (summary["state"] == "write")]
     names = [*WRITE_PARTS, "upload_s", "reference_s", "asked_bytes", "time_s", "rewritten_predicted_bytes"]
     parts = medians(rows, ["case", "layout"], names)
     again = parts["rewritten_predicted_bytes"].notna().any()
