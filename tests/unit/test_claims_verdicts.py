@@ -88,6 +88,55 @@ def test_what_could_be_needs_one_that_holds(tmp_path: Path) -> None:
     assert [result["verdict"] for result in results(verdict)] == ["fails", "cannot tell"]
 
 
+def test_one_of_what_could_be_holds_where_it_carries_the_claim(tmp_path: Path) -> None:
+    """Alone it would hold at one in twenty; beside three others that do not, it is one of four tries."""
+    rng = np.random.default_rng(9)
+    table = measured(lambda case, layout, values: 0.975 if layout == "2x2x10" else 1.0, rng, 5, 0.02)
+    equal = {"a": {"layouts": "1x1x10", "case": "slices"}, "b": {"layouts": "8x8x10"}, "similar": 1}
+    others = [{**equal, "margin": 1.001, "says": name} for name in "bcd"]
+    (verdict,) = judged(resolved(tmp_path, NOT_LESS, *others, could=True), table)
+    assert [verdict["verdict"], *(result["verdict"] for result in results(verdict))] == ["cannot tell"] * 5
+    (alone,) = judged(resolved(tmp_path, NOT_LESS, could=True), table)
+    (one,) = results(alone)
+    assert 0.05 / 4 < one["p_outside"] <= 0.05 and one["verdict"] == "holds"
+
+
+def test_what_was_not_measured_hides_nothing_that_holds_of_what_could_be(tmp_path: Path) -> None:
+    absent = {"a": {"layouts": "8x8x10", "case": "slices"}, "b": {"layouts": "contiguous"}, "below": 1}
+    table = TABLE[TABLE["layout"] != "8x8x10"]
+    (verdict,) = judged(resolved(tmp_path, FASTER, absent, could=True), table)
+    assert verdict["verdict"] == "holds"
+    assert [result["verdict"] for result in results(verdict)] == ["holds", "not measured"]
+    for other in (SLOWER, SAME):
+        assert judged(resolved(tmp_path, other, absent, could=True), table)[0]["verdict"] == "not measured"
+    # Where all have to hold, one that was not measured leaves the claim unmeasured.
+    assert judged(resolved(tmp_path, FASTER, absent), table)[0]["verdict"] == "not measured"
+
+
+def test_memory_is_no_device_whose_bytes_could_be_counted(tmp_path: Path) -> None:
+    side = {"layouts": "2x2x10", "case": "slices"}
+    asked = {"a": {**side, "of": "device_bytes"}, "at_least": 1}
+    table = TABLE.assign(device_bytes=0.0, requested_bytes=8.0)
+    memory = {"disk": {"type": "tmpfs", "memory_resident": True}}
+    (verdict,) = judged(resolved(tmp_path, asked), table, **memory)
+    assert verdict["verdict"] == "cannot be tested" and "lies in memory" in verdict["reason"]
+    assert judged(resolved(tmp_path, asked), table)[0]["verdict"] == "fails"
+    # What the kernel was asked for is the same wherever it lies.
+    requested = {**asked, "a": {**side, "of": "requested_bytes"}}
+    assert judged(resolved(tmp_path, requested), table, **memory)[0]["verdict"] == "holds"
+
+
+def test_there_is_no_slope_over_what_is_nothing(tmp_path: Path) -> None:
+    claim = {"kind": "slope", "over": "m", "a": {"layouts": "{m}x{m}x10", "case": "slices"}, "below": 1}
+    claims = resolved(tmp_path, claim)
+    cells = claims[0]["comparisons"][0]["instances"][0]["a"]
+    cells[0]["values"]["m"] = 0
+    (verdict,) = judged(claims, TABLE)
+    assert (verdict["verdict"], verdict["reason"]) == (
+        "cannot be tested", "no slope over m, which is not above 0 everywhere",
+    )  # fmt: skip
+
+
 def test_equals_fail_what_says_that_one_is_less_and_it_is_said_by_how_little(tmp_path: Path) -> None:
     (verdict,) = judged(resolved(tmp_path, NOT_LESS), TABLE)
     (result,) = results(verdict)

@@ -105,12 +105,6 @@ def test_a_claim_that_is_decided_leaves_nothing_open(claims: list[dict[str, Any]
         assert comparisons(claims, judged("cannot tell", "cannot tell", overall=nothing), None) == []
 
 
-def test_a_claim_of_which_one_is_enough_may_be_open_though_each_is_decided(
-    claims: list[dict[str, Any]],
-) -> None:
-    assert len(open_cells(comparisons(claims, judged("fails", "fails"), None))["disk"]) == 3
-
-
 def test_a_claim_across_sites_needs_cells_at_both(claims: list[dict[str, Any]]) -> None:
     found = comparisons(claims, judged("cannot tell", "holds", sites=("disk", "memory")), None)
     assert open_cells(found) == {"disk": [("1by10", "slices")], "memory": [("auto", "slices")]}

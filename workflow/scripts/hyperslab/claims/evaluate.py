@@ -13,6 +13,7 @@ from hyperslab.claims.bounds import without_results
 from hyperslab.claims.judging import judged
 from hyperslab.claims.lookup import Lookup, Rows, by_case
 from hyperslab.results.scoring import plain
+from hyperslab.studies.claims.quantities import QUANTITIES
 
 Facts = Mapping[str, Mapping[str, Any]]
 STALE = "every result is stale: measured under another study, donor or protocol than today's"
@@ -120,7 +121,7 @@ def _claim(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Fa
     if "across" in claim:
         return {**told, "verdicts": _across(claim, rows, sites, facts)}
     at = claim.get("at", {})
-    counted = all(comparison["exact"] for comparison in claim["comparisons"])
+    counted = all(comparison["exact"] for comparison in claim["comparisons"]) and not _of_device(claim)
     found = []
     for site in sites:
         # What is counted rather than timed is the same wherever it lies.
@@ -130,6 +131,18 @@ def _claim(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Fa
         told_at = {"a": site, "b": site}
         found.append(_untested(claim, [site], reason) if reason else _told(claim, rows, told_at, facts))
     return {**told, "verdicts": found}
+
+
+def _of_device(claim: Mapping[str, Any]) -> bool:
+    """Return whether bytes from a device are counted, of which memory has none."""
+    cells = (
+        cell
+        for comparison in claim["comparisons"]
+        for instance in comparison["instances"]
+        for side in ("a", "b")
+        for cell in instance.get(side, ())
+    )
+    return any(QUANTITIES[term[4]].of_device for cell in cells for term in cell["terms"])
 
 
 def _across(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Facts) -> list[dict[str, Any]]:

@@ -41,9 +41,8 @@ class Atom:
 
     @property
     def pair(self) -> Pair:
-        """The p values against its lying outside, and inside."""
-        assert self.statement is not None
-        return self.statement.inside, self.statement.outside
+        """The p values against its lying outside, and inside; 1 where nothing is known."""
+        return (self.statement.inside, self.statement.outside) if self.statement else (1.0, 1.0)
 
     def foreseen(self, rounds: int) -> Pair:
         """Return the p values that so many rounds would give; those of counts stay as they are."""
@@ -67,21 +66,26 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     ]
     # What has to hold, each as those of which one is enough.
     groups = [judging] if could else [[atom] for atom in judging]
-    known = [group for group in groups if _known(group)]
+    known = [group for group in groups if any(atom.statement for atom in group)]
     pairs = [either([atom.pair for atom in group]) for group in known]
     verdicts = iter(decided(pairs, [_exact(group) for group in known], alpha))
     deciding = []
     for group in groups:
-        verdict: Verdict = next(verdicts) if _known(group) else _unknown(group)
+        verdict: Verdict = next(verdicts) if any(atom.statement for atom in group) else "not measured"
+        # Of what could be, one that holds is enough, whatever the others would have said.
+        if verdict != "holds" and not all(atom.statement for atom in group):
+            verdict = _unknown(group)
         deciding.append(verdict)
         if len(group) == 1:
             group[0].verdict = verdict
-    # What decides nothing, and each of several that could be, is judged by itself.
-    alone = {id(group[0]) for group in groups if len(group) == 1}
-    for own in atoms:
+    for own, comparison in zip(atoms, comparisons, strict=True):
         for atom in own:
-            if atom.statement and id(atom) not in alone:
-                (atom.verdict,) = decided([atom.pair], [atom.exact], alpha)
+            if not atom.statement or (comparison["judged"] and not could):
+                continue
+            # What decides nothing is judged by itself; of what could be, one holds where the claim does by it.
+            inside, outside = atom.pair
+            several = len(judging) if comparison["judged"] else 1
+            (atom.verdict,) = decided([(min(1.0, several * inside), outside)], [atom.exact], alpha)
     verdict = overall(deciding)
     told: dict[str, Any] = {"verdict": verdict, "alpha": alpha, **_why(verdict, deciding, groups)}
     if verdict == "cannot tell":
@@ -89,10 +93,6 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     if verdict == "cannot tell" and looks:
         _narrow(atoms, sum(not _exact(group) for group in groups))
     return {**told, "comparisons": [_told(*each) for each in zip(comparisons, atoms, strict=True)]}
-
-
-def _known(group: Sequence[Atom]) -> bool:
-    return all(atom.statement is not None for atom in group)
 
 
 def _unknown(group: Sequence[Atom]) -> Verdict:

@@ -128,6 +128,8 @@ def exponent(task: Task) -> list[Sum]:
         groups.setdefault(others, []).append(cell)
     centred: list[tuple[float, Mapping[str, Any]]] = []
     for cells in groups.values():
+        if any(cell["values"][variable] <= 0 for cell in cells):
+            raise Untestable(f"no slope over {variable}, which is not above 0 everywhere")
         logs = [math.log(cell["values"][variable]) for cell in cells]
         mean = sum(logs) / len(logs)
         centred += [(log - mean, cell) for log, cell in zip(logs, cells, strict=True)]

@@ -75,10 +75,8 @@ def _of_verdict(claim: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterato
         for instance, result in zip(comparison["instances"], found["results"], strict=True)
         if comparison["judged"] and not comparison["exact"] and result["verdict"] not in NO_VERDICTS
     ]
-    # A claim of which one comparison is enough may be open though each of them is decided.
-    all_decided = all(result["verdict"] != OPEN for _, _, result in timed)
     for comparison, instance, result in timed:
-        open_ = verdict["verdict"] == OPEN and (result["verdict"] == OPEN or all_decided)
+        open_ = verdict["verdict"] == OPEN and result["verdict"] == OPEN
         wanted = result.get("undecided") if open_ else None
         of_sides = cells_of(comparison, instance) if wanted is None else wanted
         cells = tuple(dict.fromkeys((sites[side], layout, case) for side, layout, case in of_sides))

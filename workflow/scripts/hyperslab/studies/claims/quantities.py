@@ -30,6 +30,11 @@ class Quantity:
         """Whether it is counted rather than timed."""
         return self.unit != "s"
 
+    @property
+    def of_device(self) -> bool:
+        """Whether it is of the device below a file system."""
+        return any("device" in column for column in self.columns)
+
 
 def _write(title: str, *columns: str) -> Quantity:
     return Quantity(columns, "median", title, writes_only=True)
