@@ -75,6 +75,18 @@ def test_a_contrast_that_is_another_one_turned_round_says_nothing_new_of_scatter
     assert few.freedom.tolist() == [MODERATED_ROUNDS - 1] * 6
 
 
+def test_a_layout_beside_itself_says_nothing_of_how_others_scatter() -> None:
+    values = np.random.default_rng(8).normal(0, 0.1, (6, MODERATED_ROUNDS))
+    alone, beside = of_rounds(values), of_rounds(np.vstack([values, np.zeros(MODERATED_ROUNDS)]))
+    assert beside.error[:-1].tolist() == pytest.approx([*alone.error])
+    assert beside.freedom[:-1].tolist() == pytest.approx([*alone.freedom])
+    # It is surely equal.
+    assert beside.error[-1] < 1e-8
+    # Three comparisons are no family with it either.
+    few = of_rounds(np.vstack([values[:3], np.zeros(MODERATED_ROUNDS)]))
+    assert few.freedom.tolist() == [MODERATED_ROUNDS - 1] * 4
+
+
 def test_the_common_variance_is_that_of_which_variances_were_drawn() -> None:
     rng = np.random.default_rng(3)
     true = 0.04 * 6 / rng.chisquare(6, 20_000)

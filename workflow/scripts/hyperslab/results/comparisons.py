@@ -148,14 +148,16 @@ def prior(variance: Floats, freedom: Floats) -> tuple[float, float]:
 def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Return variances drawn towards their common value, and their degrees of freedom; both of shape (K,).
 
-    Fewer different ones than a family has stay as they are.
+    Fewer different ones than a family has stay as they are, and so do those of nothing: a layout beside
+    itself.
     """
+    noisy = variance > ROUNDING**2
     # A contrast that is another one turned round says nothing new of how variances scatter.
-    distinct: Floats = np.unique(np.stack([variance, freedom]), axis=1)
+    distinct: Floats = np.unique(np.stack([variance, freedom])[:, noisy], axis=1)
     if distinct.shape[1] < FAMILY:
         return variance, freedom
     degrees, common = prior(*distinct)
-    added = np.minimum(degrees, WEIGHT * freedom)
+    added = np.where(noisy, np.minimum(degrees, WEIGHT * freedom), 0.0)
     return (added * common + freedom * variance) / (added + freedom), added + freedom
 
 
