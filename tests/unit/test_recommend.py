@@ -56,6 +56,14 @@ def only(rows: pd.DataFrame, **options: object) -> Recommendation:
 SPREAD = {"balanced": (0.2, 0.2), "slices": (0.1, 2.0), "spectra": (2.0, 0.1), "bad": (3.0, 3.0)}
 
 
+def test_what_is_only_written_counts_as_written_in_a_mix() -> None:
+    """Rows that are replaced, and sub-volumes of ranks, write no whole array and are read in no state."""
+    rows = summary(SPREAD, sd=1e-6)
+    replaced = rows[rows["case"] == "spectra"].assign(kind="rewrite_rows", state="write", case="replace")
+    found = only(pd.concat([rows, replaced]), mix={"slices": 1, "replace": 1})
+    assert (found.pick, set(found.shares)) == ("balanced", {"slices cold", "replace write"})
+
+
 def test_without_a_mix_the_least_largest_regret_is_recommended() -> None:
     found = only(summary(SPREAD, sd=1e-6), contiguous="slices", automatic="bad")
     assert (found.pick, found.best, found.tied, found.rule) == (
@@ -255,6 +263,9 @@ def test_layouts_that_cannot_be_ranked_are_left_out_with_the_reason() -> None:
         "recommendation: {states: [session]} counts what was"
     )
     assert only(rows.assign(state="session"), states=["session"]).pick == only(rows).pick
+    # No study can ask for these states by name.
+    for state in ("write", "library-cold"):
+        assert "counts what was" not in str(only(rows.assign(state=state), states=["warm"]).reason)
     assert only(rows.assign(kind="write")).reason == "not measured here: any read case"
 
 

@@ -39,6 +39,16 @@ def test_a_first_access_is_opening_and_selection_of_every_cold_repeat() -> None:
         assert np.isnan(summarise(rows.assign(state="warm")).iloc[0].first_access_s)
 
 
+def test_a_request_waits_for_copying_and_is_one_of_those_of_several_clients() -> None:
+    times, opening, copying = [5.0, 1.0, 2.0], [0.1, 0.2, 0.3], [20.0, 30.0, 40.0]
+    rows = study(np.zeros((1, 1)), repeats=3, state="cold").assign(time_s=times, open_s=opening)
+    assert summarise(rows).iloc[0].request_s == pytest.approx(2.3)
+    assert summarise(rows.assign(fetch_s=copying)).iloc[0].request_s == pytest.approx(31.2)
+    for state in ("cold", "session"):
+        clients = rows.assign(state=state, answer_median_s=[0.02, 0.01, 0.04], open_s=np.nan)
+        assert summarise(clients).iloc[0].request_s == pytest.approx(0.02)
+
+
 def test_a_session_stands_for_itself_by_its_geometric_mean() -> None:
     """A ramp: four selections from the disk, five from memory, whose median is that of memory alone."""
     times = [16.0, 8.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -91,7 +91,7 @@ def draw(view: View, case: str) -> Figure:
 
 
 def _apart(counts: list[int], layouts: int) -> float:
-    """Return how far from each other the layouts of one number of clients lie, so that all are at its tick."""
+    """Return how far from each other layouts of one number of clients lie, so that all are at its tick."""
     nearest = float(np.diff(np.log2(counts)).min()) if len(counts) > 1 else 1.0
     return min(0.06, 0.55 * nearest / layouts)
 

@@ -280,7 +280,10 @@ ROUND: dict[str, Column] = {
         "what stands for the round: the median; of sessions the geometric mean; of throttled cold reads and "
         "writes the mean, and at least what the limit alone takes"
     ),
-    "request_s": seconds("what a request waits for: typical_s, of cold selections with their opening"),
+    "request_s": seconds(
+        "what a request waits for: typical_s, of cold selections with copying and opening; of several "
+        "clients the median of their requests"
+    ),
 }
 THROTTLE: dict[str, Column] = {
     "throttled_s": seconds("that the site's limit alone would take for all repeats; empty without one"),

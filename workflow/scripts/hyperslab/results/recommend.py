@@ -179,7 +179,7 @@ def _absence(counting: Collection[Entry], measured: Collection[Entry]) -> str:
         if state not in states[case]
     ]
     # Not a fault where a study measures another state on purpose: what it says to have that count.
-    instead = sorted(set.intersection(*states.values())) if states else []
+    instead = sorted(set.intersection(*states.values()) & {"cold", "warm", "session"}) if states else []
     hint = f"; recommendation: {{states: [{', '.join(instead)}]}} counts what was" if instead else ""
     return f"not measured here: {', '.join(absent) or 'any read case'}{hint}"
 

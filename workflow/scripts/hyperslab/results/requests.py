@@ -59,9 +59,9 @@ def question_of(choice: Mapping[str, Any]) -> Question:
 def shares(rows: pd.DataFrame, mix: Mix | None, states: Sequence[str] = ("cold",)) -> dict[Entry, float]:
     """Return (case, state) -> share, summing to 1, as the site of `rows` names its states.
 
-    The share of a case is divided evenly over `states` (a write has one state, "write"); without a mix every
-    read case has the same. Raises ValueError for a weight that is negative or not finite, and where all are
-    zero.
+    The share of a case is divided evenly over `states` (what is only written has one state, "write"); without
+    a mix every read case has the same. Raises ValueError for a weight that is negative or not finite, and
+    where all are zero.
     """
     if not mix:
         read = rows["kind"].isin(case_kinds.names(lambda kind: kind.reads_selections))
@@ -74,7 +74,8 @@ def shares(rows: pd.DataFrame, mix: Mix | None, states: Sequence[str] = ("cold",
     writes = set(rows["case"][rows["kind"].isin(case_kinds.names(lambda kind: kind.writes_array))])
     result: dict[Entry, float] = {}
     for case, weight in mix.items():
-        wanted = ("write",) if case in writes else tuple(states)
+        only_written = set(rows["state"][rows["case"] == case]) == {"write"}
+        wanted = ("write",) if case in writes or only_written else tuple(states)
         for state in wanted if weight else ():
             entry = (case, site_state(rows, state))
             result[entry] = result.get(entry, 0.0) + weight / total / len(wanted)

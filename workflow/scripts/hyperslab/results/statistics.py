@@ -23,6 +23,7 @@ from hyperslab.states import COLD_STATES
 FAMILY = ["site", "case", "kind", "phase", "state"]
 # States whose repeats a limit holds back alike, so that their mean stands for them; a session is a ramp.
 THROTTLED_STATES = ("cold", "write")
+ANSWER = "answer_median_s"
 
 
 def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -57,6 +58,7 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
         summary[name] = grouped["time_s"].quantile(level)
     requests = _requests(measurements).groupby([measurements[key] for key in KEYS], observed=True)
     summary["request_s"], summary["mean_request_s"] = requests.median(), requests.mean()
+    summary["answers"] = grouped[ANSWER].count() > 0 if ANSWER in measurements else False
     session = measurements[measurements["state"] == "session"]
     summary["first_selection_s"] = session[session["repeat"] == 0].set_index(KEYS)["time_s"]
     ramp = np.exp(np.log(session["time_s"]).groupby([session[key] for key in KEYS], observed=True).mean())
@@ -72,7 +74,9 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
     at_least = np.fmax(summary["mean_s"], summary["throttled_s"] / summary["n"])
     summary["typical_s"] = summary["typical_s"].where(~means, at_least)
     cold, opening = summary["state"].isin(COLD_STATES), summary["mean_request_s"] - summary["mean_s"]
-    summary["request_s"] = summary["request_s"].where(cold & ~means, summary["typical_s"] + opening)
+    each = summary["request_s"].where(cold & ~means, summary["typical_s"] + opening)
+    # A repeat of several clients has many requests, whose times are its own.
+    summary["request_s"] = summary["request_s"].where(summary["answers"], each)
     summary["first_access_s"] = summary["request_s"].where(cold)
     families = {key: _pooled(rows) for key, rows in summary.groupby(FAMILY, sort=True, observed=True)}
     pooled = pd.concat(families, names=FAMILY).reset_index(FAMILY)
@@ -81,11 +85,14 @@ def summarise(measurements: pd.DataFrame) -> pd.DataFrame:
 
 
 def _requests(measurements: pd.DataFrame) -> pd.Series:
-    """Return what a request waits for, repeat by repeat: a cold selection's opening, too."""
-    if "open_s" not in measurements:
-        return measurements["time_s"]
-    cold = measurements["state"].isin(COLD_STATES)
-    return measurements["time_s"] + measurements["open_s"].where(cold, 0.0).fillna(0.0)
+    """Return what a request waits for, repeat by repeat: all of it, where it is cold with copying and
+    opening, and of several clients the median of their requests.
+    """
+    waits, cold = measurements["time_s"], measurements["state"].isin(COLD_STATES)
+    for name in ("open_s", "fetch_s"):
+        if name in measurements:
+            waits = waits + measurements[name].where(cold, 0.0).fillna(0.0)
+    return measurements[ANSWER].fillna(waits) if ANSWER in measurements else waits
 
 
 def by_mean(summary: pd.DataFrame) -> bool:
