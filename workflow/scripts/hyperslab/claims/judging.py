@@ -82,7 +82,7 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
         for atom in own:
             if not atom.statement or (comparison["judged"] and not could):
                 continue
-            # What decides nothing is judged by itself; of what could be, one holds where the claim does by it.
+            # What decides nothing is judged by itself; of what could be, one holds if the claim does by it.
             inside, outside = atom.pair
             several = len(judging) if comparison["judged"] else 1
             (atom.verdict,) = decided([(min(1.0, several * inside), outside)], [atom.exact], alpha)
