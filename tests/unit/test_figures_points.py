@@ -12,6 +12,7 @@ import pytest
 from figure_samples import GRID, LAYOUTS, STUDY, data, data_of, line, picture, pooled, repeats, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
@@ -263,6 +264,25 @@ def test_intervals_lie_within_the_axes_and_are_named_where_there_are_some() -> N
     assert "lines: 95 % intervals of the rounds" in texts(figure)
     few = tradeoff.draw(look("disk", data_of(table[table["round"] < 2])))
     assert "95 %" not in texts(few)
+
+
+def test_an_advice_names_the_reads_that_have_no_panel() -> None:
+    one = repeats().query("site == 'disk' and state == 'cold' and case == 'slices'")
+    reads = ["slices", *(f"read{number}" for number in range(1, 6))]
+    table = pd.concat([one.assign(case=name) for name in reads], ignore_index=True)
+    study = {**STUDY, "cases": dict.fromkeys(reads, STUDY["cases"]["slices"])}
+    view = look("disk", data_of(table, study=study))
+    told = {"layout": "auto", "file_bytes": 1e5, "times": dict.fromkeys(reads, 0.01)}
+    site = {"predicted": [told], "measured": [], "copies": None}
+
+    def drawn(count: int) -> Figure:
+        asked = [{"name": name} for name in reads[:count]]
+        prediction = {"state": "cold", "today": "auto", "reads": asked, "sites": {"disk": site}}
+        return advice.draw(view, prediction)
+
+    assert [axes.get_title() for axes in drawn(6).axes] == reads[:4]
+    assert "without read4 and read5: in the table alone" in texts(drawn(6))
+    assert "in the table alone" not in texts(drawn(4))
 
 
 def test_intervals_of_an_advice_lie_within_the_axes() -> None:

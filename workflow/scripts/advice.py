@@ -19,7 +19,7 @@ from hyperslab.results.tables import read_summary, read_table
 # Beside the prediction.
 ENDED = "advice-ended.json"
 CAPTION = (
-    "Each read against the size of the file. Filled: measured, with 95 % intervals of the rounds. "
+    "Reads against the size of the file. Filled: measured, with 95 % intervals of the rounds. "
     "Hollow: predicted from probes."
 )
 

@@ -14,6 +14,7 @@ from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.tradeoff import requests_of
 from hyperslab.figures.view import View
+from hyperslab.text import listing
 
 # Panels side by side; further reads stand in the table alone.
 MOST_PANELS = 4
@@ -27,12 +28,11 @@ ROLES = {
 
 
 def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
-    """Draw a panel a read; `prediction` is the content of prediction.json."""
+    """Draw a panel for each of the first reads; `prediction` is the content of prediction.json."""
     state = "warm" if prediction["state"] == "warm" else view.cold
     title = "Time of a read against the size of the file"
-    cases = [read["name"] for read in prediction["reads"] if read["name"] in view.study["cases"]][
-        :MOST_PANELS
-    ]
+    asked = [read["name"] for read in prediction["reads"] if read["name"] in view.study["cases"]]
+    cases, rest = asked[:MOST_PANELS], asked[MOST_PANELS:]
     measured = set(view.summary["layout"])
     if not measured or not cases:
         return absent(view, title)
@@ -45,6 +45,7 @@ def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
         "what a cold read waits for, opening included" if state != "warm" else "warm reads",
         view.over_rounds(rows[rows["state"] == state]),
         "left and down is better",
+        f"without {listing(rest)}: in the table alone" if rest else "",
     ]
     finish(figure, view, title, rows, notes, _legend(view, prediction), star=False)
     return figure
