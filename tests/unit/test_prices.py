@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from figure_samples import STUDY, data_of, repeats
+from figure_samples import STUDY, data_of, repeats, texts
 from report_samples import CONFIRM, MAIN, inputs, measured, meta
 from studies import BASE, load, mistake
 
@@ -153,6 +153,15 @@ def test_the_figure_names_every_layout() -> None:
     said = {text.get_text() for text in figure.axes[0].texts}
     assert {"contiguous", "4x4x256", "auto"} <= said
     assert any("made up, 2026-01-31" in text.get_text() for text in figure.texts)
+    assert "an answer: a cold one with its opening, and with copying where that comes first;" in texts(figure)
+
+
+@pytest.mark.parametrize(("state", "said"), [("warm", "a warm one"), ("session", "a selection of a session")])
+def test_the_figure_says_of_which_state_an_answer_is(state: str, said: str) -> None:
+    one = repeats().query(f"site == 'disk' and state == '{state}'")
+    figure = figures.draw("prices", "disk", data_of(one, study={**STUDY, "prices": PRICES}))
+    assert f"an answer: {said}; geometric mean over the cases" in texts(figure)
+    assert "opening" not in texts(figure)
 
 
 def test_one_figure_has_the_layouts_of_all_sites_where_they_are_wanted_together() -> None:

@@ -106,6 +106,21 @@ def test_a_state_in_which_much_is_given_up_does_not_vanish_in_the_mean_of_all() 
     assert "It gives up some slices (warm): 44.1 ms where contiguous takes 11.0 ms." in lead
 
 
+def test_opening_is_said_to_be_included_only_where_it_is() -> None:
+    cold = measured(MAIN, "main")
+    rows = pd.concat([cold, cold.assign(state="warm")], ignore_index=True)
+
+    def note(*states: str) -> str:
+        keys = [f"{case} {state}" for case in ("slices", "spectra") for state in states]
+        found = answer(rows, shares=dict.fromkeys(keys, 1 / len(keys))).regrets
+        assert found is not None
+        return found.note
+
+    assert "What a request waits for (opening included), and" in note("cold")
+    assert "What a request waits for, and" in note("warm")
+    assert "What a request waits for (a cold one with its opening), and" in note("cold", "warm")
+
+
 @pytest.mark.parametrize(
     ("above", "said"),
     [

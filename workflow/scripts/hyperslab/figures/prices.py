@@ -10,14 +10,14 @@ from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View, look
 from hyperslab.results.front import pareto
-from hyperslab.results.prices import month_costs
+from hyperslab.results.prices import answer_words, asked_rows, month_costs, state_of_answers
 
 AXES = ["month", "seconds"]
 
 
 def points_of(view: View) -> pd.DataFrame:
     """Return a row a point: `layout` and `site`, `month` in money, `seconds` of an answer, whether it is on
-    the `front`, and the `name` to be written beside it.
+    the `front`, the `state` in which it was asked, and the `name` to be written beside it.
 
     Of all sites where the study wants them together; those of others are named with their site.
     """
@@ -33,7 +33,8 @@ def points_of(view: View) -> pd.DataFrame:
         table = table.loc[each.order(table.index)].rename_axis("layout").reset_index()
         own = each is view
         names = [view.label(name) if own else f"{name} at {each.site}" for name in table["layout"]]
-        found.append(table.assign(site=each.site, name=names))
+        state = str(state_of_answers(asked_rows(each.measurements, each.study["prices"])))
+        found.append(table.assign(site=each.site, name=names, state=state))
     points = pd.concat(found, ignore_index=True)
     return points.assign(front=pareto(points, AXES) if len(points) else pd.Series(dtype=bool))
 
@@ -64,9 +65,10 @@ def draw(view: View, case: str = "") -> Figure:
         axes.xaxis, table["month"], f"what a month costs [{prices['currency']}]", (("", 1.0),), inches=6
     )
     logarithmic(axes.yaxis, table["seconds"], "time of an answer", inches=3.2)
+    answers = " or ".join(map(answer_words, dict.fromkeys(table["state"])))
     notes = [
         f"a month: storage, what runs for it, and {prices['questions']:,} questions",
-        "an answer: geometric mean over the cases, opening included",
+        f"an answer: {answers}; geometric mean over the cases",
         f"prices: {prices['source']}, {prices['date']}",
         "left and down is better",
         "hollow: at another site" if table["site"].nunique() > 1 else "",

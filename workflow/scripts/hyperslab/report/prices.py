@@ -7,8 +7,14 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Table, table
-from hyperslab.results.prices import answer_costs, asked_rows, common_cases, month_costs, state_of_answers
-from hyperslab.states import COLD_STATES
+from hyperslab.results.prices import (
+    answer_costs,
+    answer_words,
+    asked_rows,
+    common_cases,
+    month_costs,
+    state_of_answers,
+)
 from hyperslab.studies.summary import case_title, in_order
 
 
@@ -47,18 +53,11 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
         f"Prices: {prices['source']} ({prices['date']}). Counts of requests, bytes and seconds are measured, "
         f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each of "
         f"{fmt.listing(asked)}, which most layouts were asked; one that was not has no month here. "
-        f"An answer is {_answer(state)}; its time is the geometric mean over these cases. Bytes that leave a "
-        "server count where there is one, else those that leave the object store."
+        f"An answer is {answer_words(state)}; its time is the geometric mean over these cases. Bytes that "
+        "leave a server count where there is one, else those that leave the object store."
         f"{store}{_left_out(read, state)}"
     )
     return table("What an answer and a month cost", columns, body, note, pick=pick)
-
-
-def _answer(state: str) -> str:
-    """Return what is taken for an answer where those of a state count."""
-    if state in COLD_STATES:
-        return f"a {state} one with its opening, and with copying where that comes first"
-    return "a selection of a session" if state == "session" else f"a {state} one"
 
 
 def _left_out(read: pd.DataFrame, state: str) -> str:

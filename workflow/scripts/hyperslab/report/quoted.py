@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
 from hyperslab.results.recommend import GIVEN_UP
 from hyperslab.results.requests import entry_of, objectives, question_of, request_times, typical
+from hyperslab.states import COLD_STATES
 from hyperslab.studies.summary import case_title
 
 OBJECTIVES = {"mix": "Expected time", "regret": "Largest regret"}
@@ -154,11 +155,19 @@ def regret_table(data: Data, site: str, phase: str) -> Table | None:
         body.append([Cell(name, words), *cells, fmt.megabytes(size)])
     columns = ["Layout", *(f"#{entry_title(data, site, entry)}" for entry in found.columns), "#File"]
     note = (
-        "What a request waits for (opening included), and how many times as long as the fastest of these "
-        f"layouts takes; a time under {fmt.seconds(floor)} counts as {fmt.seconds(floor)}. "
+        f"What a request waits for{_opening(found.columns)}, and how many times as long as the fastest of "
+        f"these layouts takes; a time under {fmt.seconds(floor)} counts as {fmt.seconds(floor)}. "
         + ("Measured after the choice." if phase == "confirm" else "From the rounds that chose the layout.")
     )
     return table("What each layout gives up", columns, body, note, pick=choice.get("pick"))
+
+
+def _opening(entries: Iterable[str]) -> str:
+    """Return what the times of entries have of opening, which only those of cold ones have."""
+    cold = {entry_of(entry)[1] in COLD_STATES for entry in entries}
+    if cold == {True}:
+        return " (opening included)"
+    return " (a cold one with its opening)" if True in cold else ""
 
 
 def _regret_text(value: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.file_sizes import of_layouts
-from hyperslab.states import STATES
+from hyperslab.states import COLD_STATES, STATES
 from hyperslab.studies import case_kinds
 
 HOURS_OF_A_MONTH = 365 * 24 / 12
@@ -35,6 +35,13 @@ def state_of_answers(read: pd.DataFrame) -> str | None:
     """
     # A cold answer is what somebody waits for who comes for the first time.
     return next((state for state in STATES if state in set(read["state"])), None)
+
+
+def answer_words(state: str) -> str:
+    """Return what is taken for an answer where those of a state count."""
+    if state in COLD_STATES:
+        return f"a {state} one with its opening, and with copying where that comes first"
+    return "a selection of a session" if state == "session" else f"a {state} one"
 
 
 def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.DataFrame:
