@@ -76,6 +76,18 @@ def test_the_draft_says_what_the_file_says(
     assert "--dry-run results/mine/report.html" in said
 
 
+def test_a_draft_elsewhere_has_to_be_moved_before_it_can_run(
+    tmp_path: Path, studies: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_hdf5(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    draft.STUDIES.mkdir(parents=True)
+    drafted(studies, str(file))
+    assert "move it to config/studies. Then see what would run" in capsys.readouterr().out
+    draft.main([str(file)])
+    assert "move it" not in capsys.readouterr().out
+
+
 def test_the_only_array_needs_no_name(tmp_path: Path, studies: Path) -> None:
     assert drafted(studies, str(write_hdf5(tmp_path))).dataset.donor.dataset == "/data/counts"  # type: ignore[union-attr]
 

@@ -22,6 +22,8 @@ from hyperslab.planning.progress import about
 from hyperslab.text import megabytes
 from hyperslab.validation.errors import ConfigurationError, name_mistake
 
+# Where a run looks for studies.
+STUDIES = Path("config/studies")
 # About how large the chunks are that a draft compares, by name.
 CHUNKS = {"chunks-64K": 2**16, "chunks-256K": 2**18, "chunks-1M": 2**20}
 FILTERED = "chunks-256K"
@@ -125,7 +127,10 @@ def _said(study: PlannedStudy) -> Iterator[str]:
     yield str(study.file)
     yield f"  {extents} {dataset.dtype}, {megabytes(dataset.nbytes)} a test file"
     yield f"  {len(study.layouts)} layouts, {len(study.cases)} cases, {about(seconds)} at each site"
-    yield "Look it through, then see what would run, and run it:"
+    if study.file.parent.resolve() == STUDIES.resolve():
+        yield "Look it through, then see what would run, and run it:"
+    else:
+        yield f"Look it through, and move it to {STUDIES}. Then see what would run, and run it:"
     yield f"  .venv/bin/snakemake --profile profiles/local --dry-run results/{study.name}/report.html"
 
 
@@ -134,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m hyperslab.draft", description=__doc__)
     parser.add_argument("array", metavar="FILE[::DATASET]", help="your array, such as mine.h5::/counts")
     parser.add_argument("--name", help="name of the study; otherwise that of the file")
-    parser.add_argument("--directory", type=Path, default=Path("config/studies"), help="where studies lie")
+    parser.add_argument("--directory", type=Path, default=STUDIES, help="where studies lie")
     parser.add_argument(
         "--largest-mb", type=int, default=LARGEST_BYTES // 10**6, help="of a test file; a longer array is cut"
     )
