@@ -1,21 +1,42 @@
-"""Commands that judge advice and grids end with one line where there is nothing to judge by."""
+"""Commands that judge end with one line where there is nothing to judge by, or something was mistyped."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
 import pytest
 from studies import changed, load
+from test_environments import ROOT
 
+import check_comparisons
+import check_harness
+import compare_with_h5repack
+import judge_advice
+import replay_advice
+import simulate_comparisons
 from beyond_grid import judged
 from hyperslab.validation.errors import ConfigurationError
 from judge_advice import Case, pick_of
 
 PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "cases": ["slices"]}}
 INSIDE = {"contiguous", "4x4x64"}
+# A command, what it is given, and what it says.
+MISTAKES: list[tuple[ModuleType, list[str], str]] = [
+    (check_comparisons, ["--against", "gone.parquet"], "--against: gone.parquet: there is no such file"),
+    (check_comparisons, ["--results", "gone"], "is missing; run: .venv/bin/snakemake --profile "),
+    (simulate_comparisons, ["packs/same-twise.tar.xz"], "do you mean packs/same-twice.tar.xz?"),
+    (check_harness, ["quik"], "config/studies/quik.yaml: there is no such study; there are "),
+    (check_harness, ["quick", "--layouts", "4x4"], "--layouts: no '4x4' in study quick; there are "),
+    (check_harness, ["quick", "--layouts", "contiguous", "--cases", "spectrum"], "no 'spectrum' in study "),
+    (judge_advice, ["gone.yaml"], "gone.yaml: there is no such file"),
+    (replay_advice, ["--donor", "same-twice"], "--donor: same-twice: should be NAME=FILE"),
+    (compare_with_h5repack, ["mine.h5", "/counts", "{}"], "needs h5repack and h5diff"),
+]
 
 
 def grid_rows(rounds: int, state: str = "cold", file_bytes: float = 1.0) -> pd.DataFrame:
@@ -70,3 +91,22 @@ def test_advice_without_a_pick_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     said = f"error: results/{case.study}/recommendation.json: no layout is advised for disk: no layout has a"
     with pytest.raises(SystemExit, match=said):
         pick_of(case)
+
+
+@pytest.mark.parametrize(("command", "arguments", "said"), MISTAKES)
+def test_what_is_mistyped_or_missing_is_one_line(
+    command: ModuleType,
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    # No tool is there.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [f"{command.__name__}.py", *arguments])
+    with pytest.raises(SystemExit):
+        command.main()
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"{command.__name__}.py: error: ") and said in last

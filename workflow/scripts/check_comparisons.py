@@ -161,10 +161,13 @@ def main() -> None:
         help="measurements.parquet of another run of the study: also correlate the order of layouts",
     )
     options = parser.parse_args()
+    if options.against and not options.against.is_file():
+        parser.error(f"--against: {options.against}: there is no such file")
     file = options.results / options.study / "measurements.parquet"
     if not options.pack and not file.exists():
         parser.error(
-            f"{file} is missing; run: snakemake --profile profiles/local results/{options.study}/summary.csv"
+            f"{file} is missing; run: .venv/bin/snakemake --profile profiles/local "
+            f"results/{options.study}/summary.csv"
         )
     try:
         measured = measurements(options.pack) if options.pack else fresh(file)

@@ -222,8 +222,10 @@ def check() -> int:
     from hyperslab import formats
     from hyperslab.data.values import open_values
     from hyperslab.measuring import fork_server
-    from hyperslab.planning.planned_study import PlannedStudy
+    from hyperslab.planning.planned_study import named_study
     from hyperslab.studies import specification
+    from hyperslab.validation.errors import ConfigurationError
+    from hyperslab.validation.nearest import choices
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -247,8 +249,18 @@ def check() -> int:
         help=f"what is compared with what, of {', '.join(SIDES)} (default {' '.join(SIDES[0::3])})",
     )  # fmt: skip
     options = parser.parse_args()
+    try:
+        study = named_study(options.study)
+    except ConfigurationError as error:
+        parser.error(str(error))
+    for option, names, known in (
+        ("--layouts", options.layouts, list(study.layouts)),
+        ("--cases", options.cases or (), study.read_cases()),
+    ):
+        for name in names:
+            if name not in known:
+                parser.error(f"{option}: no {name!r} in study {study.name}; there are {choices(name, known)}")
     fork_server.begin([sys.executable, str(SELF), SERVER])
-    study = PlannedStudy(Path("config/studies") / f"{options.study}.yaml")
     options.root.mkdir(parents=True, exist_ok=True)
     failed = False
     print("layout,case,state,ratio,low,high,bare_median_s,blocks")

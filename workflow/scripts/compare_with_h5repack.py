@@ -14,6 +14,7 @@ import argparse
 import math
 import os
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+TOOLS = ("h5repack", "h5diff")
 # name -> how h5repack writes the filter
 FILTERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "gzip": lambda options: f"GZIP={options.get('level', 4)}",
@@ -114,6 +116,7 @@ def main() -> None:
     """Run the command."""
     from hyperslab.rewriting.asking import read_layout
     from hyperslab.rewriting.differences import differences
+    from hyperslab.text import listing
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,6 +128,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tile", type=float, metavar="BYTES", help="repeat the dataset up to this size")
     options = parser.parse_args()
+    if absent := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        parser.error(f"needs {listing(absent)}, which cannot be found; Debian: hdf5-tools")
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         ours, theirs = Path(directory) / "hyperslab.h5", Path(directory) / "h5repack.h5"

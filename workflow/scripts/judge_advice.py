@@ -42,6 +42,8 @@ from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.tables import read_summary
 from hyperslab.studies.dataset_schema import ITEMSIZE
 from hyperslab.text import listing, significant
+from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.yaml_files import read_yaml
 
 SEED, ROUNDS, COLD = 20_000, 3, 7
 # Sizes of chunks in the grid, bytes.
@@ -269,7 +271,10 @@ def main() -> None:
     parser.add_argument("--profile", default="profiles/local", help="Snakemake's")
     parser.add_argument("--sites", type=Path, help="the file of sites; otherwise as for any other run")
     options = parser.parse_args()
-    plan = yaml.safe_load(options.plan.read_text(encoding="utf-8"))
+    try:
+        plan = read_yaml(options.plan)
+    except ConfigurationError as error:
+        parser.error(str(error))
     if options.dry_run:
         print("\n".join(foretold(plan)))
         return

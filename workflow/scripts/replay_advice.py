@@ -251,6 +251,9 @@ def main() -> None:
     add("--rounds", type=int, help="no more rounds of a pack than these")
     options = parser.parse_args()
     storage = replace(slower(PRIOR, options.wrong), read_ahead_bytes=options.read_ahead)
+    for given in options.donor:
+        if "=" not in given:
+            parser.error(f"--donor: {given}: should be NAME=FILE or NAME=FILE::DATASET")
     donors = dict(given.split("=", 1) for given in options.donor)
     packs: list[Measured] = []
     for pack in options.packs or sorted((PROJECT / "packs").glob(f"*{SUFFIX}")):

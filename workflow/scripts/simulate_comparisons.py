@@ -53,7 +53,7 @@ from hyperslab.results.comparisons import (
     prior,
 )
 from hyperslab.results.looks import as_if_stopped, grown, level, looks
-from hyperslab.results.packs import measurements
+from hyperslab.results.packs import PackError, measurements
 from hyperslab.results.statistics import log_medians, summarise
 
 FAMILY = ["site", "case", "state"]
@@ -235,7 +235,10 @@ def main() -> None:
     spreads = []
     for file in options.packs:
         print(f"simulate_comparisons.py: reading {file}", file=sys.stderr, flush=True)
-        spreads += families(measurements(file))
+        try:
+            spreads += families(measurements(file))
+        except PackError as error:
+            parser.error(str(error))
     if not spreads:
         parser.error(f"no family of {FEWEST} layouts and three rounds in these packs")
     print(f"{len(spreads)} families; {options.studies} studies of {PAIRS} pairs for each row\n")

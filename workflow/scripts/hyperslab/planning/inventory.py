@@ -13,12 +13,10 @@ from hyperslab.planning import slurm
 from hyperslab.planning.batches import parse
 from hyperslab.planning.confirmation import finalists
 from hyperslab.planning.estimates import estimated_seconds
-from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.planned_study import PlannedStudy, named_study
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.stages import ADDED, Stage, listed, listing
 from hyperslab.records import LETTER, Cell, record_of, site_of
-from hyperslab.validation.errors import ConfigurationError
-from hyperslab.validation.nearest import choices
 
 
 class Inventory:
@@ -58,13 +56,7 @@ class Inventory:
     def study(self, name: str) -> PlannedStudy:
         """Return the study of this name, read once; raises ConfigurationError."""
         if name not in self._studies:
-            file = self.directory / "config" / "studies" / f"{name}.yaml"
-            if not file.exists():
-                known = sorted(path.stem for path in file.parent.glob("*.yaml"))
-                raise ConfigurationError(
-                    file, "", f"there is no such study; there are {choices(name, known)}"
-                )
-            self._studies[name] = PlannedStudy(file)
+            self._studies[name] = named_study(name, self.directory)
             for site in self.elsewhere(name):
                 self.left_out.setdefault(site, f"{self.sites_file} does not describe it")
         return self._studies[name]

@@ -20,6 +20,8 @@ from hyperslab.studies.claims.compared import candidates
 from hyperslab.studies.claims.resolve import resolve_claims
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
+from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.nearest import choices
 
 # Why a layout is not recommended to someone who did not ask for other values, however fast it is.
 LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
@@ -243,6 +245,15 @@ class PlannedStudy(LoadedStudy):
             and layout.files is None
         ]
         return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)
+
+
+def named_study(name: str, directory: Path = Path()) -> PlannedStudy:
+    """Return the study of this name; raises ConfigurationError, which says which ones there are."""
+    file = directory / "config" / "studies" / f"{name}.yaml"
+    if not file.exists():
+        known = sorted(path.stem for path in file.parent.glob("*.yaml"))
+        raise ConfigurationError(file, "", f"there is no such study; there are {choices(name, known)}")
+    return PlannedStudy(file)
 
 
 def _at(case: Mapping[str, Any], site: str) -> bool:
