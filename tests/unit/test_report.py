@@ -194,7 +194,10 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
     study["cases"]["spectra"]["states"] = ["cold", "warm"]
     page = build_page(Inputs(**inputs(main[~gone], None, context=context, study=study)))
     missing = check_of(page, "Cells missing")
-    assert missing.text == "1 of 18 planned cells have no result (disk 1)."
+    assert missing.text == (
+        "1 of 18 planned cells have no result (disk 1); "
+        "1 of 18 planned cells have only a stale result (disk 1)."
+    )
     assert texts(missing.details[0]) == [["disk", "auto", "spectra", "r1"]]
     stale = check_of(page, "Stale records")
     assert texts(stale.details[0]) == [["disk", "auto", "slices", "r2"]]
@@ -207,6 +210,15 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
     assert check_of(page, "Results without interval").tone == "bad"
     assert page.checks[0].tone == "bad"
     assert page.checks[-1].tone == "good"
+
+
+def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:
+    page = build_page(Inputs(**inputs(measured(MAIN, "main").assign(stale=True), None)))
+    missing = check_of(page, "Cells missing")
+    assert missing.tone == "bad" and not missing.details
+    assert missing.text == "18 of 18 planned cells have only a stale result (disk 18)."
+    whole = check_of(build_page(Inputs(**inputs(measured(MAIN, "main"), None))), "Cells missing")
+    assert (whole.tone, whole.text) == ("good", "None: there are results of all 18 planned cells.")
 
 
 @pytest.mark.parametrize("recorded", [{}, {"names_and_inodes": "cached"}], ids=["older", "recorded"])

@@ -61,13 +61,18 @@ def _per_site(cells: Sequence[PlannedCell]) -> str:
 
 
 def _missing(data: Data) -> Check:
-    present = set(_cells(data.rows))
-    absent = [cell for cell in data.expected if cell not in present]
+    known = set(_cells(data.rows))
+    outdated = known.difference(_cells(data.fresh))
+    absent = [cell for cell in data.expected if cell not in known]
+    stale = [cell for cell in data.expected if cell in outdated]
     total = fmt.count(len(data.expected), "planned cell")
-    if not absent:
+    said = [f"{len(absent):,} of {total} have no result ({_per_site(absent)})"] if absent else []
+    # Which these are, the check of stale records lists.
+    said += [f"{len(stale):,} of {total} have only a stale result ({_per_site(stale)})"] if stale else []
+    if not said:
         return Check("Cells missing", f"None: there are results of all {total}.", "good")
-    text = f"{len(absent):,} of {total} have no result ({_per_site(absent)})."
-    return Check("Cells missing", text, "bad", [_list("Missing cells", absent)])
+    details = [_list("Missing cells", absent)] if absent else []
+    return Check("Cells missing", f"{'; '.join(said)}.", "bad", details)
 
 
 def _stale(data: Data) -> Check:
