@@ -328,6 +328,7 @@ def test_a_study_without_reads_opens_with_the_fastest_of_each_case() -> None:
     note = page.overview.rows[0][2].note
     assert note.startswith(f"{best} (95 % ") and note.endswith(f"; slowest contiguous, {worst}")
     assert "what is fastest, of 3 layouts, case by case" in render(page)
+    assert "Study tiny: what is fastest on these machines, case by case?" in render(page)
     nothing = {"measurements": rows.iloc[:0], "summary": summarise(rows.iloc[:0])}
     assert texts(build_page(Inputs(**{**given, **nothing})).overview)[0][0] == "no valid results"
 
@@ -340,6 +341,22 @@ def test_what_a_mix_weighs_is_recommended_though_nothing_is_read() -> None:
     page = build_page(Inputs(**inputs(rows, None, study=meta(cases=cases), recommendation=told, score={})))
     assert page.overview.rows[0][1].text == page.answers[0].layout == "4x4x2"
     assert next(fact.text for fact in page.facts if fact.term == "Question").startswith("which of 3 layouts")
+    assert page.question == "how should this array be stored, on these machines, for the way it is written?"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "how should this array be stored, on these machines, for the way it is read?"),
+        (
+            {"rows": "9 rows"},
+            "how should these rows be stored, on these machines, for the way they are read?",
+        ),
+    ],
+    ids=["array", "rows"],
+)
+def test_the_page_says_which_question_it_answers(more: dict[str, Any], said: str) -> None:
+    assert f'<p class="about">Study tiny: {said}</p>' in render(page_of(study=meta(**more)))
 
 
 def test_a_deviation_is_the_share_by_which_times_differ() -> None:

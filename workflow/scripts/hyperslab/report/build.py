@@ -13,7 +13,7 @@ from hyperslab.report.claims import rows as claim_rows
 from hyperslab.report.clients import clients_table
 from hyperslab.report.context import context_tables
 from hyperslab.report.data import Data, Inputs, gather
-from hyperslab.report.fastest import recommends
+from hyperslab.report.fastest import reads, recommends
 from hyperslab.report.levels import levels_table, view_table
 from hyperslab.report.method import METHOD, column_tables
 from hyperslab.report.model import Block, Fact, Figure, Page, Picture, SiteSection, Table, embed
@@ -76,6 +76,7 @@ def build_page(given: Inputs) -> Page:
     return Page(
         title=str(study["title"]),
         study=str(study["name"]),
+        question=_question(data),
         facts=_facts(data),
         pictures=pictures,
         overview=at_a_glance,
@@ -89,6 +90,16 @@ def build_page(given: Inputs) -> Page:
         claims=claim_rows([claims], _place(sites, pictures)) if claims else (),
         front_door=given.front_door,
     )
+
+
+def _question(data: Data) -> str:
+    """Return what the page answers, in one line."""
+    if not recommends(data):
+        return "what is fastest on these machines, case by case?"
+    what, they_are = ("these rows", "they are") if "rows" in data.study else ("this array", "it is")
+    # What only writes is recommended where a mix weighs it.
+    done = "read" if reads(data.study) else "written"
+    return f"how should {what} be stored, on these machines, for the way {they_are} {done}?"
 
 
 def _place(sites: Sequence[SiteSection], pictures: Sequence[Picture]) -> Place:

@@ -24,10 +24,14 @@ NOTE = (
 Contests = dict[str, dict[str, str]]
 
 
+def reads(study: Mapping[str, Any]) -> bool:
+    """Return whether selections are read."""
+    return any(kind_of(case).reads_selections for case in study["cases"].values())
+
+
 def recommends(data: Data) -> bool:
     """Return whether there is something to recommend: selections are read, or what a mix names decides."""
-    reads = any(kind_of(case).reads_selections for case in data.study["cases"].values())
-    return reads or any(data.choice(site).get("pick") for site in data.sites)
+    return reads(data.study) or any(data.choice(site).get("pick") for site in data.sites)
 
 
 def fastest_table(data: Data) -> Table:

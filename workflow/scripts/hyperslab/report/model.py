@@ -142,6 +142,8 @@ class Page:
 
     title: str
     study: str
+    # What it answers, in one line.
+    question: str
     facts: Sequence[Fact]
     overview: Table
     overview_note: str
