@@ -214,6 +214,13 @@ def test_published_layouts_are_marked() -> None:
         assert np.asarray(marks.get_ydata()).tolist() == [row(picture("score").axes[0], "4x4x128")]
 
 
+def test_bounds_of_a_score_are_called_published_only_where_they_were() -> None:
+    assert "as published (session)" in texts(picture("score"))
+    own = dataclasses.replace(data(), score={**data().score, "published": []})
+    said = texts(figures.draw("score", "disk", own))
+    assert "own bounds (session)" in said and "published" not in said
+
+
 def test_no_match_gives_its_reason() -> None:
     entry = {"site": "disk", "factor": None, "reason": "too few layouts", "scores": None}
     none = dataclasses.replace(data(), score={**data().score, "matched": [entry]})

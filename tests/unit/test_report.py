@@ -116,6 +116,19 @@ def test_a_score_is_told_where_there_are_criteria() -> None:
     assert all(len(row) == len(without.overview.columns) for row in without.overview.rows)
 
 
+def test_bounds_are_called_published_only_where_a_publication_is_named() -> None:
+    score = inputs(measured(MAIN, "main"), None)["score"]
+
+    def told(published: list[str]) -> tuple[str, str, str]:
+        page = page_of(score={**score, "published": published})
+        (found,) = (block.tables[0] for block in page.sites[0].blocks if block.title == "Score")
+        facts = {fact.term: fact.text for fact in page.answers[0].facts}
+        return facts["Score"].partition(";")[0], found.columns[-2].name, found.rows[0][0].text
+
+    assert told(["4x4x2"]) == ("2 of 2 as published", "Score, as published", "Bound, as published")
+    assert told([]) == ("2 of 2 with the study's own bounds", "Score, own bounds", "Bound")
+
+
 def test_filters_of_the_automatic_chunks_are_told() -> None:
     study = meta()
     study["layouts"]["auto"]["filters"] = "gzip 4"

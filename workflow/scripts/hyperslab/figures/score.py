@@ -1,4 +1,4 @@
-"""The score: criteria met by each layout, as published and matched in selectivity."""
+"""The score: criteria met by each layout, as the study bounds them and matched in selectivity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hyperslab.figures.bars import layout_rows, part_groups, row_height
 from hyperslab.figures.scales import tick
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
-from hyperslab.results.scoring import Criterion, criterion_values, matched_of, read_criteria
+from hyperslab.results.scoring import Criterion, bounds_words, criterion_values, matched_of, read_criteria
 from hyperslab.text import listing, megabytes
 
 STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_access_s": "first access"}
@@ -34,7 +34,7 @@ def words(view: View, criterion: Criterion) -> str:
 
 
 def absolute(view: View, criteria: Sequence[Criterion]) -> pd.DataFrame:
-    """Return layouts x criteria (labels): whether each is met as published."""
+    """Return layouts x criteria (labels): whether each is met as the study bounds it."""
     rows = [entry for entry in view.data.score.get("absolute", []) if entry["site"] == view.site]
     table = pd.DataFrame(rows, columns=["layout", *(entry.label for entry in criteria)]).set_index("layout")
     return table.loc[view.order(table.index)].astype(bool)
@@ -72,7 +72,7 @@ def draw(view: View, case: str = "") -> Figure:
     figure = start(view, 0.75 + row_height(view, len(layouts)) * (len(layouts) + 1))
     left, right = figure.subplots(1, 2, sharey=True)
     published = [name for name in view.data.score.get("published", []) if name in layouts]
-    word = "as published" if published else "absolute"
+    word = bounds_words(view.data.score, short=True)
     states = {criterion.state for criterion in criteria if criterion.timed}
     _panel(left, view, table, layouts, published, f"{word} ({listing(sorted(map(str, states)))})")
     layout_rows(left, view, layouts)

@@ -15,6 +15,7 @@ from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import speed_phase, speed_table, unconfirmed
 from hyperslab.results.comparisons import ALPHA
 from hyperslab.results.requests import question_of
+from hyperslab.results.scoring import bounds_words
 from hyperslab.studies.summary import Meta
 
 FLATTERS = "the speed-ups come from the rounds that chose the layout, and flatter it."
@@ -205,12 +206,11 @@ def _scored(data: Data) -> bool:
 
 
 def _score_text(data: Data, site: str, pick: str) -> str:
-    """Return the criteria met as published and matched; empty in a study without criteria."""
+    """Return the criteria met as bounded and matched; empty in a study without criteria."""
     if not _scored(data):
         return ""
-    return "; ".join(
-        filter(None, [f"{absolute_text(data, site, pick)} as published", matched_text(data, site, pick)])
-    )
+    said = [f"{absolute_text(data, site, pick)} {bounds_words(data.score)}", matched_text(data, site, pick)]
+    return "; ".join(filter(None, said))
 
 
 def _why(choice: Mapping[str, Any]) -> str:

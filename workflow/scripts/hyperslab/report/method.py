@@ -60,7 +60,7 @@ within 5 %.
 Speed-ups: From confirming rounds, measured after the choice, because the fastest of many looks faster than
 it is; where the study has none, the answer says that nothing confirms them.
 
-Score as published: The criteria of the study that a layout meets, with the study's own bounds, on the
+Score, as published or with the study's own bounds: The criteria of the study that a layout meets, on the
 states that they name.
 
 Score, matched: The same with every time bound multiplied by one factor λ per site and held against cold

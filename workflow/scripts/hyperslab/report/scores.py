@@ -1,4 +1,4 @@
-"""Scores as text and tables: criteria met as published, and matched by the factor λ."""
+"""Scores as text and tables: criteria met as the study bounds them, and matched by the factor λ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Fact, Table, table
-from hyperslab.results.scoring import Criterion, criterion_values, matched_of, read_criteria
+from hyperslab.results.scoring import Criterion, bounds_words, criterion_values, matched_of, read_criteria
 from hyperslab.studies.summary import case_title, in_order
 
 STATISTICS = {"median_s": "median", "mean_s": "mean", "max_s": "max", "min_s": "min",
@@ -23,7 +23,7 @@ def _absolute(data: Data, site: str) -> dict[str, Mapping[str, Any]]:
 
 
 def absolute_text(data: Data, site: str, layout: str) -> str:
-    """Return the criteria met as published: "3 of 4", with what was not measured."""
+    """Return the criteria met as the study bounds them: "3 of 4", with what was not measured."""
     total = len(data.score.get("criteria", []))
     found = _absolute(data, site).get(layout)
     if found is None:
@@ -86,7 +86,7 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
     here = data.summary_of(site)
     values = {c.label: _values(here, c, criteria) for c in criteria}
     matched = matched_of(data.score, site).get("scores") or {}
-    body = _bounds(matched_of(data.score, site), criteria)
+    body = _bounds(data.score, site, criteria)
     for layout in in_order(set(rows), data.study["layouts"]):
         entry = rows[layout]
         met = [
@@ -106,7 +106,8 @@ def score_table(data: Data, site: str, pick: str | None) -> Table | None:
                 f"{matched[layout]} of {len(criteria)}" if layout in matched else fmt.ABSENT,
             ]
         )
-    columns = ["Layout", *(_name(data, c) for c in criteria), "#Score as published", "#Score, matched"]
+    whose = bounds_words(data.score, short=True)
+    columns = ["Layout", *(_name(data, c) for c in criteria), f"#Score, {whose}", "#Score, matched"]
     note = "Under each verdict the value that was held against the bound: the geometric mean over rounds."
     return table("Criteria met", columns, body, note, folded=len(body) > 12, pick=pick)
 
@@ -120,10 +121,12 @@ def _name(data: Data, criterion: Criterion) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _bounds(matched: Mapping[str, Any], criteria: list[Criterion]) -> list[list[Any]]:
-    """Return the first rows of the score table: every bound, as published and as matched."""
+def _bounds(score: Mapping[str, Any], site: str, criteria: list[Criterion]) -> list[list[Any]]:
+    """Return the first rows of the score table: every bound, as the study has it and as matched."""
+    first = "Bound, as published" if score.get("published") else "Bound"
+    matched = matched_of(score, site)
     rows: list[list[Any]] = [
-        [Cell("Bound, as published", "", "muted"), *(f"< {_bound(c, c.below)}" for c in criteria), "", ""]
+        [Cell(first, "", "muted"), *(f"< {_bound(c, c.below)}" for c in criteria), "", ""]
     ]
     if matched.get("factor") is not None:
         state = matched.get("state") or "cold"

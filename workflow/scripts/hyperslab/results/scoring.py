@@ -1,4 +1,4 @@
-"""Scores: how many criteria of a study a layout meets, as published and matched to what the site can do."""
+"""Scores: how many criteria of a study a layout meets, as bounded and matched to what the site can do."""
 
 from __future__ import annotations
 
@@ -106,6 +106,15 @@ def read_criteria(criteria: Iterable[Mapping[str, Any]]) -> list[Criterion]:
     if len({criterion.label for criterion in result}) < len(result):
         raise ValueError("two criteria are the same or have the same title")
     return result
+
+
+def bounds_words(score: Mapping[str, Any], short: bool = False) -> str:
+    """Return whose bounds decide a score that is not matched; `short` for a heading. `score` is the content
+    of score.json.
+    """
+    if score.get("published"):
+        return "as published"
+    return "own bounds" if short else "with the study's own bounds"
 
 
 def site_state(rows: pd.DataFrame, state: str) -> str:
