@@ -62,6 +62,18 @@ def test_a_few_confirming_records_confirm_nothing(again: pd.DataFrame, said: str
     assert f"({said})" in told.warnings[0] and "Not confirmed" in told.lead
 
 
+def test_no_layout_is_quoted_from_fewer_confirming_rounds_than_the_pick_needs() -> None:
+    again = measured(CONFIRM, "confirm")
+    found = data(measured(MAIN, "main"), again[(again["layout"] != "contiguous") | (again["round"] < 2)])
+    told = site_answer(found, "disk", "place")
+    assert told.lead.startswith("It reads some slices in 11.0 ms (h5py's automatic chunks 22.0 ms) and ")
+    assert told.regrets is not None and told.speeds is not None
+    (row,) = (row for row in told.regrets.rows if row[0].text == "contiguous")
+    assert [(cell.text, cell.note) for cell in row[1:3]] == [(fmt.ABSENT, "not measured again")] * 2
+    assert [row[3].text for row in told.speeds.rows] == ["not measured again"] * 2
+    assert overview(found)[0].rows[0][3].text == "not measured again"
+
+
 def test_several_layouts_that_are_not_confirmed_are_several() -> None:
     main = measured(MAIN, "main")
     found = data(pd.concat([main, main.assign(site="memory")]), measured(CONFIRM, "confirm", 1))

@@ -11,7 +11,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
-from hyperslab.report.speeds import compared
+from hyperslab.report.speeds import absent_words, compared, quotable
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.comparisons import of_rounds
 from hyperslab.results.comparisons import table as as_ratios
@@ -37,10 +37,10 @@ def named(data: Data, site: str) -> list[tuple[str, str]]:
 
 
 def times(data: Data, site: str, phase: str) -> pd.DataFrame:
-    """Return layouts x entries ("case state") of the seconds of a request in rounds of a phase; NaN where not
-    measured.
+    """Return layouts x entries ("case state") of the seconds of a request in rounds of a phase (`quotable`);
+    NaN where not measured.
     """
-    rows, asked = data.summary_of(site, phase), question_of(data.choice(site))
+    rows, asked = quotable(data, site, phase), question_of(data.choice(site))
     columns = {" ".join(entry): typical(request_times(rows, entry)) for entry in asked.shares}
     return pd.DataFrame(columns)
 
@@ -140,15 +140,17 @@ def regret_table(data: Data, site: str, phase: str) -> Table | None:
     """Return milliseconds and regret of every layout that the answer names, one column a case that counts."""
     choice, found = data.choice(site), times(data, site, phase)
     floor = choice["imperceptible_ms"] / 1e3
-    layouts = [(name, words) for name, words in named(data, site) if name in found.index]
+    again = phase == "confirm"
+    layouts = [(name, words) for name, words in named(data, site) if again or name in found.index]
     if not layouts or found.empty:
         return None
-    counted = found.loc[[name for name, _ in layouts]].clip(lower=floor)
+    found = found.reindex([name for name, _ in layouts])
+    counted = found.clip(lower=floor)
     regret = counted / counted.min()
     body = []
     for name, words in layouts:
         cells = [
-            Cell(fmt.seconds(found.loc[name, entry]), _regret_text(regret.loc[name, entry]))
+            Cell(fmt.seconds(found.loc[name, entry]), _regret_text(regret.loc[name, entry], phase))
             for entry in found.columns
         ]
         size = next((row["file_bytes"] for row in choice["ranking"] if row["layout"] == name), None)
@@ -157,7 +159,7 @@ def regret_table(data: Data, site: str, phase: str) -> Table | None:
     note = (
         f"What a request waits for{_opening(found.columns)}, and how many times as long as the fastest of "
         f"these layouts takes; a time under {fmt.seconds(floor)} counts as {fmt.seconds(floor)}. "
-        + ("Measured after the choice." if phase == "confirm" else "From the rounds that chose the layout.")
+        + ("Measured after the choice." if again else "From the rounds that chose the layout.")
     )
     return table("What each layout gives up", columns, body, note, pick=choice.get("pick"))
 
@@ -170,9 +172,9 @@ def _opening(entries: Iterable[str]) -> str:
     return " (a cold one with its opening)" if True in cold else ""
 
 
-def _regret_text(value: float) -> str:
+def _regret_text(value: float, phase: str) -> str:
     if not fmt.known(value):
-        return "not measured"
+        return absent_words(phase)
     return "as good as the fastest" if value < 1.005 else f"{fmt.significant(value)}x the fastest"
 
 
@@ -183,17 +185,17 @@ def objective_cell(data: Data, site: str, phase: str, name: str | None) -> Cell:
     asked, pick = question_of(data.choice(site)), str(data.choice(site)["pick"])
     found = times(data, site, phase).clip(lower=asked.floor_s)
     if name not in found.index or found.loc[name].isna().any():
-        return Cell("not measured", "", "muted")
+        return Cell(absent_words(phase), "", "muted")
     if asked.rule == "regret":
         # A file that is too large is nothing that anybody could have had.
         fits = found.index.isin([row["layout"] for row in data.choice(site)["ranking"] if row["fits"]])
         regret = found.loc[name] / found[fits if fits.any() else ~fits].min()
         entry = str(regret.idxmax())
         return Cell(
-            _regret_text(regret[entry]),
+            _regret_text(regret[entry], phase),
             f"{entry_title(data, site, entry)}: {fmt.seconds(found.loc[name, entry])}",
         )
-    logs = objectives(data.summary_of(site, phase), asked, {})
+    logs = objectives(quotable(data, site, phase), asked, {})
     expected = Cell(fmt.seconds(float(np.exp(adjusted_means(logs)[name]))))
     if name == pick or pick not in logs.index:
         return expected

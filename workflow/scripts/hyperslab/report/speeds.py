@@ -32,6 +32,22 @@ def unconfirmed(data: Data, site: str, layout: str) -> str:
     return f"too few confirming rounds ({'; '.join(few)})" if few else ""
 
 
+def quotable(data: Data, site: str, phase: str) -> pd.DataFrame:
+    """Return the summary of a site in a phase; of confirming rounds that of layouts which count as measured
+    again.
+    """
+    rows = data.summary_of(site, phase)
+    if phase != "confirm":
+        return rows
+    again = {layout for layout in set(rows["layout"]) if not unconfirmed(data, site, layout)}
+    return rows[rows["layout"].isin(again)]
+
+
+def absent_words(phase: str) -> str:
+    """Return what is said of a layout that `quotable` lacks."""
+    return "not measured again" if phase == "confirm" else "not measured"
+
+
 def speed_phase(data: Data, site: str, pick: str) -> str:
     """Return the rounds that speed-ups come from: "confirm" where the pick was measured again in enough of
     them, else "main".
@@ -81,12 +97,12 @@ def speed_table(data: Data, site: str, pick: str, phase: str) -> Table:
     """Return how much faster the pick is than each reference, one row a case and state;
     what counts comes first.
     """
-    rows, main = data.summary_of(site, phase), data.summary_of(site)
+    rows, main = quotable(data, site, phase), data.summary_of(site)
     pairs = pd.concat([rows, main])[["case", "state"]]
     known = set(pairs.itertuples(index=False, name=None))
     counted: Mapping[str, float] = data.choice(site).get("shares", {})
     others = compared(data, site)
-    absent = "not measured again" if phase == "confirm" else "not measured"
+    absent = absent_words(phase)
     body, rounds = [], set(map(int, rows[rows["layout"] == pick]["rounds"]))
     for case in in_order({case for case, _ in known}, data.study["cases"]):
         for state in in_order({state for name, state in known if name == case}, STATES):
