@@ -241,6 +241,14 @@ def test_a_setting_out_of_bounds_is_one_line(tmp_path: Path, setting: str, value
     assert mistake(tmp_path, changed("settings", {setting: value})) == f"settings.{message}"
 
 
+@pytest.mark.parametrize("name", ["alignment", "meta_block_bytes"])
+def test_what_pages_take_the_place_of_is_not_asked_for_beside_them(tmp_path: Path, name: str) -> None:
+    content = changed("settings", {name: CHOSEN[name][0]})
+    content["layouts"] = {"paged": {"settings": {"paging": PAGING}}}
+    message = f"layouts.paged.settings: {name} does nothing beside paging"
+    assert mistake(tmp_path, content).startswith(message)
+
+
 def test_settings_that_are_not_given_stay_out_of_specifications(tmp_path: Path) -> None:
     assert load(tmp_path, BASE).layouts["contiguous"]["settings"].keys() == SETTINGS.keys()
     study = load(tmp_path, changed("settings", {"driver": "core", "alignment": {"bytes": 512}}))

@@ -164,3 +164,10 @@ class Settings(Strict):
     garbage_collect_every: Count | None = Field(
         default=None, description="H5garbage_collect after so many objects of an `objects` case"
     )
+
+    @model_validator(mode="after")
+    def _pages_alone(self) -> Settings:
+        for name in ("alignment", "meta_block_bytes"):
+            if self.paging and getattr(self, name) is not None:
+                raise ValueError(f"{name} does nothing beside paging: all that is stored lies in pages then")
+        return self
