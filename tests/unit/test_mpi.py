@@ -149,6 +149,16 @@ def test_every_interface_moves_and_verifies_every_byte(
         assert said["hints"]["romio_cb_write"] == "enable"
 
 
+def test_parallel_hdf5_still_allocates_early_and_has_no_page_buffer(memory: Path) -> None:
+    """Why a study may not ask for anything else; where this no longer fails, it may (layouts/hdf5.py)."""
+    spec = parallel_cell("hdf5", False, False)
+    spec["layout"]["settings"]["alloc_time"] = "late"
+    assert outcome_of(spec, memory).report["settings"]["alloc_time"] == "early"
+    spec["layout"]["settings"]["paging"] = {"page_bytes": 4096, "buffer_bytes": 65536}
+    with pytest.raises(ChildProcessError, match="page buffering is disabled for parallel"):
+        outcome_of(spec, memory)
+
+
 def test_chunks_with_a_filter_are_written_collectively(memory: Path) -> None:
     gzip = ({"name": "gzip", "level": 4},)
     outcome = outcome_of(parallel_cell("hdf5", True, False, (1, 1024), gzip), memory)

@@ -286,6 +286,10 @@ VISUS = {"format": "idx", "settings": {"library": "openvisus"}}
             {"along": "x", "ways": ["independent"]}, {"chunks": "auto", "filters": ["shuffle"]},
             "chunks that go through filters by collective calls alone",
         ),
+        (
+            {"along": "x", "ways": ["collective"]}, {"settings": {"alloc_time": "incremental"}},
+            "ranks make a dataset with all of its space: alloc_time is early",
+        ),
         ({"along": "x", "ways": ["plain"]}, {"format": "zarr"}, "MPI ranks"),
     ],
 )  # fmt: skip

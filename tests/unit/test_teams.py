@@ -96,6 +96,14 @@ MISTAKES: list[tuple[Content, str]] = [
         "cases.team.layouts: ranks have the HDF5 of their own environment, not another release",
     ),
     (
+        of_ranks({"settings": {"paging": {"page_bytes": 4096, "buffer_bytes": 65536}}}),
+        "cases.team.layouts: parallel HDF5 has no page buffer; leave paging.buffer_bytes out",
+    ),
+    (
+        {**parallel_study(), "settings": {"alloc_time": "late"}},
+        "cases.team.layouts: ranks make a dataset with all of its space: alloc_time is early",
+    ),
+    (
         with_case(read={"z": 25}, processes=[2]),
         "cases.team: processes: only a `reduce` or a `summaries` or a `clients` case has it",
     ),
@@ -130,6 +138,11 @@ MISTAKES: list[tuple[Content, str]] = [
 @pytest.mark.parametrize(("content", "said"), MISTAKES, ids=[said[:60] for _, said in MISTAKES])
 def test_a_mistake_is_one_line(tmp_path: Path, content: Content, said: str) -> None:
     assert mistake(tmp_path, content).startswith(said)
+
+
+def test_ranks_open_what_was_allocated_at_any_time(tmp_path: Path) -> None:
+    for settings in ({"alloc_time": "late"}, {"paging": {"page_bytes": 4096}}):
+        assert "team-2r" in load(tmp_path, of_ranks({"settings": settings})).cases
 
 
 def test_cases_of_ranks_are_known_by_what_they_are(tmp_path: Path) -> None:

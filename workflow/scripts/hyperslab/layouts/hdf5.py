@@ -115,12 +115,18 @@ class Hdf5Layout(Layout):
             c <= s for c, s in zip(second.get("chunks") or shape, shape, strict=True)
         )
 
-    def ranks_mistake(self) -> str | None:
+    def ranks_mistake(self, making: bool = False) -> str | None:
         """Return which setting would not be in force, as MPI ranks open files in their own way, or None."""
+        settings = self.described["settings"]
         if self.described.get("release"):
             return "ranks have the HDF5 of their own environment, not another release"
-        if self.described["settings"].get("driver"):
+        if settings.get("driver"):
             return "ranks open the file by the driver of MPI-IO, not by another"
+        if settings.get("paging", {}).get("buffer_bytes"):
+            return "parallel HDF5 has no page buffer; leave paging.buffer_bytes out"
+        # With filters this depends on the release (H5D__create).
+        if making and settings.get("alloc_time", "early") != "early" and not self.filters:
+            return "ranks make a dataset with all of its space: alloc_time is early"
         return None
 
     def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:
@@ -131,7 +137,7 @@ class Hdf5Layout(Layout):
             return "ranks write chunks that go through filters by collective calls alone"
         if self.described.get("storage") == "compact":
             return "ranks write contiguous or chunked datasets"
-        return self.ranks_mistake()
+        return self.ranks_mistake(making=True)
 
     def within(self, shape: Shape) -> Mapping[str, Any]:
         """Return the layout with chunks cut to the array's extents, which HDF5 demands of them."""

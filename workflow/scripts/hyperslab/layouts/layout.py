@@ -209,8 +209,10 @@ class Layout(ABC):
         """Return about how long it takes until what serves the data is there anew; 0 for files."""
         return 0.0
 
-    def ranks_mistake(self) -> str | None:
-        """Return why MPI ranks cannot open files of this layout as it says, or None."""
+    def ranks_mistake(self, making: bool = False) -> str | None:
+        """Return why MPI ranks cannot open files of this layout, or with `making` make them, as it says, or
+        None.
+        """
         return None
 
     def sub_volumes_mistake(self, way: str, along: Sequence[str]) -> str | None:

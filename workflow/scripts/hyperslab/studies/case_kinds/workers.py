@@ -85,7 +85,7 @@ class Team(Kind):
         if by_ranks(resolved):
             if not layout.abilities.ranks:
                 raise CaseMistake(RANKS, f"MPI ranks cannot open {layout.title} together")
-            if reason := layout.ranks_mistake():
+            if reason := layout.ranks_mistake(self.makes_its_file):
                 raise CaseMistake("layouts", reason)
         super().check(case, resolved, dataset, layout)
 
