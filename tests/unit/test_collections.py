@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given
@@ -277,6 +278,33 @@ def test_a_file_of_another_day_does_not_pass(memory_root: Path, case: str) -> No
     last.write_bytes(kept)
     with pytest.raises(VerificationError):
         cases.load(cell.spec["case"]["kind"])(cell.context)
+
+
+def test_a_file_of_another_day_does_not_pass_where_both_end_alike(memory_root: Path) -> None:
+    cell = made(memory_root, "day", "open")
+    first, last = (Path(cell.context.path, f"1988-{day}.h5") for day in ("02-15", "03-25"))
+    with h5py.File(first) as file:
+        end = file["data"][-1, -1, -1]
+    first.write_bytes(last.read_bytes())
+    with h5py.File(first, "r+") as file:
+        file["data"][-1, -1, -1] = end
+    with pytest.raises(VerificationError, match="1988-02-15"):
+        cases.load("open_all")(cell.context)
+
+
+@pytest.mark.parametrize(
+    ("extent", "cut", "origin", "width"),
+    [
+        ([7, 18, 36], 0, (6, 9, 0), (1, 1, 36)),
+        ([18, 36, 7], 2, (9, 0, 6), (1, 36, 1)),
+        ([40, 18, 36], None, (20, 9, 0), (1, 1, 36)),
+        ([7], 0, (0,), (7,)),
+    ],
+)
+def test_a_row_of_a_file_is_compared(
+    extent: list[int], cut: int | None, origin: tuple[int, ...], width: tuple[int, ...]
+) -> None:
+    assert open_all._row(extent, cut) == Box(origin, width)
 
 
 # ---- mistakes
