@@ -328,6 +328,18 @@ def test_a_row_of_a_file_is_compared(
             {"a": {"files": 40, "settings": {"driver": {"name": "split", "metadata_on": "memory"}}}},
             "layouts.a.files",
         ),
+        (
+            {"a": {"files": 39, "chunks": [4, 1, 1], "filters": [{"zfp": {"reversible": True}}]}},
+            "cases.open.layouts: zfp cannot treat chunks of [1, 1, 1]: 1 to 4 axes have to be longer than 1",
+        ),
+        (
+            {"a": {"files": 39, "chunks": [32, 1, 1], "filters": [{"szip": 32}]}},
+            "cases.open.layouts: szip cannot treat chunks of [1, 1, 1]: they are smaller than its block",
+        ),
+        (
+            {"a": {"files": 39, "chunks": [4, 18, 36], "settings": {"libver": "v110", "fill_time": "never"}}},
+            "cases.open.layouts: fill_time: never loses the values of a dataset of one chunk",
+        ),
     ],
 )
 def test_layouts_that_cannot_be_are_one_line(tmp_path: Path, layouts: Any, said: str) -> None:

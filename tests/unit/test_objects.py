@@ -206,6 +206,15 @@ def test_what_are_no_objects_is_one_line(tmp_path: Path, axis: str, message: str
     assert mistake(tmp_path, changed("cases.many", {"objects": axis})) == f"cases.many.objects: {message}"
 
 
+def test_objects_of_one_chunk_are_not_lost(tmp_path: Path) -> None:
+    content = changed("cases", {"many": {"objects": "x", "layouts": ["mine"]}})
+    content["layouts"]["mine"] = {"chunks": [1, 30, 400], "settings": {"libver": "v110"}}
+    content |= {"score": None, "recommendation": {}}
+    assert "many" in load(tmp_path, content).cases
+    content["layouts"]["mine"]["settings"]["fill_time"] = "never"
+    assert mistake(tmp_path, content).startswith("cases.many.layouts: fill_time: never loses the values")
+
+
 def test_compact_storage_has_a_bound(tmp_path: Path) -> None:
     content = changed("layouts.small", {"storage": "compact"})
     message = "compact storage holds at most 65,531 bytes, and a dataset would have 480,000 (layout small)"

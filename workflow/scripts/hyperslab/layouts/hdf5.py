@@ -9,7 +9,14 @@ from typing import Any
 from hyperslab.layouts import chunks as arithmetic
 from hyperslab.layouts import hdf5_index
 from hyperslab.layouts.chunks import Shape
-from hyperslab.layouts.hdf5_filters import encoding_seconds, largest_chunk_bytes, lossy, promised_error, text
+from hyperslab.layouts.hdf5_filters import (
+    chunk_refusal,
+    encoding_seconds,
+    largest_chunk_bytes,
+    lossy,
+    promised_error,
+    text,
+)
 from hyperslab.layouts.hdf5_releases import made
 from hyperslab.layouts.layout import Abilities, Array, Layout, Setting
 
@@ -25,6 +32,18 @@ SUB_VOLUME_WAYS = ("independent", "collective")
 TWO_COPIES = (
     "it holds the array twice, which is an answer of its own (recommendation.copies: true lets it in)"
 )
+# Seen with HDF5 2.0: nothing of such a dataset is stored, and no call fails.
+LOSS = (
+    "never loses the values of a dataset of one chunk from libver v110 on; take another chunk shape, "
+    "`alloc_time: early` or libver v108"
+)
+
+
+def loses_one_chunk(settings: Mapping[str, Any]) -> bool:
+    """Return whether HDF5 forgets to allocate a dataset of one chunk that its cache does not hold."""
+    new = settings.get("libver", "default") not in ("earliest", "v108", "default")
+    late = settings.get("alloc_time") in (None, "incremental")
+    return new and settings.get("fill_time") == "never" and late
 
 
 class Hdf5Layout(Layout):
@@ -102,10 +121,17 @@ class Hdf5Layout(Layout):
         return size + arrays * OBJECT_BYTES + (3 * pieces + 16) * aligned + blocks + pages + FILE_BYTES
 
     def refusal(self, shape: Shape, itemsize: int) -> str | None:
-        """Return why a dataset of this shape cannot be compact, or None."""
+        """Return why a dataset of this shape cannot be compact, or its chunks filtered or kept, or None."""
         size = math.prod(shape) * itemsize
         if self.described.get("storage") == "compact" and size > COMPACT_BYTES:
             return f"compact storage holds at most {COMPACT_BYTES:,} bytes, and a dataset would have {size:,}"
+        for copy in (self.described, self.described.get("second", {})):
+            # Of many arrays in a file each has all axes but the first.
+            chunk = (copy.get("chunks") or [])[-len(shape) :]
+            if wrong := chunk_refusal(copy.get("filters", []), chunk):
+                return wrong
+            if chunk == list(shape) and not copy["filters"] and loses_one_chunk(self.described["settings"]):
+                return f"fill_time: {LOSS}"
         return None
 
     def fits(self, shape: Shape) -> bool:

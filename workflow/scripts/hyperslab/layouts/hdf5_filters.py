@@ -183,6 +183,14 @@ def refusal(filters: Sequence[Options], dtype: str, chunk: Sequence[int]) -> str
     return None
 
 
+def chunk_refusal(filters: Sequence[Options], chunk: Sequence[int]) -> str | None:
+    """Return why filters that treat the elements cannot treat chunks of this shape, or None."""
+    for chosen in filters:
+        if wrong := _chunk_mistake(chosen, chunk):
+            return f"{chosen['name']} {wrong}"
+    return None
+
+
 def _mistake(chosen: Options, dtype: str, chunk: Sequence[int]) -> str | None:
     kind = FILTERS[chosen["name"]]
     if dtype not in kind.treats:
@@ -199,6 +207,11 @@ def _mistake(chosen: Options, dtype: str, chunk: Sequence[int]) -> str | None:
         least = whole // 2 if chosen["name"] == "nbit" and whole > 8 else 0
         if not least <= chosen["bits"] <= whole:
             return f"of {dtype} can have {least} to {whole} bits, not {chosen['bits']}"
+    return _chunk_mistake(chosen, chunk)
+
+
+def _chunk_mistake(chosen: Options, chunk: Sequence[int]) -> str | None:
+    kind = FILTERS[chosen["name"]]
     longer = sum(extent > 1 for extent in chunk)
     if len(chunk) > kind.rank:
         return f"cannot treat chunks of more than {kind.rank} axes"

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.layouts import pyramids
+from hyperslab.layouts.hdf5 import LOSS, loses_one_chunk
 from hyperslab.layouts.hdf5_filters import FILTERS, lossy, refusal
 from hyperslab.layouts.hdf5_releases import RELEASES
 from hyperslab.layouts.hdf5_settings_schema import Settings
@@ -68,11 +69,6 @@ class Filter(WithParameters):
 SECOND_FORMS = "a list with an extent or 'all' for each axis"
 # A chunk's size is kept in 32 bits.
 CHUNK_BYTES = 2**32
-# Seen with HDF5 2.0: nothing of such a dataset is stored, and no call fails.
-LOSS = (
-    "never loses the values of a dataset of one chunk from libver v110 on; take another chunk shape, "
-    "`alloc_time: early` or libver v108"
-)
 
 
 def _known_release(name: str) -> str:
@@ -152,7 +148,8 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
         raise place.at("settings", "alloc_time").mistake("compact storage has room from the beginning: early")
     second = _second(given.second, array, place.at("second")) if given.second else None
     copies = [(chunks, filters), *([(second["chunks"], second["filters"])] if second else [])]
-    if (array.shape, []) in copies and _loses_one_chunk(chosen_settings):
+    settled = chosen_settings.model_dump(exclude_none=True)
+    if (array.shape, []) in copies and loses_one_chunk(settled):
         raise place.at("settings", "fill_time").mistake(LOSS)
     if given.netcdf and (taken := {"data", "provenance"}.intersection(array.axes)):
         raise place.at("netcdf").mistake(
@@ -166,12 +163,12 @@ def resolve(given: Hdf5Model, array: Array, settings: Mapping[str, Any], place: 
         "order": order,
         "filters": filters,
         # What is not given stays out of specifications, and with it out of their hashes.
-        "settings": chosen_settings.model_dump(exclude_none=True),
+        "settings": settled,
         "label": given.label,
         **{key: value for key, value in optional.items() if value is not None},
         **resolved_pyramid(given.pyramid, array, lossy(filters), place.at("pyramid")),
     }
-    _check_levels(found, array, _loses_one_chunk(chosen_settings), place)
+    _check_levels(found, array, loses_one_chunk(settled), place)
     return found
 
 
@@ -194,12 +191,6 @@ def _second(given: SecondCopy, array: Array, place: Place) -> dict[str, Any]:
     if wrong := refusal(filters, array.dtype, chunks or []):
         raise place.at("filters").mistake(wrong)
     return {"chunks": chunks, "filters": filters, "cases": list(given.cases)}
-
-
-def _loses_one_chunk(settings: Settings) -> bool:
-    """Tell whether HDF5 forgets to allocate a dataset of one chunk that its cache does not hold."""
-    new = settings.libver not in ("earliest", "v108", "default")
-    return new and settings.fill_time == "never" and settings.alloc_time in (None, "incremental")
 
 
 def _resolved_chunks(given: Hdf5Model, array: Array, order: list[str], place: Place) -> list[int] | None:
