@@ -163,6 +163,19 @@ def test_the_plan_counts_all_files(tmp_path: Path) -> None:
     assert planned.layouts["month"]["files"]["first"] == "1988-02-15"
 
 
+def test_filters_take_as_long_in_several_files_as_in_one(tmp_path: Path) -> None:
+    filters = {"chunks": [4, 9, 12], "filters": [{"gzip": 9}]}
+    planned = load(tmp_path, study(layouts={"one": filters, "several": {**filters, "files": 10}}))
+    one, several = (layout_of(layout).encoding_seconds(10**9) for layout in planned.layouts.values())
+    assert one == several > 100
+
+
+def test_a_collection_forgets_what_one_file_forgets(tmp_path: Path) -> None:
+    planned = load(tmp_path, study())
+    forgets = {name: layout_of(layout).abilities.forgets for name, layout in planned.layouts.items()}
+    assert {name for name, forgotten in forgets.items() if forgotten} == {"zarr", "shards"}
+
+
 # ---- values
 
 

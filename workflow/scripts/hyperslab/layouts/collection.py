@@ -95,7 +95,7 @@ class CollectionLayout(Layout):
         super().__init__(described)
         self.one = one
         own = one.abilities
-        self.abilities = Abilities(pages=own.pages, opened_as_one=own.opened_as_one)
+        self.abilities = Abilities(forgets=own.forgets, pages=own.pages, opened_as_one=own.opened_as_one)
         self.files = described[FILES]
         self.title = f"{one.title} in several files"
         self.settings, self.libraries, self.released = one.settings, one.libraries, one.released
@@ -191,6 +191,10 @@ class CollectionLayout(Layout):
     def piece_seconds(self) -> float:
         """Return about how long the library takes for one piece, as in one file."""
         return self.one.piece_seconds()
+
+    def encoding_seconds(self, size: int) -> float:
+        """Return about how long filters take to encode so many bytes, as in one file."""
+        return self.one.encoding_seconds(size)
 
     def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
         """Return the bytes that are moved once more in all files."""
