@@ -178,6 +178,16 @@ def test_a_layout_in_words() -> None:
     )
 
 
+@given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 6), st.integers(1, 14))
+def test_boxes_that_cross_files_are_cut_there(length: int, each: int, chunk: int, width: int) -> None:
+    files = {"axis": 0, "along": "day", "each": each}
+    described = {"format": "zarr", "chunks": [chunk, 2], "order": ["day", "x"], "files": files}
+    chunks = {(day // each, day % each // chunk) for day in range(length)}
+    pairs = {(day // width, day // each, day % each // chunk) for day in range(length)}
+    rewritten = 2 * (len(pairs) - len(chunks)) * chunk * 2 * 4
+    assert layout_of(described).rewritten_bytes([length, 2], [width, 2], 4) == rewritten
+
+
 @given(st.data())
 def test_what_writing_in_boxes_rewrites(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3))

@@ -196,12 +196,16 @@ class CollectionLayout(Layout):
         """Return about how long filters take to encode so many bytes, as in one file."""
         return self.one.encoding_seconds(size)
 
-    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
-        """Return the bytes that are moved once more in all files."""
-        found = 0
-        for layout, inside, number in self._sizes(shape):
-            width = [min(one, most) for one, most in zip(extent, inside, strict=True)]
-            found += number * layout.rewritten_bytes(inside, width, itemsize)
+    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int, origin: Shape | None = None) -> int:
+        """Return the bytes that are moved once more in all files: a box that crosses files is cut there."""
+        found, begin = 0, list(origin or [0] * len(shape))
+        # How far into a box a file begins, and how long it is, is all that tells files apart.
+        width, first = extent[self.axis], begin[self.axis]
+        kinds = Counter(((first + part.first) % width, part.count) for part in self.parts(shape))
+        for (into, count), number in kinds.items():
+            inside, begin[self.axis] = list(shape), into
+            inside[self.axis] = count
+            found += number * self.of_file(inside).rewritten_bytes(inside, extent, itemsize, begin)
         return found
 
     def lossy(self) -> bool:

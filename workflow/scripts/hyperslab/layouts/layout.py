@@ -219,9 +219,11 @@ class Layout(ABC):
         """Return why MPI ranks cannot each write a sub-volume in a way, cut along these axes, or None."""
         return f"MPI ranks write no sub-volumes of {self.title}"
 
-    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
+    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int, origin: Shape | None = None) -> int:
         """Return the bytes that are moved once more because boxes of `extent` cover parts of what is written
         as one: each is read, changed and written again.
+
+        `origin` is where the array begins in the one that is covered from its first element on.
         """
         return 0
 

@@ -43,9 +43,9 @@ class ZarrLayout(Layout):
         group = 2 if self.coarser_levels else 0
         return count + group + sum(layout.largest_files(part) for layout, part in self.coarser(array))
 
-    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int) -> int:
+    def rewritten_bytes(self, shape: Shape, extent: Shape, itemsize: int, origin: Shape | None = None) -> int:
         """Return what is read and written again where boxes of `extent` cover only parts of files."""
-        return zarr_store.rewritten_bytes(self.described, shape, extent, itemsize)
+        return zarr_store.rewritten_bytes(self.described, shape, extent, itemsize, origin)
 
     def piece_seconds(self) -> float:
         """Return about how long a chunk takes: each passes through zarr-python, or through zarrs."""

@@ -78,15 +78,19 @@ def largest_bytes(layout: Layout, axes: Sequence[str], shape: Shape, itemsize: i
     return chunk_count(shape, layout["chunks"]) * one + index_bytes(layout, shape) + METADATA_BYTES + blocks
 
 
-def rewritten_bytes(layout: Layout, shape: Shape, extent: Shape, itemsize: int) -> int:
+def rewritten_bytes(
+    layout: Layout, shape: Shape, extent: Shape, itemsize: int, origin: Shape | None = None
+) -> int:
     """Return what is read and written once more when boxes of `extent` fill an array one after the other.
 
     A file is written whole, so a box that covers a part of one reads it, changes it and writes it again. Zero
-    where every box covers whole files; before codecs.
+    where every box covers whole files; before codecs. With `origin` the array is a part of another, which
+    begins there, and the boxes are those of the other.
     """
     held = file_extents(layout)
     pairs = 1
-    for size, width, one in zip(shape, extent, held, strict=True):
-        ends = ((first, min(size, first + width) - 1) for first in range(0, size, width))
+    for start, size, width, one in zip(origin or [0] * len(shape), shape, extent, held, strict=True):
+        boxes = range(-(start % width), size, width)
+        ends = ((max(first, 0), min(size, first + width) - 1) for first in boxes)
         pairs *= sum(last // one - first // one + 1 for first, last in ends)
     return 2 * (pairs - chunk_count(shape, held)) * math.prod(held) * itemsize
