@@ -169,6 +169,24 @@ def test_chunks_with_a_filter_are_written_collectively(memory: Path) -> None:
         outcome_of(parallel_cell("hdf5", False, False, (1, 1024), gzip), memory)
 
 
+@pytest.mark.parametrize(("api", "interleaved"), [("hdf5", False), ("posix", True)])
+def test_no_rank_makes_a_whole_dataset(
+    memory: Path, program: Callable[[str], None], api: str, interleaved: bool
+) -> None:
+    # A dataset has 16 KiB, of which each of the two ranks holds half.
+    program(
+        "from hyperslab.cases.parallel import ranks\n"
+        "from hyperslab.data.values import MixedIndices\n"
+        "ranks.PIECE_BYTES = 3072\n"
+        "block = MixedIndices.block\n"
+        "def small(self, origin, extent):\n"
+        "    assert extent[0] * extent[1] * 4 <= 3072, 'too much at once'\n"
+        "    return block(self, origin, extent)\n"
+        "MixedIndices.block = small\n"
+    )
+    assert not outcome_of(parallel_cell(api, False, interleaved), memory).skipped
+
+
 @pytest.mark.parametrize("api", ["posix", "file-per-process", "mpiio", "hdf5"])
 def test_a_file_that_changes_after_the_write_fails(
     memory: Path, program: Callable[[str], None], api: str
@@ -178,8 +196,8 @@ def test_a_file_that_changes_after_the_write_fails(
         "from hyperslab.cases.parallel import interfaces\n"
         f"api = interfaces.APIS[{api!r}]\n"
         "stored = api.stored\n"
-        "def damaged(self, number):\n"
-        "    found = stored(self, number).copy()\n"
+        "def damaged(self, number, place):\n"
+        "    found = stored(self, number, place).copy()\n"
         "    found[-1] ^= 1\n"
         "    return found\n"
         "api.stored = damaged\n"

@@ -47,6 +47,22 @@ def test_all_ranks_together_move_every_byte_once(given: tuple[int, int, int, int
     assert (moved == 1).all()
 
 
+@given(given=patterns(), interleaved=st.booleans(), most=st.integers(1, 40))
+def test_a_share_is_put_together_from_pieces(
+    given: tuple[int, int, int, int], interleaved: bool, most: int
+) -> None:
+    ranks, size, transfer, block = given
+    dataset = np.arange(ranks * size // 2, dtype=np.uint16)
+    for rank in range(ranks):
+        pattern = Pattern.of(case(size, transfer, block, interleaved, ranks), rank)
+        found = []
+        for first, length in pattern.pieces(2 * most):
+            assert 0 < length <= 2 * most
+            piece = dataset[first // 2 : (first + length) // 2]
+            found.append(piece if length <= pattern.block else pattern.mine(piece))
+        assert np.array_equal(np.concatenate(found), pattern.mine(dataset))
+
+
 @pytest.mark.parametrize(
     ("interleaved", "expected"),
     [(False, [[(8, 4)], [(12, 4)]]), (True, [[(2, 2), (6, 2)], [(10, 2), (14, 2)]])],

@@ -115,8 +115,8 @@ class SharedFile(Protocol):
     def close(self) -> None:
         """Close it."""
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        """Return all of an array, read back by this process alone."""
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        """Return some elements of an array, read back by this process alone."""
 
     def in_force(self) -> dict[str, Any]:
         """Return the settings as they are in force, read back after use."""

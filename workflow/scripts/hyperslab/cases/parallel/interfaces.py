@@ -53,9 +53,9 @@ class Api(ABC):
         """Close it."""
 
     @abstractmethod
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        """Return what the file holds of a dataset, read back by this process alone: all,
-        or this rank's share.
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        """Return some elements of a dataset in the file, of one of its own those of this rank's share, read
+        back by this process alone.
         """
 
     def flush(self) -> None:  # noqa: B027
@@ -120,8 +120,8 @@ class Posix(Api):
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        return _stored(self.path, number, self.pattern.dataset_bytes, self.dtype)
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        return _stored(self.path, number * self.pattern.dataset_bytes, place, self.dtype)
 
 
 class FilePerProcess(Posix):
@@ -135,13 +135,14 @@ class FilePerProcess(Posix):
     def _segments(self, number: int, call: int) -> list[tuple[int, int]]:
         return [(number * self.pattern.bytes + call * self.pattern.transfer, self.pattern.transfer)]
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        return _stored(self.path, number, self.pattern.bytes, self.dtype)
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        return _stored(self.path, number * self.pattern.bytes, place, self.dtype)
 
 
-def _stored(path: str, number: int, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the dataset `number` of a file of datasets of `size` bytes."""
-    found: npt.NDArray[Any] = np.fromfile(path, dtype, size // dtype.itemsize, offset=number * size)
+def _stored(path: str, first: int, place: slice, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return some elements of a dataset that begins at byte `first` of a file."""
+    offset = first + place.start * dtype.itemsize
+    found: npt.NDArray[Any] = np.fromfile(path, dtype, place.stop - place.start, offset=offset)
     return found
 
 
@@ -196,8 +197,8 @@ class MpiIo(Api):
     def close(self) -> None:
         self._file.Close()
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        return _stored(self.path, number, self.pattern.dataset_bytes, self.dtype)
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        return _stored(self.path, number * self.pattern.dataset_bytes, place, self.dtype)
 
     def in_force(self) -> dict[str, Any]:
         return {
@@ -241,8 +242,8 @@ class OfFormat(Api):
     def close(self) -> None:
         self._file.close()
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        return self._file.stored(number)
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        return self._file.stored(number, place)
 
     def in_force(self) -> dict[str, Any]:
         hints = hints_in_force(self.comm, self.path, self.asked["hints"])

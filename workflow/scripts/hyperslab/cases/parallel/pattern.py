@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,9 +64,27 @@ class Pattern:
         pieces = self.segments(call)
         return pieces[0][0], self.ranks * self.block, len(pieces), pieces[0][1]
 
+    def pieces(self, most: int) -> Iterator[tuple[int, int]]:
+        """Yield (offset in the dataset, length) of pieces that hold this rank's bytes, in their order: whole
+        rounds of all ranks' blocks, of which `mine` returns a share; where a round is longer than `most`,
+        parts of this rank's blocks alone.
+        """
+        around = self.ranks * self.block
+        if around <= most:
+            yield from cut(0, self.dataset_bytes, most // around * around)
+            return
+        for first in range(self.rank * self.block, self.dataset_bytes, around):
+            yield from cut(first, self.block, most)
+
     def mine(self, dataset: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return this rank's elements of a whole dataset (one axis),
         in the order in which they lie in memory.
         """
         block = self.block // dataset.itemsize
         return np.ascontiguousarray(dataset.reshape(-1, self.ranks, block)[:, self.rank].reshape(-1))
+
+
+def cut(first: int, size: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, length) of the parts, of at most so many, of a run that begins at `first`."""
+    for start in range(first, first + size, most):
+        yield start, min(most, first + size - start)

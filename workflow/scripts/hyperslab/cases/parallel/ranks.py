@@ -16,7 +16,7 @@ from hyperslab.cases.durable import PLAIN, in_turn
 from hyperslab.cases.mpi.communicator import Caches, Ranks, report
 from hyperslab.cases.mpi.steps import equal, plain_write, settled, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
-from hyperslab.cases.parallel.pattern import Pattern
+from hyperslab.cases.parallel.pattern import Pattern, cut
 from hyperslab.cases.states import each_state
 from hyperslab.measuring.artifact import fsync
 from hyperslab.measuring.counters import Counters, between
@@ -27,6 +27,8 @@ from hyperslab.records import Row
 PHASES = ("create", "write", "flush", "close", "fsync")
 WRITTEN = ("written_bytes", "requested_writes")
 READ = ("requested_bytes", "requested_reads", "device_bytes")
+# So much of a dataset is made or read back at once, beside what a rank holds of all.
+PIECE_BYTES = 32 * 2**20
 
 
 class Cell:
@@ -41,13 +43,21 @@ class Cell:
         self._counters = Counters()
         self._buffers: Buffers = [self._mine(number) for number in range(self._pattern.datasets)]
 
-    def _whole(self, number: int) -> Any:
-        """Return the truth of a dataset."""
-        elements = self._pattern.dataset_bytes // self._context.values.dtype.itemsize
-        return self._context.values.block((number, 0), (1, elements)).reshape(-1)
+    def _truth(self, number: int, first: int, size: int) -> Any:
+        """Return what a dataset has to hold in `size` bytes from byte `first` on."""
+        itemsize = self._context.values.dtype.itemsize
+        return self._context.values.block((number, first // itemsize), (1, size // itemsize)).reshape(-1)
 
     def _mine(self, number: int) -> Any:
-        return self._pattern.mine(self._whole(number))
+        """Return this rank's share of a dataset, whose other bytes are never all in its memory."""
+        dtype, pattern = self._context.values.dtype, self._pattern
+        found, filled = np.empty(pattern.bytes // dtype.itemsize, dtype), 0
+        for first, size in pattern.pieces(PIECE_BYTES):
+            piece = self._truth(number, first, size)
+            own = piece if size <= pattern.block else pattern.mine(piece)
+            found[filled : filled + len(own)] = own
+            filled += len(own)
+        return found
 
     def _fsync(self, path: str, mine: bool) -> None:
         if mine:
@@ -97,12 +107,17 @@ class Cell:
 
     def _verify_file(self) -> None:
         """Read back what was written: the datasets shared out among the ranks, or each rank its own file."""
-        own = self._api.own_file
-        first, step = (0, 1) if own else (self._ranks.rank, self._ranks.size)
-        for number in range(first, self._pattern.datasets, step):
-            truth = self._buffers[number] if own else self._whole(number)
-            if not equal(self._api.stored(number), truth):
-                raise VerificationError(f"{self._api.path}: dataset {number} differs from what was written")
+        own, itemsize = self._api.own_file, self._context.values.dtype.itemsize
+        rank, step = (0, 1) if own else (self._ranks.rank, self._ranks.size)
+        size = self._pattern.bytes if own else self._pattern.dataset_bytes
+        for number in range(rank, self._pattern.datasets, step):
+            for first, length in cut(0, size, PIECE_BYTES):
+                place = slice(first // itemsize, (first + length) // itemsize)
+                truth = self._buffers[number][place] if own else self._truth(number, first, length)
+                if not equal(self._api.stored(number, place), truth):
+                    raise VerificationError(
+                        f"{self._api.path}: dataset {number} differs from what was written"
+                    )
         self._ranks.comm.Barrier()
 
     # Reading

@@ -138,10 +138,10 @@ class SharedFile:
         self._datasets = []
         self._file.close()
 
-    def stored(self, number: int) -> npt.NDArray[Any]:
-        """Return all of a dataset, read back by this process alone."""
+    def stored(self, number: int, place: slice) -> npt.NDArray[Any]:
+        """Return some elements of a dataset, read back by this process alone."""
         with h5py.File(self._path, "r") as file:
-            found: npt.NDArray[Any] = file[f"data{number}"][...]
+            found: npt.NDArray[Any] = file[f"data{number}"][place]
             return found
 
     def in_force(self) -> dict[str, Any]:
