@@ -18,7 +18,9 @@ from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.formats.hdf5 import objects
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.formats.hdf5.objects import ManyArrays
+from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
+from hyperslab.layouts.pyramids import array_of
 from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.throttling import Limiter
 from hyperslab.specifications import CaseSpecification, Specification
@@ -204,6 +206,13 @@ def test_a_case_of_objects_is_always_written(tmp_path: Path) -> None:
 )
 def test_what_are_no_objects_is_one_line(tmp_path: Path, axis: str, message: str) -> None:
     assert mistake(tmp_path, changed("cases.many", {"objects": axis})) == f"cases.many.objects: {message}"
+
+
+def test_objects_that_share_no_page_are_foreseen(tmp_path: Path) -> None:
+    spec = objects_cell((30, 10000), paging={"page_bytes": 65536})
+    bound = layout_of(spec["layout"]).largest_bytes(array_of(spec), 30)
+    size = run(spec, tmp_path / "many.h5").report["file_bytes"]
+    assert size <= bound
 
 
 def test_objects_of_one_chunk_are_not_lost(tmp_path: Path) -> None:

@@ -432,6 +432,31 @@ def test_files_are_no_larger_than_was_foreseen(tmp_path: Path, name: str, longes
     assert run(spec, tmp_path / "a.h5").report["file_bytes"] <= bound
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"alignment": {"bytes": 2**15}},
+        {"meta_block_bytes": 2**21},
+        {"paging": {"page_bytes": 2**13}},
+        {"paging": {"page_bytes": 2**13}, "libver": "latest"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["vlen-chunked", "flattened-gzip", "offset-vector", "padded-chunked"])
+def test_files_with_settings_are_no_larger_than_was_foreseen(
+    tmp_path: Path, name: str, settings: dict[str, Any]
+) -> None:
+    from hyperslab.studies.dataset_schema import Dataset
+
+    rows = {"count": 300, "lengths": "uniform", "longest": 2000}
+    layout = {**LAYOUTS[name], "settings": settings}
+    # Half a page and a little more.
+    layout |= {"chunk_bytes": 5000} if layout.get("chunk_bytes") else {}
+    spec = cell(layout, "write_rows", written(50), rows)
+    bound = layout_of(spec["layout"]).largest_bytes(Dataset.model_validate({"rows": rows, "dtype": "int32"}))
+    assert run(spec, tmp_path / "a.h5").report["file_bytes"] <= bound
+
+
 def test_a_page_buffer_tells_its_hits(tmp_path: Path) -> None:
     paging = {"page_bytes": 4096, "buffer_bytes": 2**20, "min_metadata_percent": 0, "min_raw_percent": 0}
     layout = {**LAYOUTS["vlen"], "settings": {"paging": paging, "libver": "latest"}}

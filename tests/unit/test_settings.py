@@ -23,7 +23,9 @@ from hyperslab.data.values import open_values
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import library, settings
 from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5_settings_schema import Settings
+from hyperslab.layouts.pyramids import array_of
 from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.specifications import Specification
@@ -124,6 +126,24 @@ def test_pages_make_the_file_a_multiple_of_them(tmp_path: Path) -> None:
     _, report = written(tmp_path / "a.h5", paging={"page_bytes": 8192})
     assert report["file_bytes"] % 8192 == 0
     assert report["settings"]["paging"]["buffer_bytes"] == 0
+
+
+# Chunks of more than half a page, of more than a page, and so small that their index is larger.
+@pytest.mark.parametrize(
+    ("shape", "chunks", "page"),
+    [((50, 10000), (1, 10000), 65536), ((20, 20000), (1, 20000), 65536), ((8000, 8), (1, 8), 4096)],
+    ids=str,
+)
+@pytest.mark.parametrize("filters", [(), ({"name": "gzip", "level": 1},)], ids=["plain", "gzip"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_pages_that_stay_partly_empty_are_foreseen(
+    tmp_path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], page: int, filters: Any, libver: str
+) -> None:
+    paging = {"page_bytes": page}
+    spec = file_specification(shape, chunks, dtype="int32", filters=filters, paging=paging, libver=libver)
+    FORMAT.generate(str(tmp_path / "a.h5"), spec, values_of(spec))
+    size, bound = (tmp_path / "a.h5").stat().st_size, layout_of(spec["layout"]).largest_bytes(array_of(spec))
+    assert size <= bound
 
 
 @pytest.mark.parametrize(("fill_time", "factor"), [("alloc", 2), ("never", 1)])

@@ -39,6 +39,14 @@ LOSS = (
 )
 
 
+def paged_bytes(count: int, size: int, settings: Mapping[str, Any]) -> int:
+    """Return what so many pieces of at most `size` bytes take, of which none crosses the border of a page."""
+    page: int = settings.get("paging", {}).get("page_bytes", 1)
+    if size >= page:
+        return count * -(-size // page) * page
+    return -(-count // (page // size)) * page
+
+
 def loses_one_chunk(settings: Mapping[str, Any]) -> bool:
     """Return whether HDF5 forgets to allocate a dataset of one chunk that its cache does not hold."""
     new = settings.get("libver", "default") not in ("earliest", "v108", "default")
@@ -101,17 +109,20 @@ class Hdf5Layout(Layout):
             rest = {key: value for key, value in self.described.items() if key != "second"}
             copies = ({**rest, "chunks": one["chunks"], "filters": one["filters"]} for one in (rest, second))
             return sum(Hdf5Layout(copy).largest_bytes(array, arrays) for copy in copies)
+        settings = self.described["settings"]
         size, pieces = math.prod(array.shape) * array.itemsize, arrays
         if self.chunks:
             chunks = arithmetic.chunk_count(array.shape, self.chunks)
             nodes = hdf5_index.btree_nodes(chunks)
-            size = chunks * largest_chunk_bytes(self.filters, self.chunks, array.itemsize)
+            chunk_bytes = largest_chunk_bytes(self.filters, self.chunks, array.itemsize)
+            size = paged_bytes(chunks, chunk_bytes, settings)
             if self.filters:
                 # Chunks that are written in parts are stored again, larger, and not all old places filled.
                 size += size // 8
-            size += nodes * hdf5_index.btree_node_bytes(len(array.shape))
+            size += paged_bytes(nodes, hdf5_index.btree_node_bytes(len(array.shape)), settings)
             pieces += chunks + nodes
-        settings = self.described["settings"]
+        elif arrays:
+            size = paged_bytes(arrays, math.ceil(size / arrays), settings)
         # Up to an alignment may stay free before each piece, and of a dataset before its header and index.
         aligned: int = settings.get("alignment", {}).get("bytes", 1) - 1
         # A block of metadata and one of small raw data, or a page of each type of space, may stay half empty.

@@ -17,6 +17,8 @@ from hyperslab.layouts.rows import RowsLayout
 REFERENCE_BYTES = 16
 # Header of an object in the heap, and the multiple to which its size is filled up (H5HG_SIZEOF_OBJHDR).
 HEAP_OBJECT_BYTES, HEAP_ALIGNMENT = 16, 8
+# A collection of the heap has at least so many (H5HG_MINSIZE).
+HEAP_BYTES = 4096
 # What can be written while others read.
 FOLLOWED_LIBVERS = ("v110", "v112", "v114", "latest")
 # A chunk's entry in any of HDF5's indexes, with room to spare.
@@ -88,15 +90,24 @@ class Hdf5RowsLayout(RowsLayout):
         values: int = rows * self.described["width"] * array.itemsize if storage.padded else array.nbytes
         beside = rows * storage.bytes_a_row
         # A heap collection holds at least 4096 bytes, of which the last row may leave almost half free.
-        values *= 1 if storage.chunked_values or storage.padded else 2
+        heap = not (storage.chunked_values or storage.padded)
+        values *= 2 if heap else 1
         chunks = values // self.chunk_bytes + 1 if self.chunk_bytes else 1
         chunks += rows // self.row_chunk + 1 if self.row_chunk else 1
         width = self.described["width"] * array.itemsize if storage.padded else 0
         largest = max(self.chunk_bytes or 1, (self.row_chunk or 1) * max(REFERENCE_BYTES, width))
         grown = largest_chunk_bytes(self.filters, [largest], 1) / largest
+        size = math.ceil((values + beside) * grown) + chunks * ENTRY_BYTES + 2 * largest
         settings = self.described["settings"]
-        pages: int = 8 * settings.get("paging", {}).get("page_bytes", 0)
-        size = math.ceil((values + beside) * grown) + chunks * ENTRY_BYTES + 2 * largest + pages
+        page: int = settings.get("paging", {}).get("page_bytes", 0)
+        if page:
+            # What crosses no border of a page leaves less than half of its pages empty.
+            size = 2 * size + 8 * page
+        # Up to an alignment may stay free before each chunk, each node of an index and each collection.
+        pieces = 2 * chunks + 16 + (size // HEAP_BYTES if heap else 0)
+        aligned: int = settings.get("alignment", {}).get("bytes", 1) - 1
+        blocks: int = 2 * settings.get("meta_block_bytes", 0)
+        size += pieces * aligned + blocks
         return size + max(arrays, 1) * OBJECT_BYTES * 2 + FILE_BYTES
 
     def growth_refusal(self) -> str | None:
