@@ -233,6 +233,35 @@ def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:
     assert spans[0][1] < spans[1][0]
 
 
+def test_data_stay_while_another_run_may_be_timing_them(memory_root: Path) -> None:
+    data(memory_root).parent.mkdir(parents=True)
+    data(memory_root).write_bytes(b"another's")
+    with (memory_root / ROOT_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        job = subprocess.Popen(command("generate", CELL, memory_root), text=True)
+        deadline = time.monotonic() + SECONDS
+        while not any(path.endswith(ROOT_LOCK) for path in open_files(job)):
+            assert job.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        found = data(memory_root).read_bytes() if data(memory_root).exists() else b""
+    assert job.wait(SECONDS) == 0
+    assert found == b"another's" and h5py.is_hdf5(data(memory_root))
+
+
+def test_data_that_another_run_has_written_are_refused_and_left_to_it(
+    memory_root: Path, tmp_path: Path
+) -> None:
+    # Of that shape and type, so that values alone could not tell them.
+    generate(file_specification(SHAPE, (5, 4, 100)), artifact(memory_root), None)
+    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"hyperslab.measure: {artifact(memory_root)}: OthersData: these data are of another specification; "
+        "another run uses the same root: give each its own root, or run one after the other\n",
+    )
+    assert left_in(memory_root) == ["data.h5", NOTE] and not (tmp_path / "box.r0.json").exists()
+
+
 # ---- failures leave nothing
 
 

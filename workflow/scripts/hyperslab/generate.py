@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_
 from hyperslab.records import Note, read_json
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
-from hyperslab.specifications import Specification
+from hyperslab.specifications import Specification, file_digest
 
 
 def generate(spec: Specification, directory: Path, donor: str | None) -> None:
@@ -26,10 +25,11 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
     limits.limit_memory(roots.read(root).memory_mb)
     format_ = formats.format_of(spec["layout"])
     artifact = format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
-    remove_directory(directory)
-    make_directory(directory)
-    try:
-        with locks.alone(root):
+    with locks.alone(root):
+        # Not before: another run may be timing what lies there.
+        remove_directory(directory)
+        make_directory(directory)
+        try:
             artifact.start(spec["layout"])
             began = machine.now()
             started = perf_counter_ns()
@@ -42,18 +42,18 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
                 "began": began,
                 "ended": machine.now(),
                 "peak_memory_bytes": machine.largest_memory_bytes() + format_.workers_memory_bytes(),
-                "specification": digest(spec),
+                "specification": file_digest(spec),
             }
-        artifact.note.write_text(json.dumps(note), encoding="utf-8")
-    except BaseException:
-        # What serves the data might still write.
-        artifact.stop()
-        # What failed is said, not that NFS keeps what is still open.
-        with suppress(OSError):
-            remove_directory(directory)
-        raise
-    finally:
-        artifact.stop()
+            artifact.note.write_text(json.dumps(note), encoding="utf-8")
+        except BaseException:
+            # What serves the data might still write.
+            artifact.stop()
+            # What failed is said, not that NFS keeps what is still open.
+            with suppress(OSError):
+                remove_directory(directory)
+            raise
+        finally:
+            artifact.stop()
 
 
 def written(directory: Path, spec: Specification) -> bool:
@@ -62,13 +62,8 @@ def written(directory: Path, spec: Specification) -> bool:
         return False
     with suppress(OSError, ValueError):
         note = read_json(directory / NOTE)
-        return bool(note.get("specification") == digest(spec))
+        return bool(note.get("specification") == file_digest(spec))
     return False
-
-
-def digest(spec: Specification) -> str:
-    """Return what tells one artifact from another."""
-    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
 def main() -> None:

@@ -19,13 +19,17 @@ from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, read_json, write_record
 from hyperslab.sites import mounts, roots
-from hyperslab.specifications import Specification
+from hyperslab.specifications import Specification, file_digest
+
+
+class OthersData(VerificationError):
+    """The data are of another specification: another run has written them, and may be timing them."""
 
 
 def measure(spec: Specification, directory: Path, donor: str | None, launcher: str | None = None) -> Measured:
     """Return what one cell and round yields.
 
-    Raises VerificationError where data differ, OSError where the file system fails.
+    Raises VerificationError where data differ or are another run's, OSError where the file system fails.
     """
     root = roots.root_of(directory)
     described = roots.read(root)
@@ -53,6 +57,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
             "read_ahead_set": described.read_ahead_bytes is not None,
         }
         pagecache.sync_file_system(root)
+        written = _note(artifact, spec)
         before = probes.probe(root)
         began = machine.now()
         try:
@@ -73,7 +78,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         "protocol": spec["protocol"],
         "began": began,
         "ended": ended,
-        "writer": _note(artifact),
+        "writer": written,
         "locks": held,
         "probes": {"before": before, "after": after, "change": probes.change(before, after)},
         "machine": machine.describe_machine(),
@@ -89,11 +94,18 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
     }
 
 
-def _note(artifact: Artifact) -> Note | None:
-    """Return what the writer of the data said of itself; None where the case writes its own."""
+def _note(artifact: Artifact, spec: Specification) -> Note | None:
+    """Return what the writer of the data said of itself; None where the case writes its own.
+
+    Raises OthersData where it wrote them for another specification.
+    """
     with suppress(FileNotFoundError):
         note: Note = read_json(artifact.note)
-        note.pop("specification", None)
+        if note.pop("specification", None) not in (None, file_digest(spec)):
+            raise OthersData(
+                "these data are of another specification; another run uses the same root: give each its own "
+                "root, or run one after the other"
+            )
         return note
     return None
 
@@ -125,7 +137,12 @@ def main() -> None:
         with ends_in_one_line("hyperslab.measure", options.artifact, VerificationError):
             enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
             ask_itself_directly()
-            measured = measure(spec, options.artifact, options.donor, options.launcher)
+            try:
+                measured = measure(spec, options.artifact, options.donor, options.launcher)
+            except OthersData:
+                # It is that run's to remove them.
+                left = True
+                raise
             record: Record = {"site": options.site, **measured}
             write_record(options.record, record)
             leave(options.artifact, options.record)

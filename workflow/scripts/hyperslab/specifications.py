@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, NotRequired, Required, TypedDict
 
 # Of a repeat, opening included, in the median: more of these cost little, and 45 leave 39 % less variance
@@ -154,3 +156,9 @@ class Specification(TypedDict):
     protocol: NotRequired[int]
     # "other-node" where another node has to read than wrote.
     reader: NotRequired[str]
+
+
+def file_digest(spec: Specification) -> str:
+    """Return what tells the test file of a specification, be it a cell's or the file's own, from others."""
+    decides = {"dataset": spec["dataset"], "layout": spec["layout"]}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
