@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,3 +60,12 @@ def test_a_root_keeps_its_identity_and_a_cell_finds_out_about_another(
 
 def test_an_emptied_root_gets_the_identity_that_its_records_have(tmp_path: Path) -> None:
     assert roots.prepare(str(tmp_path), roots.Root(identity="known")) == "known"
+
+
+def test_any_user_may_read_the_marker_that_another_has_written(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        roots.prepare(str(tmp_path), roots.Root())
+    finally:
+        os.umask(before)
+    assert (tmp_path / roots.MARKER).stat().st_mode & 0o777 == 0o644

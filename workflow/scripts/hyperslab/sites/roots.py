@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,9 @@ def prepare(root: str, described: Root) -> str:
     # Whoever reads it meanwhile sees the old one or the new one, whole.
     partial = directory / f"{MARKER}.{os.getpid()}"
     partial.write_text(text, encoding="utf-8")
+    # Other users of a shared root read it, whatever the umask of whoever comes first.
+    with suppress(OSError):
+        partial.chmod(0o644)
     partial.replace(marker)
     return identity
 
