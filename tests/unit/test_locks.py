@@ -41,7 +41,27 @@ def test_any_user_may_lock_what_another_has_made(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    assert modes == {"one": 0o666, "several.0": 0o666, "several.1": 0o666}
+    assert modes == dict.fromkeys(("one", "several", "several.0", "several.1"), 0o666)
+
+
+def test_several_holders_and_one_who_is_alone_take_turns(tmp_path: Path) -> None:
+    place = tmp_path / ".lock"
+    order: list[str] = []
+
+    def alone() -> None:
+        with one_of(place, 1) as held:
+            assert held
+            order.append("alone")
+
+    with one_of(place, 2) as first, one_of(place, 2) as second:
+        assert first and second
+        other = threading.Thread(target=alone)
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+        order.append("both")
+    other.join(10)
+    assert order == ["both", "alone"]
 
 
 def test_a_run_without_slurm_takes_turns_with_jobs_on_its_machine(

@@ -103,14 +103,18 @@ def _first_free(descriptors: list[int]) -> bool:
 
 @contextmanager
 def one_of(path: Path, count: int) -> Iterator[bool]:
-    """Do as `exclusive` does, for `count` holders at once."""
+    """Do as `exclusive` does, for `count` holders at once, none of them beside one who is alone."""
     if count == 1:
         with exclusive(path) as lock:
             yield lock.held
         return
     descriptors = [_opened(path.with_name(f"{path.name}.{number}")) for number in range(count)]
     try:
-        yield _first_free(descriptors)
+        held = _first_free(descriptors)
+        # Whoever expects to be alone there holds this one.
+        beside = _locked(path, "", fcntl.LOCK_SH)
+        descriptors.append(beside.descriptor)
+        yield held and beside.held
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
