@@ -226,6 +226,19 @@ def test_a_partition_is_asked_once_how_many_nodes_it_has(
     slurm.node_count.cache_clear()
 
 
+@pytest.mark.parametrize(("site", "count"), [({}, 3), ({"concurrency": 5}, 5)])
+def test_disks_of_many_nodes_tear_no_round_unless_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: dict[str, Any], count: int
+) -> None:
+    monkeypatch.setattr(slurm, "node_count", lambda _: 40)
+    found = inventory(tmp_path, {}, site, node_local=True)
+    batches, cells = BatchJobs(found).of("mine", "far"), found.cells(found.study("mine"), "far", "main")
+    assert len(batches) == count
+    rounds = [{round_ for _, _, round_ in part} for part in parts(cells, [1.0] * len(cells), count)]
+    whole = sum(map(len, rounds)) == 3
+    assert whole == (not site)
+
+
 def test_a_batch_leaves_no_marker_of_when_its_cells_were_shared_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from report import wanted
 SITES = """
 platforms: {cluster: {executor: slurm, minutes: 60}}
 file_systems: {disk: {root: testfiles}, far: {root: far}}
-sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far}}
+sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far, concurrency: 2}}
 """
 FINALISTS = ["auto", "contiguous"]
 RECOMMENDATION = {"sites": [{"site": site, "finalists": FINALISTS} for site in ("disk", "far")]}
@@ -54,7 +54,6 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     made = Inventory(
         tmp_path, load_sites(tmp_path / "config/sites.yaml"), tmp_path / "config/sites.yaml", {}, ""
     )
-    made.concurrency = lambda site: 2  # type: ignore[method-assign]
     # What is there counts as measured by today's study.
     monkeypatch.setattr(
         PlannedStudy, "standing", lambda self, record, cell: "today" if Path(record).exists() else "stale"

@@ -32,7 +32,7 @@ ADAPTIVE = {"first": 3, "most": 12}
 SITES = """
 platforms: {cluster: {executor: slurm, minutes: 60}}
 file_systems: {disk: {root: testfiles}, far: {root: far}}
-sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far}}
+sites: {disk: {file_system: disk}, far: {platform: cluster, file_system: far, concurrency: 2}}
 """
 STAGE = {
     "rounds": [3, 5],
@@ -51,7 +51,6 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     made = Inventory(
         tmp_path, load_sites(tmp_path / "config/sites.yaml"), tmp_path / "config/sites.yaml", {}, ""
     )
-    made.concurrency = lambda site: 2  # type: ignore[method-assign]
     write(tmp_path, [STAGE], made.study("mine").deciding)
     return made
 

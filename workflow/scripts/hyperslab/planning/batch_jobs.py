@@ -32,8 +32,12 @@ class BatchJobs:
             inventory = self._inventory
             planned = inventory.study(study)
             cells = inventory.cells(planned, site, phase)
-            seconds, minutes = inventory.seconds(planned, site, cells), inventory.sites[site]["minutes"]
-            self._batches[key] = split(phase, cells, seconds, inventory.concurrency(site), minutes)
+            described, at_once = inventory.sites[site], inventory.concurrency(site)
+            if described["concurrency"] is None:
+                # A round is a block on one node, unless the user asks for more nodes than rounds.
+                at_once = min(at_once, len({round_ for _, _, round_ in cells}))
+            seconds = inventory.seconds(planned, site, cells)
+            self._batches[key] = split(phase, cells, seconds, at_once, described["minutes"])
         return self._batches[key]
 
     def markers(self, study: PlannedStudy, site: str, phase: str = "main") -> list[str]:

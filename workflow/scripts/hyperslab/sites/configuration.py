@@ -159,7 +159,8 @@ class Site(Strict):
     label: Text | None = Field(default=None, description="a remark")
     concurrency: Count | None = Field(
         default=None,
-        description="cells timed at once, each on its own node; by default one, or one a node-local disk",
+        description="cells timed at once, each on its own node; by default one, or, of node-local disks, one "
+        "a node but no more than rounds",
     )
 
 
@@ -320,12 +321,13 @@ def prepare_root(
 
     `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
     lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
+    What is local to a node is a root of its own on each, which lets in one.
     """
     site = sites[name]
     sharing = [other for other in sites.values() if other["root"] == site["root"] and not _apart(site, other)]
     memory = [other["memory_mb"] for other in sharing if other["executor"] == "slurm"]
     described = roots.Root(
-        concurrency=max(concurrency(other["name"]) for other in sharing),
+        concurrency=1 if site["node_local"] else max(concurrency(other["name"]) for other in sharing),
         node_local=site["node_local"],
         cgroup=site["cgroup"],
         read_ahead_bytes=site["read_ahead_bytes"],
