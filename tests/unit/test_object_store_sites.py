@@ -15,7 +15,15 @@ from hyperslab.measuring import machine
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
+from hyperslab.planning import progress
+from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.request import Request
+from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
+from hyperslab.planning.study_checks import check_study
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
 
@@ -114,9 +122,44 @@ STORED_AT = [
 def test_layouts_lie_where_they_can(tmp_path: Path, format_: str, site: str) -> None:
     study = study_of(tmp_path, format_, read={"z": 1}, states=["cold"])
     described = sites(tmp_path, MOTO)
-    with pytest.raises(ConfigurationError, match=f"cannot lie at site '{site}'"):
+    with pytest.raises(ConfigurationError, match=f"cannot lie at site '{site}'.*; name sites .* in `sites:`"):
         check_kept(study, [site], described)
     check_kept(study, ["disk" if site == "bucket" else "bucket"], described)
+
+
+@pytest.mark.parametrize(("format_", "site"), STORED_AT)
+def test_all_sites_are_those_that_can_hold_a_layout_of_the_study(
+    tmp_path: Path, format_: str, site: str
+) -> None:
+    study = study_of(tmp_path, format_, read={"z": 1}, states=["cold"])
+    described, file = sites(tmp_path, MOTO), tmp_path / "sites.yaml"
+    assert study.study.sites == "all"
+    assert sites_of(study, described, file) == ["disk" if site == "bucket" else "bucket"]
+    # The run says so.
+    found = Inventory(tmp_path, described, file, {}, "")
+    found._studies["mine"] = study
+    batches = BatchJobs(found)
+    (line,) = progress.lines(found, batches, Reruns(found, batches, ""), ["mine"])
+    assert line.startswith(f"mine: site {site} is left out (it is ")
+    # Where none is left it is a mistake.
+    alone = {site: described[site]}
+    assert sites_of(study, alone, file) == [site]
+    with pytest.raises(ConfigurationError, match="cannot lie at site"):
+        check_kept(study, [site], alone)
+
+
+def test_a_site_that_is_left_out_anyway_may_be_what_a_layout_cannot_lie_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = study_of(tmp_path, "hdf5", read={"z": 1}, states=["cold"])
+    study.study = study.study.model_copy(update={"sites": ["disk", "bucket"]})
+    request = Request({"measure": True}, Invocation(), tmp_path)
+    found = Inventory(tmp_path, sites(tmp_path, MOTO), tmp_path / "sites.yaml", {}, "")
+    with pytest.raises(ConfigurationError, match="cannot lie at site 'bucket'"):
+        check_study(study, request, found)
+    found.left_out["bucket"] = "needs a cluster"
+    check_study(study, request, found)
 
 
 def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:

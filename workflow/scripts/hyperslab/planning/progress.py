@@ -14,6 +14,7 @@ from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
+from hyperslab.planning.site_checks import unfit
 from hyperslab.planning.stages import ADDED, listing
 from hyperslab.records import record_of, written_at
 
@@ -43,6 +44,8 @@ def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Seq
         study = inventory.study(name)
         if reruns.none_noisy(study):
             yield f"{name}: no cell is flagged noisy, so that none is measured again for it"
+        for site, why in unfit(study, inventory.sites).items():
+            yield f"{name}: site {site} is left out ({why})"
         for site in inventory.sites_of(study):
             present = len(inventory.present(study, site))
             if inventory.in_batches(site) and (long := batches.too_long(study, site)):

@@ -29,10 +29,14 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
     """Return the names of the sites that a study wants;
     raises ConfigurationError for one that is not described.
 
-    Those of `elsewhere` need no description: their results were measured on other machines.
+    All sites are those that can hold its layouts. Those of `elsewhere` need no description: their results
+    were measured on other machines.
     """
     known = [*sites, *elsewhere]
-    wanted = known if study.study.sites == "all" else list(study.study.sites)
+    wanted = list(study.study.sites)
+    if study.study.sites == "all":
+        without = unfit(study, sites)
+        wanted = [name for name in known if name not in without]
     for name in wanted:
         if name not in known:
             own = study.study.sites_file
@@ -58,6 +62,25 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
             message = f"none of them is a site of this study, which has {', '.join(wanted)}"
             raise ConfigurationError(study.file, f"cases.{case}.sites", message)
     return wanted
+
+
+def unfit(study: LoadedStudy, sites: Expansion) -> dict[str, str]:
+    """Return why a study that is measured at all sites leaves some out: they can hold none of its layouts.
+
+    There are none where no site would be left.
+    """
+    found: dict[str, str] = {}
+    for name, site in sites.items() if study.study.sites == "all" else ():
+        store = site["store"] is not None
+        here = [
+            kept
+            for case, kept in study.kept_in_stores.items()
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in study.cases[case]["sites"])
+        ]
+        if here and not any(store in kept for kept in here):
+            is_a = "it is an object store" if store else "it is no object store"
+            found[name] = f"{is_a}, and no layout of the study can lie there"
+    return found if len(found) < len(sites) else {}
 
 
 def largest_bytes(study: LoadedStudy) -> int:

@@ -46,7 +46,10 @@ def check_kept(study: LoadedStudy, names: Sequence[str], sites: Expansion) -> No
                 described = layout_of(study.layouts[layout])
                 if described.abilities.pages == store:
                     is_a = "an object store" if store else "a file system, and no object store"
-                    message = f"{layout} ({described.title}) cannot lie at site {site!r}, which is {is_a}"
+                    message = (
+                        f"{layout} ({described.title}) cannot lie at site {site!r}, which is {is_a}; name "
+                        "sites that can hold it in `sites:` of the study, or of this case"
+                    )
                     raise ConfigurationError(study.file, f"cases.{case_name}.layouts", message)
 
 

@@ -26,10 +26,7 @@ SAMPLE = 50
 
 def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> None:
     """Refuse a study that cannot be measured where cells of it are missing; raises ConfigurationError."""
-    sites = inventory.sites
     names = inventory.sites_of(study)
-    check_reader(study, [name for name in names if name in sites], sites)
-    check_kept(study, names, sites)
     reached = [site for site in names if site not in inventory.left_out]
     if request.measuring and not reached and not any(inventory.present(study, site) for site in names):
         reasons = "; ".join(f"{site}: {inventory.left_out[site]}" for site in names)
@@ -37,6 +34,8 @@ def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> 
     short = [site for site in reached if inventory.missing(study, site)]
     if not request.invocation.main:
         return
+    check_reader(study, reached, inventory.sites)
+    check_kept(study, reached, inventory.sites)
     if short:
         check_room(study, short, inventory)
     elif reached:

@@ -293,7 +293,7 @@ class Study(Strict):
     sites: Annotated[
         Annotated[list[Name], Field(min_length=1)] | Literal["all"],
         Forms("a list of names of sites, or 'all'"),
-    ] = Field(default="all", description="where it is measured")
+    ] = Field(default="all", description="where it is measured; all: wherever its layouts can lie")
     sites_file: SitesFile | None = Field(
         default=None, description="what describes these sites, where config/sites.yaml does not"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,14 @@ class LoadedStudy:
             return list(self.study.tradeoff)
         reads = [name for name, case in self.cases.items() if kind_of(case).reads_selections]
         return reads[:2] if len(reads) > 1 else []
+
+    @cached_property
+    def kept_in_stores(self) -> dict[str, set[bool]]:
+        """Whether the layouts of each case lie in object stores; some may, and others not."""
+        return {
+            name: {not layout_of(self.layouts[layout]).abilities.pages for layout in case["layouts"]}
+            for name, case in self.cases.items()
+        }
 
     def _fail(self, path: str, message: str) -> ConfigurationError:
         return ConfigurationError(self.file, path, message)
