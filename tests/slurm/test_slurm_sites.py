@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from clones import TINY, Clone, make_clone
 from faulty import STUDY, catch, half_records, left_behind, snapshot, wait_for
 
 from cluster import Cluster
+from hyperslab.planning import slurm
 from slurm_clones import NODES, make_slurm_clone, queue, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.sites, pytest.mark.slow]
@@ -46,7 +48,8 @@ COUNTED = [
 @pytest.fixture(scope="module")
 def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
     pair = "PartitionName=pair Nodes=n[5-6] MaxTime=INFINITE State=UP"
-    with short_lived_cluster(require, nodes=6, cpus=4, lines=(pair,)) as running:
+    hidden = "PartitionName=hidden Nodes=n1 Hidden=YES MaxTime=1-12:00:00 State=UP"
+    with short_lived_cluster(require, nodes=6, cpus=4, lines=(pair, hidden)) as running:
         yield running
 
 
@@ -193,6 +196,16 @@ def test_a_deleted_and_a_named_cell_are_measured_again_alone_and_tables_are_a_jo
     assert now.keys() == before.keys()
     # The batch and the tables.
     assert printed.count(SUBMITTED) == 2
+
+
+@pytest.mark.usefixtures("cluster")
+def test_every_partition_is_known_with_its_limit() -> None:
+    slurm.partitions.cache_clear()
+    limits = dict.fromkeys(("main", "first", "pair"), math.inf)
+    assert slurm.partitions() == {**limits, "hidden": 36 * 60}
+    slurm.partitions.cache_clear()
+    slurm.node_count.cache_clear()
+    assert slurm.node_count("hidden") == 1
 
 
 # ---- several nodes

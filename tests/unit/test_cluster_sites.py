@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,9 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.reachability import left_out
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
 from hyperslab.records import Cell
@@ -224,6 +227,68 @@ def test_a_partition_is_asked_once_how_many_nodes_it_has(
     assert [found.concurrency("far") for _ in range(3)] == [3, 3, 3]
     assert asked == ["sinfo"]
     slurm.node_count.cache_clear()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cluster with three partitions, one of them hidden."""
+    program = tmp_path / "bin/sinfo"
+    program.parent.mkdir()
+    listed = "short 30:00\nday 1-12:00:30\n"
+    program.write_text(
+        f'#!/bin/sh\nprintf "{listed}"\ncase "$*" in *--all*) echo "hidden infinite";; esac\n', "utf-8"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    slurm.partitions.cache_clear()
+    yield
+    slurm.partitions.cache_clear()
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("platform", "why"),
+    [
+        ({"partition": "short,day"}, None),
+        ({"partition": "hidden"}, None),
+        ({}, None),
+        ({"partition": "short,night"}, "this cluster has no partition 'night', only day, hidden, short"),
+    ],
+)
+def test_hidden_partitions_and_lists_of_them_are_reached(
+    tmp_path: Path, platform: dict[str, Any], why: str | None
+) -> None:
+    sites = inventory(tmp_path, platform, {}).sites
+    assert left_out(sites, Invocation(executor="slurm"), True, "", False) == ({"far": why} if why else {})
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("platform", "said"),
+    [
+        ({"partition": "short", "minutes": 30}, None),
+        (
+            {"partition": "short", "minutes": 31},
+            "31 min are more than jobs of partition short may take, 30 min",
+        ),
+        ({"partition": "short", "minutes": 31, "qos": "long"}, None),
+        ({"partition": "short,day", "minutes": 2160}, None),
+        ({"partition": "day", "minutes": 2161}, "partition day may take, 2160.5 min"),
+        ({"partition": "short,day", "minutes": 2161}, "partitions short, day may take, 2160.5 min"),
+        ({"partition": "short,hidden", "minutes": 2161}, None),
+        ({"minutes": 2161}, None),
+    ],
+)
+def test_more_minutes_than_a_partition_gives_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: dict[str, Any], said: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = inventory(tmp_path, platform, {})
+    if said is None:
+        check_room(found.study("mine"), ["far"], found)
+        return
+    with pytest.raises(ConfigurationError, match=f"sites.yaml: platforms.nodes.minutes: .*{said}$"):
+        check_room(found.study("mine"), ["far"], found)
 
 
 @pytest.mark.parametrize(("site", "count"), [({}, 3), ({"concurrency": 5}, 5)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from hyperslab.planning.batches import PATTERN
 ANSWER_SECONDS = 30
 # The comment that Snakemake gives the job of a batch: rule, study and batch.
 BATCH_COMMENT = re.compile(rf"rule_batch_(?P<site>.+)_wildcards_(?P<study>.+)_(?P<batch>{PATTERN})$")
+# Days, hours, minutes and seconds.
+TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 # Why a job waits where others merely come first, or where it was only just requeued.
 IN_TURN = ("None", "Priority", "Resources", "BeginTime")
 
@@ -29,12 +32,27 @@ def _said(*command: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def partitions() -> set[str] | None:
-    """Return the names of the partitions of the cluster at hand; None where no Slurm answers."""
+@functools.cache
+def partitions() -> dict[str, float] | None:
+    """Return the longest time of a job by partition of the cluster at hand, in minutes; None where no Slurm
+    answers.
+    """
     if shutil.which("sinfo") is None:
         return None
-    said = _said("sinfo", "--noheader", "--format=%R")
-    return None if said is None else set(said.split())
+    # Jobs go to hidden partitions, too.
+    said = _said("sinfo", "--all", "--noheader", "--format=%R %l")
+    if said is None:
+        return None
+    rows = filter(None, map(str.split, said.splitlines()))
+    return {name: _minutes("".join(limit)) for name, *limit in rows}
+
+
+def _minutes(limit: str) -> float:
+    """Return a time limit of Slurm, such as 1-12:00:00 or 30:00, in minutes; infinity for any word."""
+    if not (found := TIME_LIMIT.fullmatch(limit)):
+        return math.inf
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return 60 * (24 * days + hours) + minutes + seconds / 60
 
 
 @functools.cache

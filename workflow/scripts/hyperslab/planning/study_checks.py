@@ -11,6 +11,7 @@ from hyperslab.measuring import node_memory
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.reachability import check_minutes
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_results, check_roots
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
@@ -43,11 +44,13 @@ def check_study(study: PlannedStudy, request: Request, inventory: Inventory) -> 
 
 
 def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:
-    """Refuse to measure without room, at another place than before, or with a donor that cannot serve.
+    """Refuse to measure without room or time, at another place than before, or with a donor that is unfit.
 
     Raises ConfigurationError.
     """
     check_results()
+    in_batches = [site for site in measured if inventory.in_batches(site)]
+    check_minutes(in_batches, inventory.sites, inventory.sites_file)
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
