@@ -417,3 +417,17 @@ def test_aliases_and_merges_are_not_keys_given_twice(tmp_path: Path) -> None:
     text = BASE.split("cases:")[0] + cases
     resolved = load(tmp_path, text).cases
     assert [resolved[name]["states"] for name in "abc"] == [["cold"], ["warm"], ["cold"]]
+
+
+def test_a_mistake_at_an_inherited_key_says_where_it_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(BASE, encoding="utf-8")
+    (tmp_path / "middle.yaml").write_text("{extends: base, rounds: 5}", encoding="utf-8")
+    mine = {"extends": "middle", "cases": {"spectra": {"read": {"x": 1, "y": 1}}}, "recommendation": {}}
+    assert mistake(tmp_path, mine).endswith("(inherited from base; `score: null` leaves it out)")
+    # As it says.
+    assert load(tmp_path, {**mine, "score": None}).study.score is None
+    # A key that has to be there, and one of its own.
+    said = mistake(tmp_path, {"extends": "middle", "dataset": {"shape": [20, 30, 40]}})
+    assert said.startswith("layouts.4x4x64") and said.endswith("(inherited from base)")
+    own = mistake(tmp_path, {**mine, "score": {"criteria": [{"case": "slices", "below": 1}]}})
+    assert own.startswith("score.criteria.0.case: no ") and "inherited" not in own

@@ -18,6 +18,7 @@ from hyperslab.studies import figures, specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.claims.compared import candidates
 from hyperslab.studies.claims.resolve import resolve_claims
+from hyperslab.studies.extending import naming_source
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.studies.summary import study_meta
 from hyperslab.validation.errors import ConfigurationError
@@ -35,7 +36,8 @@ class PlannedStudy(LoadedStudy):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file)
-        self.claims = resolve_claims(self)
+        with naming_source(file):
+            self.claims = resolve_claims(self)
         self._texts: dict[tuple[str, ...], str] = {}
 
     @cached_property

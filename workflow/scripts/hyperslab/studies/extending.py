@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +68,31 @@ def _kept(file: Path, content: dict[str, Any], claims: dict[str, Any]) -> dict[s
             message = f"{name!r} is no claim of the study that this one extends; it has {known}"
             raise ConfigurationError(file, f"keep_claims.{position}", message)
     return {name: claims[name] for name in kept}
+
+
+@contextmanager
+def naming_source(file: Path) -> Iterator[None]:
+    """Have a mistake at a key that the study of a file has from another one say from which.
+
+    The block raises ConfigurationError.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        key = error.path.split(".")[0]
+        source = _source(file, key) if error.file == file and key else None
+        if source is None:
+            raise
+        field = Study.model_fields.get(key)
+        without = f"; `{key}: null` leaves it out" if field and field.default is None else ""
+        message = f"{error.message} (inherited from {source}{without})"
+        raise ConfigurationError(file, error.path, message) from None
+
+
+def _source(file: Path, key: str) -> str | None:
+    """Return the study from which that of a file has a key; None for one of its own."""
+    content, source = read_yaml(file), None
+    while isinstance(content, dict) and key not in content and "extends" in content:
+        source = content["extends"]
+        content = read_yaml(file.with_name(f"{source}.yaml"))
+    return source

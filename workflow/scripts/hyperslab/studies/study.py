@@ -13,7 +13,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.studies import criteria
 from hyperslab.studies.case_kinds import KINDS, kind_of
 from hyperslab.studies.case_kinds.kind import REPEATS, CaseMistake
-from hyperslab.studies.extending import extended
+from hyperslab.studies.extending import extended, naming_source
 from hyperslab.studies.layout_expansion import expand
 from hyperslab.studies.schema import Case, Study
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
@@ -35,16 +35,17 @@ class LoadedStudy:
         self.name = file.stem
         if wrong := name_mistake(self.name):
             raise self._fail("", f"the name of a study, which is that of its file, {wrong}")
-        self.study = validate(Study, extended(file), file)
-        self.dataset = self.study.dataset
-        expanded = expand(self.study, file)
-        self.given, self.layouts = expanded.given, expanded.resolved
-        self.grid_values = expanded.grid_values
-        self.cases = self._expand_cases()
-        self._check_named_cases()
-        self._check_size()
-        for path, message in criteria.mistakes(self):
-            raise self._fail(path, message)
+        with naming_source(file):
+            self.study = validate(Study, extended(file), file)
+            self.dataset = self.study.dataset
+            expanded = expand(self.study, file)
+            self.given, self.layouts = expanded.given, expanded.resolved
+            self.grid_values = expanded.grid_values
+            self.cases = self._expand_cases()
+            self._check_named_cases()
+            self._check_size()
+            for path, message in criteria.mistakes(self):
+                raise self._fail(path, message)
 
     @property
     def tradeoff(self) -> list[str]:

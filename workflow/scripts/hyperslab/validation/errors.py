@@ -53,6 +53,7 @@ class ConfigurationError(Exception):
     """A mistake in a configuration file; its text is the one line that the user reads."""
 
     def __init__(self, file: str | Path, path: str, message: str) -> None:
+        self.file, self.path, self.message = file, path, message
         # Keys and values may hold line breaks, the line that names them must not.
         super().__init__(f"{file}: " + " ".join(f"{path + ': ' if path else ''}{message}".split()))
 
