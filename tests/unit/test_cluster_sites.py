@@ -27,6 +27,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reachability import left_out
+from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
 from hyperslab.records import Cell
@@ -209,7 +210,36 @@ def test_no_job_is_submitted_for_records_that_count(
         record.parent.mkdir(parents=True, exist_ok=True)
         record.touch()
     monkeypatch.setattr(PlannedStudy, "standing", lambda *_: standing)
-    assert BatchJobs(found).unneeded(study, "far", "main") == unneeded
+    jobs = BatchJobs(found)
+    assert bool(Reruns(found, jobs, "").markers(study, "far", "main")) != unneeded
+
+
+def test_no_job_is_submitted_for_a_batch_of_which_every_record_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where `minutes` was raised, so that there are fewer batches than when it was measured."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        PlannedStudy, "standing", lambda _, record, cell: "today" if record.exists() else "stale"
+    )
+    found = inventory(tmp_path, {}, {"concurrency": 3})
+    study, jobs = found.study("mine"), BatchJobs(found)
+    *measured, last = found.records_of(study, "far")
+    for record in map(Path, measured):
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+    first, _, third = jobs.markers(study, "far")
+
+    def wanted(remeasure: str = "") -> list[str]:
+        return Reruns(found, jobs, remeasure).markers(study, "far", "main")
+
+    assert wanted() == [third]
+    assert wanted("far/*.r0") == [first, third]
+    # When it is done the tables wait for no other file, or they would be made again.
+    for done in map(Path, (last, third)):
+        done.parent.mkdir(parents=True, exist_ok=True)
+        done.touch()
+    assert wanted() == [third]
 
 
 def test_a_partition_is_asked_once_how_many_nodes_it_has(

@@ -58,12 +58,12 @@ class BatchJobs:
         texts = [study.cell_text(*cell) for cell in cells]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
-    def unneeded(self, study: PlannedStudy, site: str, phase: str) -> bool:
-        """Tell whether every record of a site is there and counts although no marker says so.
+    def unneeded(self, study: PlannedStudy, site: str, phase: str, markers: Iterable[str]) -> bool:
+        """Tell whether every record of a site is there and counts although not all of `markers` are.
 
         Results that were copied in are like this, and those of a batch that was killed when it had finished.
         """
-        if all(Path(marker).exists() for marker in self.markers(study, site, phase)):
+        if all(Path(marker).exists() for marker in markers):
             return False
         if self._inventory.missing(study, site, phase):
             return False

@@ -102,10 +102,27 @@ class Reruns:
         """Return the markers of the batches on which the table waits; none where records are waited for."""
         if not self._inventory.in_batches(site):
             return []
+        batches = self._batches.of(study.name, site, phase)
+        found = [
+            marker
+            for batch, marker in zip(batches, self._batches.markers(study, site, phase), strict=True)
+            if Path(marker).exists() or self._is_short(study, site, batch.name)
+        ]
         asked = self.asked(study, site).intersection(self._inventory.records_of(study, site, phase))
-        if not asked and self._batches.unneeded(study, site, phase):
+        if not asked and self._batches.unneeded(study, site, phase, found):
             return []
-        return self._batches.markers(study, site, phase)
+        return found
+
+    def _is_short(self, study: PlannedStudy, site: str, batch: str) -> bool:
+        """Tell whether a batch lacks a record of today's, or one of its records is asked for again.
+
+        What has all of them without a marker was measured when its cells were shared among other jobs.
+        """
+        cells = self._inventory.batch_cells(study, site, batch)
+        records = [record_of(study.name, site, cell) for cell in cells]
+        if not all(Path(record).exists() for record in records) or self.asked(study, site) & set(records):
+            return True
+        return not all(map(study.is_todays, map(Path, records), cells))
 
     def forced(self, studies: list[str]) -> set[str]:
         """Return results to make again: those that were asked for, and those that are gone although what was
