@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,45 @@ def test_a_row_that_is_refused_takes_back_those_before_it(tmp_path: Path) -> Non
             rows.append([[2, 2], [], ["a"]])
         rows.append_block([1, 1], [3, 4])
         assert [row.tolist() for row in rows] == [[1], [3], [4]]
+
+
+def test_rows_that_are_made_of_those_that_are_held(tmp_path: Path) -> None:
+    """What yields them reads here, which has those that are held written, and then goes on or fails."""
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
+        rows.append([[1, 1], [2]])
+
+        def made(last: object) -> Iterator[Any]:
+            buffer = np.zeros(2, np.int32)
+            for number in (1, 0):
+                buffer[:] = rows[number][0] + 2
+                yield buffer
+            yield last
+
+        with pytest.raises(ragged.RaggedError, match="does not fit"):
+            rows.append(made(["a"]))
+        rows.append(made([5]))
+        wanted = [[1, 1], [2], [4, 4], [3, 3], [5]]
+        assert [row.tolist() for row in rows] == wanted
+        rows.append([[6]])
+        with pytest.raises(ZeroDivisionError):
+            rows.append([len(rows[number]) // 0] for number in (0, 1))
+        assert [row.tolist() for row in rows] == [*wanted, [6]]
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert [row.tolist() for row in ragged.open(file["rows"])] == [*wanted, [6]]
+
+
+def test_rows_of_an_iterator_that_closes_them_are_appended(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
+
+        def made() -> Iterator[Any]:
+            yield [1]
+            rows.close()
+            yield [2]
+
+        rows.append(made())
+        with pytest.raises(ragged.RaggedError, match="has another appender"):
+            ragged.open(file["rows"]).append([[3]])
+        assert [row.tolist() for row in rows] == [[1], [2]]
 
 
 def test_memory_is_given_back_after_a_call_that_brought_much(tmp_path: Path) -> None:

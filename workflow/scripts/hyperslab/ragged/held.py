@@ -40,11 +40,15 @@ class Held:
 
     def add(self, values: npt.NDArray[Any]) -> None:
         """Hold values, whichever rows they are of; of a row `counts` is told, too."""
-        begin, end = self.filled, self.filled + len(values)
-        if end > len(self._buffer):
-            self._make_room(end)
-        self._buffer[begin:end] = values
+        self.expect(len(values))
+        end = self.filled + len(values)
+        self._buffer[self.filled : end] = values
         self.filled = end
+
+    def expect(self, elements: int) -> None:
+        """Have room for so many more elements."""
+        if (end := self.filled + elements) > len(self._buffer):
+            self._make_room(end)
 
     def cut_back(self, rows: int, filled: int) -> None:
         """Have only so many rows and elements be held; those that came later are forgotten."""

@@ -68,19 +68,26 @@ class RaggedDataset(CheckedRows):
     def append(self, rows: Iterable[Row]) -> None:
         """Add rows at the end; each is a sequence of elements that the rows' type holds exactly.
 
-        All rows of one call are held in memory until the last of them was taken.
+        All rows of one call are in memory until the last of them was taken.
         Raises RaggedError for a row of another type, before any row of this call is taken, and where somebody
         else appends.
         """
         if self._key is None or self._shared:
             self._claim()
+        # Whoever makes rows one by one may use an array of his again.
+        lasting = isinstance(rows, (list, tuple, np.ndarray))
+        # None is held before all are there: what yields them may read here, and has what is held written.
+        taken = [self._checked(row) if lasting else self._checked(row).copy() for row in rows]
+        if self._key is None:
+            # It may close rows, too.
+            self._claim()
         held = self._held
         count, filled = len(held.counts), held.filled
         try:
-            for row in rows:
-                checked = self._checked(row)
-                held.add(checked)
-                held.counts.append(len(checked))
+            held.expect(sum(map(len, taken)))
+            for row in taken:
+                held.add(row)
+                held.counts.append(len(row))
         except BaseException:
             # Of a call all rows are taken, or none.
             held.cut_back(count, filled)
