@@ -351,6 +351,25 @@ def test_variable_length_data_go_there_and_back(tmp_path: Path) -> None:
             ragged.vlen.compare(original, copy)
 
 
+@pytest.mark.parametrize(
+    ("there", "here"), [("<i8", "<i4"), ("<i4", "<i8"), ("<f8", "<f4"), (">i4", "<i4"), ("<i4", ">i4")]
+)
+def test_variable_length_data_go_to_no_other_type(tmp_path: Path, there: str, here: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        original = file.create_dataset("original", (2,), h5py.vlen_dtype(np.dtype(there)))
+        wanted = [np.array([1], there), np.array([3, 300], there)]
+        original[0], original[1] = wanted
+        words = f"rows of {np.dtype(there)}, and their copy would be of {np.dtype(here)}"
+        for act in (
+            lambda: ragged.from_vlen(original, lambda _: ragged.create(file, "copy", here)),
+            lambda: ragged.vlen.compare(original, ragged.open(file["copy"])),
+        ):
+            with pytest.raises(ragged.RaggedError, match=words):
+                act()
+        assert len(ragged.open(file["copy"])) == 0
+        assert same(ragged.from_vlen(original, lambda dtype: ragged.create(file, "rows", dtype))[:], wanted)
+
+
 @pytest.mark.parametrize("filters", [None, {"compression": "lzf"}])
 def test_a_short_row_is_read_without_the_chunk_around_it(
     tmp_path: Path, filters: dict[str, str] | None

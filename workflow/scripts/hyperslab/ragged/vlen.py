@@ -35,9 +35,11 @@ def from_vlen(dataset: h5py.Dataset, made: Callable[[np.dtype[Any]], RaggedDatas
     """Copy the rows of a variable-length dataset to those that `made` returns for their type.
 
     Every row is read back and compared with the original. Returns the rows, which are flushed; raises
-    RaggedError for a dataset that holds no such rows, and where a row differs.
+    RaggedError for a dataset that holds no such rows, where `made` returns rows of another type, and where a
+    row differs.
     """
     rows = made(element_type(dataset))
+    _check_type(dataset, rows)
     for lengths, values in vlen_blocks(dataset, rows.dtype):
         rows.append_block(lengths, values)
     rows.flush()
@@ -64,7 +66,8 @@ def vlen_blocks(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> Iterator[Block]:
         lengths = np.fromiter(map(len, found), np.int64, len(found))
         # An empty row may come as an array of another type.
         rows = [row.view(dtype) if raw else row for row in found if len(row)]
-        yield lengths, np.concatenate([np.empty(0, dtype), *rows], dtype=dtype)
+        # Of another type than `dtype` there is nothing; bytes may be in another order.
+        yield lengths, np.concatenate([np.empty(0, dtype), *rows], dtype=dtype, casting="equiv")
         first += len(found)
         mean = max(1, int(lengths.sum()) * dtype.itemsize // len(found))
         step = max(1, min(BLOCK_BYTES // mean, 4 * step, ROWS))
@@ -97,7 +100,8 @@ def fill_vlen(dataset: h5py.Dataset, blocks: Iterable[Block]) -> None:
 
 
 def compare(dataset: h5py.Dataset, rows: RaggedRows) -> None:
-    """Raise RaggedError for the first row in which a variable-length dataset and rows differ."""
+    """Raise RaggedError for the first row in which both differ, and where they are of different types."""
+    _check_type(dataset, rows)
     place = f"{dataset.file.filename}: {dataset.name}"
     if len(dataset) != len(rows):
         raise RaggedError(f"{place} has {len(dataset):,} rows, and its copy {len(rows):,}")
@@ -109,6 +113,13 @@ def compare(dataset: h5py.Dataset, rows: RaggedRows) -> None:
             if not same(there, here):
                 raise RaggedError(f"{place}: row {number} differs from its copy")
         first = stop
+
+
+def _check_type(dataset: h5py.Dataset, rows: RaggedRows) -> None:
+    """Raise RaggedError where a variable-length dataset and rows have elements of different types."""
+    if (found := element_type(dataset)) != rows.dtype:
+        place = f"{dataset.file.filename}: {dataset.name}"
+        raise RaggedError(f"{place} holds rows of {found}, and their copy would be of {rows.dtype}")
 
 
 def same(there: npt.NDArray[Any], here: npt.NDArray[Any]) -> bool:
