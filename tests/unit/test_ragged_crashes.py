@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,63 @@ def test_a_reader_beside_the_writer_finds_whole_rows(tmp_path: Path) -> None:
         finally:
             writer.kill()
     assert counts == sorted(counts) and counts[0] >= finished
+
+
+BESIDE = """
+import json, sys
+from hyperslab import ragged
+with ragged.writer(sys.argv[1], "rows", "int32", reuse=True) as rows:
+    rows.append([[1] * 4, [2] * 4])
+    rows.flush()
+    print("open", flush=True)
+    for line in sys.stdin:
+        for deed, *words in json.loads(line):
+            getattr(rows, deed)(*words)
+            rows.flush()
+        print("done", flush=True)
+"""
+
+
+@contextmanager
+def writer_beside(path: Path) -> Iterator[Callable[..., None]]:
+    """Yield a function that has another process, which has two rows in a file, do something and flush it."""
+    words, pipe = [sys.executable, "-c", BESIDE, str(path)], subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
+        asked, answers = writer.stdin, writer.stdout
+        assert answers.readline() == "open\n"
+
+        def do(*deeds: Any) -> None:
+            asked.write(json.dumps(deeds) + "\n")
+            asked.flush()
+            assert answers.readline() == "done\n"
+
+        yield do
+        asked.close()
+
+
+def test_a_reader_that_has_not_looked_anew_finds_no_bytes_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    changes: list[Any] = [
+        ([("__setitem__", 0, [3] * 4), ("__setitem__", 1, [4] * 4)], [[3] * 4, [4] * 4]),
+        ([("resize", 1), ("append", [[5] * 4])], [[3] * 4, [5] * 4]),
+    ]
+    before = [[1] * 4, [2] * 4]
+    with writer_beside(path) as do:
+        for deeds, after in changes:
+            with h5py.File(path, swmr=True) as file:
+                rows = ragged.open(file["rows"])
+                assert [row.tolist() for row in rows] == before
+                do(*deeds)
+                assert [row.tolist() for row in rows] == before
+                rows.refresh()
+                assert [row.tolist() for row in rows] == after
+            before = after
+    with h5py.File(path, "r+", libver="latest") as file, ragged.open(file["rows"]) as rows:
+        # Of 20 numbers 12 belong to no row. Without readers their space is given to others.
+        assert rows.lost_bytes == 12 * 4
+        rows[0] = [6] * 8
+        assert len(rows.vector) == 20 * 4 and [row.tolist() for row in rows] == [[6] * 8, [5] * 4]
 
 
 def test_only_a_file_that_can_be_recovered_is_touched(tmp_path: Path) -> None:

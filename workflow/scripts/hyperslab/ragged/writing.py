@@ -48,8 +48,6 @@ class RaggedDataset(CheckedRows):
         self._count = self._end = 0
         self._held = Held(dtype, vector.chunks[0] if vector.chunks else 1)
         self._gaps: Gaps | None = None
-        # Places of replaced rows that are no gaps before what leads to the new ones was flushed.
-        self._freed: list[tuple[int, int]] = []
         # Whether something was written since the last flush, and whether bytes were.
         self._unflushed = self._bytes_unflushed = False
 
@@ -153,10 +151,6 @@ class RaggedDataset(CheckedRows):
             # Nobody reads meanwhile, and all at once is fewer writes.
             h5py.h5f.flush(self._file)
         self._unflushed = self._bytes_unflushed = False
-        for gap in self._freed:
-            if self._gaps is not None:
-                self._gaps.give(gap)
-        self._freed.clear()
 
     def close(self) -> None:
         """Flush, and let others append."""
@@ -167,8 +161,8 @@ class RaggedDataset(CheckedRows):
     def resize(self, count: int) -> None:
         """Cut off rows at the end, or add empty ones, until there are `count`.
 
-        Bytes of rows that are cut off stay in the vector, unless they lie at its end. Of a file that several
-        ranks opened all of them call it.
+        Bytes of rows that are cut off stay in the vector, unless they lie at its end and nobody may read the
+        file meanwhile. Of a file that several ranks opened all of them call it.
         """
         if count < 0:
             raise RaggedError(f"{self._place}: there cannot be {count} rows")
@@ -181,7 +175,9 @@ class RaggedDataset(CheckedRows):
             return
         self.primary.id.set_extent((count,))
         self._count, self._gaps, self._unflushed = count, None, True
-        self._freed.clear()
+        if self._followed:
+            # What a reader has in memory still leads to the bytes of rows that were cut off.
+            return
         found = self._references(slice(0, len(self)))
         self._end = int((found["offset"] + found["length"]).max(initial=0))
         # Nobody may find a row whose bytes are not there.
@@ -191,27 +187,24 @@ class RaggedDataset(CheckedRows):
     def __setitem__(self, number: SupportsIndex, row: Row) -> None:
         """Replace one row by one of any length.
 
-        Its bytes go to the end of the vector, and those of the old row are lost. Where space is reused, they
-        go to the first gap that is large enough, and the old bytes become a gap: at once, or with the next
-        `flush` in a file that others may read meanwhile. The gaps are found when the first row is replaced,
-        by reading and sorting what leads to all rows.
+        Its bytes go to the end of the vector, and those of the old row are lost. Where space is reused, and
+        nobody may read the file meanwhile, they go to the first gap that is large enough, and the old bytes
+        become a gap. The gaps are found when the first row is replaced, by reading and sorting what leads to
+        all rows.
         """
         self._claim()
         self._settled()
         place, new = self._position(number), self._checked(row)
         old = self._references(slice(place, place + 1))[0]
-        if self.reuse and self._gaps is None:
-            self._gaps = Gaps(self._references(slice(0, len(self))), self._end)
-        offset = None if self._gaps is None else self._gaps.take(new.nbytes)
+        gaps = self._usable_gaps()
+        offset = None if gaps is None else gaps.take(new.nbytes)
         if offset is None:
             offset = self._end
             self._end = self._extended(new.nbytes)
         self._write_bytes(offset, new)
         self._write_reference_run(place, np.array([(offset, new.nbytes)], REFERENCE))
-        if self._gaps is not None:
-            # A killed process must not leave behind a reference to bytes that another row has taken.
-            give = self._freed.append if self._followed else self._gaps.give
-            give((int(old["offset"]), int(old["length"])))
+        if gaps is not None:
+            gaps.give((int(old["offset"]), int(old["length"])))
 
     @property
     def lost_bytes(self) -> int:
@@ -251,7 +244,15 @@ class RaggedDataset(CheckedRows):
         self._held.clear()
         # Whoever appends next may use the gaps.
         self._gaps = None
-        self._freed.clear()
+
+    def _usable_gaps(self) -> Gaps | None:
+        """Return the gaps that rows may be put into; None where space is not reused."""
+        # A reader beside, and the file once its writer is killed, may still lead to what was replaced.
+        if not self.reuse or self._followed:
+            return None
+        if self._gaps is None:
+            self._gaps = Gaps(self._references(slice(0, len(self))), self._end)
+        return self._gaps
 
     def _settled(self) -> None:
         """Write what is held, so that it can be read."""
