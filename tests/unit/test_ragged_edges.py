@@ -94,6 +94,28 @@ def test_what_cannot_be_made_leaves_its_names_free(tmp_path: Path) -> None:
         ragged.create(file, "hits", "i4").append([[1]])
 
 
+def test_filters_that_keep_some_bits_alone_are_refused(tmp_path: Path) -> None:
+    def listed(kind: int, number: int) -> dict[str, Any]:
+        creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        creation.set_scaleoffset(kind, number)
+        return {"dcpl": creation}
+
+    whole, floats = h5py.h5z.SO_INT, h5py.h5z.SO_FLOAT_DSCALE
+    values = np.frombuffer(np.random.default_rng(1).bytes(4000), np.int32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for filters in ({"scaleoffset": 3}, listed(whole, 3), listed(floats, 0)):
+            with pytest.raises(ragged.RaggedError, match=r"a\.h5: /rows\.vector holds bytes, of which"):
+                ragged.create(file, "rows", "int32", filters=filters)
+            assert not list(file)
+        kept: list[dict[str, Any]] = [{"scaleoffset": True}, {"scaleoffset": 0}, listed(whole, 0)]
+        for name, exact in zip("abc", kept, strict=True):
+            with ragged.create(file, name, "int32", filters=exact) as rows:
+                rows.append([values])
+    with h5py.File(tmp_path / "a.h5") as file:
+        for name in "abc":
+            assert np.array_equal(ragged.open(file[name])[0], values)
+
+
 def test_attributes_of_a_fixed_length_are_read(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "int32") as rows:
         rows.append([[1, 2], [3]])

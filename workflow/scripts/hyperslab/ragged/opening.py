@@ -58,7 +58,8 @@ def create(
     their chunk caches. By default an unfiltered vector has none, as in `open`, and others the file's, or two
     chunks where those are more.
     reuse: space of rows that were replaced is given to others (`RaggedDataset.__setitem__`).
-    Raises RaggedError for a type or size that cannot be stored, and where the name is taken.
+    Raises RaggedError for a type or size that cannot be stored, for a scaleoffset that keeps some bits alone,
+    and where the name is taken.
     """
     kind = _storable(np.dtype(dtype))
     filtered = _filtered(filters)
@@ -73,6 +74,7 @@ def create(
         chunk_cache = 0
     try:
         vector = _made(group, name + SUFFIX, np.dtype("u1"), chunk_bytes, filters, chunk_cache)
+        _check_exact(vector)
         primary = _made(group, name, REFERENCE, row_chunk, row_filters, row_cache, UNWRITTEN)
         primary.attrs[TYPE] = repr(kind.descr) if kind.names else kind.str
         primary.attrs[VECTOR] = vector.name.rpartition("/")[2]
@@ -121,6 +123,19 @@ def _filtered(filters: Filters) -> bool:
     if creation is not None and creation.get_nfilters():
         return True
     return any(given.get(name) is not None and given[name] is not False for name in FILTERS)
+
+
+def _check_exact(vector: h5py.Dataset) -> None:
+    """Raise RaggedError for a scaleoffset that keeps a number of bits that somebody chose."""
+    creation = vector.id.get_create_plist()
+    for number in range(creation.get_nfilters()):
+        code, _, values, _ = creation.get_filter(number)
+        # 0 stands for as many bits as the numbers of a chunk need.
+        if code == h5py.h5z.FILTER_SCALEOFFSET and values[:2] != (h5py.h5z.SO_INT, 0):
+            raise RaggedError(
+                f"{vector.file.filename}: {vector.name} holds bytes, of which this scaleoffset keeps some "
+                "bits alone; scaleoffset=True keeps all"
+            )
 
 
 def _chosen_chunk(itemsize: int, filtered: bool, expected: int | None) -> int:
