@@ -172,6 +172,19 @@ def test_a_reader_that_has_not_looked_anew_finds_no_bytes_of_others(tmp_path: Pa
         assert len(rows.vector) == 20 * 4 and [row.tolist() for row in rows] == [[6] * 8, [5] * 4]
 
 
+def test_a_row_that_was_replaced_since_a_reader_opened_the_file_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with writer_beside(path) as do, h5py.File(path, swmr=True) as file:
+        rows = ragged.open(file["rows"])
+        do(("__setitem__", 1, [3] * 100))
+        assert rows[1].tolist() == [3] * 100
+        assert [row.tolist() for row in rows] == [[1] * 4, [3] * 100]
+    with h5py.File(path, "r+", libver="latest") as file:
+        file["rows.vector"].resize((100,))
+    with h5py.File(path, swmr=True) as file, pytest.raises(ragged.RaggedError, match="which has 100 bytes"):
+        ragged.open(file["rows"])[1]
+
+
 def test_only_a_file_that_can_be_recovered_is_touched(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     path.write_bytes(b"no HDF5 file" * 10)

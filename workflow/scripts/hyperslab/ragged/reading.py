@@ -176,16 +176,24 @@ class RaggedRows:
             if number < len(self):
                 raise RaggedError(f"{self._place}: row {number} was begun and never written")
             raise self._absent(number)
-        total = np.uint64(len(self.vector))
-        offset, length = found["offset"], found["length"]
-        # Without a sum, which could overflow.
-        outside = (length > total) | (offset > total - np.minimum(length, total))
+        outside = self._outside(found)
+        if outside.any() and self._file.get_intent() & h5py.h5f.ACC_SWMR_READ:
+            # A row may have been replaced since somebody looked how long the vector is.
+            self.vector.refresh()
+            outside = self._outside(found)
         if outside.any():
-            self._refuse(rows, outside, f"lies beyond the vector, which has {int(total):,} bytes")
-        odd = length % np.uint64(self.dtype.itemsize) != 0
+            self._refuse(rows, outside, f"lies beyond the vector, which has {len(self.vector):,} bytes")
+        odd = found["length"] % np.uint64(self.dtype.itemsize) != 0
         if odd.any():
             self._refuse(rows, odd, f"is no whole number of elements of {self.dtype.itemsize} bytes")
         return found
+
+    def _outside(self, found: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Return of each row whether it ends beyond the vector."""
+        total, offset, length = np.uint64(len(self.vector)), found["offset"], found["length"]
+        # Without a sum, which could overflow.
+        outside: npt.NDArray[np.bool_] = (length > total) | (offset > total - np.minimum(length, total))
+        return outside
 
     def _refuse(self, rows: slice, wrong: npt.NDArray[np.bool_], why: str) -> None:
         number = (rows.start or 0) + int(np.argmax(wrong))
