@@ -161,9 +161,19 @@ def test_what_a_failed_request_says(
     assert len(asked) == (server.TRIES if status == server.BUSY else 1)
 
 
-def test_a_server_that_is_busy_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+BUSY = [
+    OSError(503, "busy"),
+    OSError("PUT /datasets/d-1/value failed with status code: 503"),
+    OSError("createObjects POST to datasets failed with status: 503"),
+]
+
+
+@pytest.mark.parametrize("busy", BUSY, ids=str)
+def test_a_server_that_is_busy_once_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: OSError
+) -> None:
     monkeypatch.setattr(server, "PAUSE_S", 0)
-    answers = iter([OSError(503, "busy"), None])
+    answers = iter([busy, None])
 
     def ask() -> str:
         if error := next(answers):
@@ -171,6 +181,35 @@ def test_a_server_that_is_busy_once_is_asked_again(tmp_path: Path, monkeypatch: 
         return "values"
 
     assert server.answered(servers.Connection("data", str(tmp_path), "s", "u", "p"), ask) == "values"
+
+
+@pytest.mark.parametrize(("text", "status"), [("Connection Error", None), ("put failed, status: 409", 409)])
+def test_a_status_is_found_in_what_a_failed_request_says(text: str, status: int | None) -> None:
+    assert server.status_of(OSError(text)) == status
+
+
+def test_what_is_written_waits_for_a_server_that_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """h5pyd sends what it keeps when it is flushed, and by itself while more is given to it."""
+    monkeypatch.setattr(server, "PAUSE_S", 0)
+    opened, done = object.__new__(array.HsdsArray), []
+    answers = {deed: iter([*BUSY[1:2] * 2, None]) for deed in ("given", "flushed")}
+
+    def ask(deed: str) -> None:
+        if error := next(answers[deed]):
+            raise error
+        done.append(deed)
+
+    class Dataset:
+        def __setitem__(self, index: Any, block: Any) -> None:
+            ask("given")
+
+    opened._dataset, opened._json, opened._pending = Dataset(), False, array.PENDING_BYTES
+    opened._file = SimpleNamespace(flush=lambda: ask("flushed"))
+    opened._connection = servers.Connection("data", str(tmp_path), "s", "u", "p")
+    opened.write(Box((0,), (2,)), np.zeros(2))
+    assert done == ["given", "flushed"] and opened._pending == 0
 
 
 @pytest.mark.parametrize(("answers", "asked"), [([500, 500, 204], 3), ([500, 403], 2)])

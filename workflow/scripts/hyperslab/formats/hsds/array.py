@@ -83,7 +83,8 @@ class HsdsArray(OpenArray):
         if self._json:
             answered(self._connection, lambda: transfer.write(self.http, self._dataset.id.uuid, box, block))
             return
-        self._dataset[box.slices()] = block
+        # h5pyd keeps it, but sends all that it keeps now and then.
+        answered(self._connection, lambda: self._dataset.__setitem__(box.slices(), block))
         self._pending += block.nbytes
         if self._pending >= PENDING_BYTES:
             self._send()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ TRIES, PAUSE_S = 6, 0.25
 TIMEOUT_S = 120.0
 # Where one of its processes has ended, so long it may take until all of it has.
 ENDED_S = 2.0
+# Where h5pyd gives the status of an answer as text.
+STATUS = re.compile(r"\bstatus(?: code)?: (\d{3})\b")
 OK, CREATED, NO_CONTENT, UNAUTHORISED, NOT_FOUND, GONE = 200, 201, 204, 401, 404, 410
 FAILED, BUSY = 500, 503
 Result = TypeVar("Result")
@@ -51,7 +54,11 @@ def client() -> Any:
 def status_of(error: BaseException) -> int | None:
     """Return the status of the answer that is behind an error of h5pyd's; None where there was no answer."""
     number = next(iter(error.args), None)
-    return number if isinstance(number, int) and number >= 100 else None
+    if isinstance(number, int):
+        return number if number >= 100 else None
+    # Of what is written it stands in the text.
+    found = STATUS.search(str(error))
+    return int(found[1]) if found else None
 
 
 def answered(connection: Connection, ask: Callable[[], Result]) -> Result:
