@@ -12,7 +12,7 @@ import pytest
 from hyperslab import ragged
 from hyperslab.ragged import chunk_index
 from hyperslab.ragged.checksum import CHECKSUM, lookup3
-from hyperslab.ragged.chunk_index import mended
+from hyperslab.ragged.chunk_index import HEADER, mended
 
 CHUNKS = 600
 SIGNATURES = (b"EAIB", b"EASB")
@@ -62,6 +62,18 @@ def test_only_the_block_with_the_address_is_mended(grown: Path, signature: bytes
     assert set(changed) <= {*range(place, place + 8), *range(end, end + CHECKSUM.size)}
     assert CHECKSUM.pack(lookup3(after[start:end])) == after[end : end + CHECKSUM.size]
     assert not list(mended(grown))
+
+
+def test_a_header_that_is_left_over_leads_to_no_block_of_another_array(grown: Path) -> None:
+    content = grown.read_bytes()
+    place = content.index(b"EAHD")
+    header = bytearray(content[place : place + HEADER.size])
+    # As if this array had had elements of another length: its blocks would end elsewhere.
+    header[6] += 4
+    grown.write_bytes(content + bytes(header) + CHECKSUM.pack(lookup3(bytes(header))))
+    before = grown.read_bytes()
+    assert not list(mended(grown))
+    assert grown.read_bytes() == before
 
 
 def torn(path: Path, signature: bytes) -> bytes:

@@ -83,8 +83,9 @@ class Block(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An extensible array, as its header has it."""
+    """An extensible array, as its header has it, which lies at the place `header`."""
 
+    header: int
     element_bytes: int
     bits: int
     in_index: int
@@ -123,12 +124,12 @@ def _arrays(content: Content) -> Iterator[Array]:
         (checksum,) = CHECKSUM.unpack_from(found, HEADER.size)
         if checksum == lookup3(found[: HEADER.size]):
             _, _, _, size, bits, in_index, least, pointers, page_bits, *_, block = HEADER.unpack_from(found)
-            yield Array(size, bits, in_index, least, pointers, page_bits, block)
+            yield Array(place, size, bits, in_index, least, pointers, page_bits, block)
 
 
 def _blocks(content: Content, array: Array) -> Iterator[Block]:
     """Yield the blocks of an array that are there: index block, super blocks, data blocks, pages."""
-    if not _begins(content, array.index_block, b"EAIB"):
+    if not _begins(content, array, array.index_block, b"EAIB"):
         return
     # The index block leads to the data blocks of the first super blocks itself.
     first = 2 * (array.pointers.bit_length() - 1)
@@ -149,7 +150,7 @@ def _blocks(content: Content, array: Array) -> Iterator[Block]:
 
 def _super_block(content: Content, array: Array, address: int, number: int) -> Iterator[Block]:
     """Yield a super block and its data blocks."""
-    if not _begins(content, address, b"EASB"):
+    if not _begins(content, array, address, b"EASB"):
         return
     blocks, elements = _data_blocks(number), _elements(array, number)
     pages = elements >> array.page_bits
@@ -167,7 +168,7 @@ def _super_block(content: Content, array: Array, address: int, number: int) -> I
 
 def _data_block(content: Content, array: Array, address: int, elements: int, written: str) -> Iterator[Block]:
     """Yield a data block: itself, or what comes before its pages and those that were written."""
-    if not _begins(content, address, b"EADB"):
+    if not _begins(content, array, address, b"EADB"):
         return
     start = address + PREFIX + _offset_bytes(array)
     size = array.element_bytes
@@ -197,9 +198,11 @@ def _offset_bytes(array: Array) -> int:
     return -(-array.bits // 8)
 
 
-def _begins(content: Content, address: int, signature: bytes) -> bool:
-    """Return whether a block is there: an address that was half written leads beyond the file."""
-    return content.read(address, address + len(signature)) == signature
+def _begins(content: Content, array: Array, address: int, signature: bytes) -> bool:
+    """Return whether a block of an array is there: an address that was half written leads beyond the file."""
+    found = content.read(address, address + PREFIX)
+    # A header that nobody uses any more may lead to what is a block of another array now.
+    return found.startswith(signature) and found[-ADDRESS.size :] == ADDRESS.pack(array.header)
 
 
 def _addresses(content: Content, places: Run) -> list[int]:
