@@ -191,10 +191,10 @@ def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_ru
     before = records(clone)
     program = clone.directory / "workflow/scripts/hyperslab/measure.py"
     text = program.read_text(encoding="utf-8")
-    broken = """            if (spec["round"], options.artifact.parent.name) == ("r4", "twin"):
-                raise OSError("broken on purpose")
+    broken = """                if (spec["round"], options.artifact.parent.name) == ("r4", "twin"):
+                    raise OSError("broken on purpose")
 """
-    place = "            measured = measure("
+    place = "                measured = measure("
     assert text.count(place) == 1
     program.write_text(text.replace(place, broken + place), encoding="utf-8")
     done = clone.run(REPORT)
