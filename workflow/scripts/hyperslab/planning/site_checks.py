@@ -33,10 +33,9 @@ def sites_of(study: LoadedStudy, sites: Expansion, file: Path, elsewhere: Sequen
     were measured on other machines.
     """
     known = [*sites, *elsewhere]
-    wanted = list(study.study.sites)
-    if study.study.sites == "all":
-        without = unfit(study, sites)
-        wanted = [name for name in known if name not in without]
+    without = unfit(study, sites)
+    fit = [name for name in known if name not in without]
+    wanted = fit if study.study.sites == "all" else list(study.study.sites)
     for name in wanted:
         if name not in known:
             own = study.study.sites_file
