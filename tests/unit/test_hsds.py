@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -186,6 +187,11 @@ def test_a_server_that_is_busy_once_is_asked_again(
 @pytest.mark.parametrize(("text", "status"), [("Connection Error", None), ("put failed, status: 409", 409)])
 def test_a_status_is_found_in_what_a_failed_request_says(text: str, status: int | None) -> None:
     assert server.status_of(OSError(text)) == status
+
+
+def test_the_kernels_number_of_a_refused_connection_is_no_status() -> None:
+    assert server.status_of(ConnectionRefusedError(errno.ECONNREFUSED, "refused")) is None
+    assert server.status_of(OSError(503, "busy")) == 503
 
 
 def test_what_is_written_waits_for_a_server_that_is_busy(

@@ -55,7 +55,8 @@ def status_of(error: BaseException) -> int | None:
     """Return the status of the answer that is behind an error of h5pyd's; None where there was no answer."""
     number = next(iter(error.args), None)
     if isinstance(number, int):
-        return number if number >= 100 else None
+        # Numbers of the kernel's errors, such as 111 of a refused connection, are smaller.
+        return number if number >= OK else None
     # Of what is written it stands in the text.
     found = STATUS.search(str(error))
     return int(found[1]) if found else None
