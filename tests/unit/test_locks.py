@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hyperslab.measuring.locks import VARIABLE, alone, exclusive, one_of
 from hyperslab.sites import roots
+
+
+def begun(work: Callable[[], None]) -> threading.Thread:
+    """A thread that works, after it could have ended unless something holds it up."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.5)
+    return thread
 
 
 def test_who_waits_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,9 +31,7 @@ def test_who_waits_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
     with exclusive(place, passing=True, waiting="unheard") as lock:
         assert lock.held
-        other = threading.Thread(target=second)
-        other.start()
-        other.join(0.5)
+        other = begun(second)
         assert other.is_alive()
         order.append("first")
     other.join(10)
@@ -55,9 +62,7 @@ def test_several_holders_and_one_who_is_alone_take_turns(tmp_path: Path) -> None
 
     with one_of(place, 2) as first, one_of(place, 2) as second:
         assert first and second
-        other = threading.Thread(target=alone)
-        other.start()
-        other.join(0.3)
+        other = begun(alone)
         assert other.is_alive()
         order.append("both")
     other.join(10)
@@ -78,10 +83,7 @@ def test_a_run_without_slurm_takes_turns_with_jobs_on_its_machine(
 
     def job(node: str, place: str) -> threading.Thread:
         monkeypatch.setenv("SLURMD_NODENAME", node)
-        running = threading.Thread(target=lambda: measured(node, place))
-        running.start()
-        running.join(0.5)
-        return running
+        return begun(lambda: measured(node, place))
 
     def measured(node: str, place: str) -> None:
         with alone(place) as held:
