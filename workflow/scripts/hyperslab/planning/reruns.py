@@ -120,7 +120,7 @@ class Reruns:
         """
         cells = self._inventory.batch_cells(study, site, batch)
         records = [record_of(study.name, site, cell) for cell in cells]
-        if not all(Path(record).exists() for record in records) or self.asked(study, site) & set(records):
+        if self.asked(study, site) & set(records):
             return True
         return not all(map(study.is_todays, map(Path, records), cells))
 

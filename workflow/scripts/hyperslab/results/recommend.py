@@ -39,6 +39,7 @@ from hyperslab.results.requests import (
 )
 from hyperslab.results.scoring import plain
 from hyperslab.results.steadied import TAU, steadied
+from hyperslab.states import LIBRARY_COLD
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 from hyperslab.text import listing
 
@@ -178,8 +179,8 @@ def _absence(counting: Collection[Entry], measured: Collection[Entry]) -> str:
         for case, state in counting
         if state not in states[case]
     ]
-    # Not a fault where a study measures another state on purpose: what it says to have that count.
-    instead = sorted(set.intersection(*states.values()) & {"cold", "warm", "session"}) if states else []
+    # Not a fault where another state is measured on purpose: what a study says to have that count, if it can.
+    instead = sorted(set.intersection(*states.values()) - {LIBRARY_COLD, "write"}) if states else []
     hint = f"; recommendation: {{states: [{', '.join(instead)}]}} counts what was" if instead else ""
     return f"not measured here: {', '.join(absent) or 'any read case'}{hint}"
 
