@@ -117,6 +117,17 @@ def test_so_many_rounds_tell_four_times_of_five(size: int, ends: int) -> None:
     assert told(needed // 2) < 0.7
 
 
+@pytest.mark.parametrize("others", [3, 6])
+def test_a_layout_beside_itself_foresees_nothing_for_the_others(others: int) -> None:
+    """What is foreseen is tested as it will be: three others are no family with it, six are one."""
+    logs = np.random.default_rng(7).normal(0.1, 0.2, (others, 4))
+    alone, beside = timed(logs).foreseen(9), timed(np.vstack([logs, np.zeros((1, 4))])).foreseen(9)
+    assert beside.contrasts.freedom[:others] == pytest.approx(alone.contrasts.freedom)
+    assert beside.contrasts.error[:others] == pytest.approx(alone.contrasts.error)
+    assert beside.contrasts.freedom[others] == 8
+    assert (alone.contrasts.freedom > 8).all() == (others == 6)
+
+
 def test_no_number_of_rounds_tells_what_lies_at_its_bound() -> None:
     now = timed(np.array([[-0.1, 0.0, 0.1]]))
     assert (

@@ -16,16 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from hyperslab.results import student
 from hyperslab.results.comparisons import (
-    FAMILY,
     MIN_ROUNDS,
     MODERATED_ROUNDS,
     WEIGHT,
     Contrasts,
     Floats,
     holm,
+    in_common,
     moderate,
     of_rounds,
-    prior,
 )
 from hyperslab.results.comparisons import ROUNDING as EXACT
 
@@ -68,7 +67,7 @@ class Timed:
     """Ratios of times. `luck` is the power with which tests are foreseen, 0 for what was measured.
 
     `drawn` are the variances drawn towards what they have in common, as they are from five rounds on, and
-    `degrees` the degrees of freedom of the latter; NaN and 0 where there are too few ratios.
+    `degrees` the degrees of freedom of the latter; NaN and 0 where too few ratios have rounds enough.
     """
 
     contrasts: Contrasts
@@ -178,10 +177,9 @@ def timed(logs: Floats) -> Timed:
     found = of_rounds(logs)
     drawn, degrees = np.full_like(found.value, math.nan), np.zeros_like(found.value)
     known = found.rounds >= MIN_ROUNDS
-    if known.sum() >= FAMILY:
-        freedom: Floats = np.asarray(found.rounds[known] - 1, dtype=float)
-        variance = found.deviation[known] ** 2
-        drawn[known], degrees[known] = moderate(variance, freedom)[0], prior(variance, freedom)[0]
+    freedom: Floats = np.asarray(found.rounds[known] - 1, dtype=float)
+    variance = found.deviation[known] ** 2
+    drawn[known], degrees[known] = moderate(variance, freedom)[0], in_common(variance, freedom)[0]
     return Timed(found, drawn, degrees)
 
 

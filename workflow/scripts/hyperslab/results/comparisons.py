@@ -145,19 +145,28 @@ def prior(variance: Floats, freedom: Floats) -> tuple[float, float]:
     return degrees, math.exp(level)
 
 
-def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return variances drawn towards their common value, and their degrees of freedom; both of shape (K,).
+def in_common(variance: Floats, freedom: Floats) -> tuple[Floats, float]:
+    """Return the degrees of freedom that what variances have in common adds to each, and that variance.
 
-    Fewer different ones than a family has stay as they are, and so do those of nothing: a layout beside
-    itself.
+    Both arguments have shape (K,), as the degrees have. These are 0 for all where fewer are different than a
+    family has, and always for a variance of nothing: that of a layout beside itself.
     """
     noisy = variance > ROUNDING**2
     # A contrast that is another one turned round says nothing new of how variances scatter.
     distinct: Floats = np.unique(np.stack([variance, freedom])[:, noisy], axis=1)
     if distinct.shape[1] < FAMILY:
-        return variance, freedom
+        return np.zeros_like(variance), 0.0
     degrees, common = prior(*distinct)
-    added = np.where(noisy, np.minimum(degrees, WEIGHT * freedom), 0.0)
+    return np.where(noisy, degrees, 0.0), common
+
+
+def moderate(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Return variances drawn towards what they have in common, and their degrees of freedom.
+
+    Both have shape (K,). Those that have nothing in common with the others stay as they are.
+    """
+    degrees, common = in_common(variance, freedom)
+    added = np.minimum(degrees, WEIGHT * freedom)
     return (added * common + freedom * variance) / (added + freedom), added + freedom
 
 
