@@ -25,7 +25,15 @@ from hyperslab.advising import at_sites, budget, choice, model, prospect, readah
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import HDF5, Candidate, chunk_shapes, expected_touched, filter_chains
 from hyperslab.advising.choice import Asked, choose
-from hyperslab.advising.coding import MOST_SAMPLED_BYTES, Chain, blocks_of, chain_of, coded, samples
+from hyperslab.advising.coding import (
+    MOST_SAMPLED_BYTES,
+    TRIED_BYTES,
+    Chain,
+    blocks_of,
+    chain_of,
+    coded,
+    samples,
+)
 from hyperslab.advising.found import look
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
@@ -189,8 +197,15 @@ def test_filters_are_tried_on_chunks_of_the_data_itself() -> None:
 def test_of_a_huge_chunk_a_part_is_sampled() -> None:
     values = InMemory(np.zeros((2, 9_000, 1_000), "int16"))
     taken = samples(values, [2, 9_000, 1_000], count=2)
-    assert all(0.5 * MOST_SAMPLED_BYTES < one.nbytes < 1.5 * MOST_SAMPLED_BYTES for one in taken)
+    assert all(MOST_SAMPLED_BYTES / 2.5 <= one.nbytes <= MOST_SAMPLED_BYTES for one in taken)
     assert [one.shape for one in samples(values, [1, 90, 1_000], count=2)] == [(1, 90, 1_000)] * 2
+
+
+def test_filters_are_tried_on_chunks_as_small_as_they_should_be_where_an_axis_is_short() -> None:
+    """An axis of one element takes no share of a chunk's size; the others have it."""
+    tried = blocks_of(InMemory(np.zeros((1, 2_048, 2_048), "float32")))
+    for some, wanted in zip(tried, TRIED_BYTES, strict=True):
+        assert all(wanted / 2.5 <= block.nbytes <= wanted for block in some)
 
 
 def test_a_chain_of_filters_is_tried_on_chunks_of_several_sizes() -> None:

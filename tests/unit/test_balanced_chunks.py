@@ -16,7 +16,7 @@ from hyperslab.layouts.chunks import automatic_chunk, balanced_chunk, chunks_tou
 
 def test_published_shapes() -> None:
     # "HDF Performance on OpenStack": 22 x 46 of its grids; h5py's are 45 x 180.
-    assert balanced_chunk((7850, 720, 1440), 4) == (8, 22, 46)
+    assert balanced_chunk((7850, 720, 1440), 4, 32768) == (8, 22, 46)
     assert automatic_chunk((720, 1440), 4) == (45, 180)
     assert automatic_chunk((7850, 720, 1440), 4) == (123, 23, 45)
     # Rew, "Chunking Data: Choosing Shapes": 33 years of reanalysis every three hours, at most 4 MiB.
@@ -57,7 +57,7 @@ def test_every_shape_is_that_of_the_description(shape: tuple[int, ...], itemsize
 
 def test_a_series_and_a_map_touch_about_as_many_chunks() -> None:
     shape = (7850, 720, 1440)
-    chunk = balanced_chunk(shape, 4)
+    chunk = balanced_chunk(shape, 4, 32768)
     series = chunks_touched((0, 0, 0), (7850, 1, 1), chunk)
     grid = chunks_touched((0, 0, 0), (1, 720, 1440), chunk)
     assert math.prod(chunk) * 4 <= 32768
@@ -86,7 +86,7 @@ def test_a_study_asks_for_them(tmp_path: Path, asked: Any, order: Any) -> None:
 def test_zarr_has_them_too(tmp_path: Path) -> None:
     layout = {"format": "zarr", "chunks": "unidata"}
     found = load(tmp_path, changed("layouts.auto", layout)).layouts["auto"]["chunks"]
-    assert found == list(balanced_chunk((20, 30, 400), 2))
+    assert found == list(balanced_chunk((20, 30, 400), 2, 32768))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from test_donors import write_imzml
 
 from hyperslab import draft
-from hyperslab.advising.found import Found, even_chunks
+from hyperslab.advising.found import Found
+from hyperslab.layouts.chunks import even_chunks
 from hyperslab.planning.planned_study import PlannedStudy
 
 

@@ -35,8 +35,8 @@ from typing import Any
 import yaml
 
 from hyperslab.advising.candidates import Candidate, Filter
-from hyperslab.advising.found import even_chunks
 from hyperslab.advising.reads import of_mapping
+from hyperslab.layouts.chunks import even_chunks
 from hyperslab.records import read_json
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.tables import read_summary

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hyperslab.advising.found import LARGEST_BYTES, Found, even_chunks, flow, look, shortened
+from hyperslab.advising.found import LARGEST_BYTES, Found, flow, look, shortened
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.formats.donor_files import DonorError, check
-from hyperslab.layouts.chunks import automatic_chunk
+from hyperslab.layouts.chunks import automatic_chunk, even_chunks
 from hyperslab.planning.estimates import estimated_seconds
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about

@@ -18,6 +18,7 @@ from hyperslab.advising.prices import Coded
 from hyperslab.advising.probe import timed
 from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.layouts.chunks import even_chunks
 
 SAMPLES = 6
 # Of a longer chunk a part is sampled: a byte of it takes as long to decode.
@@ -70,7 +71,7 @@ class Chain:
 
 def blocks_of(values: Values) -> list[list[npt.NDArray[Any]]]:
     """Return chunks of an array of several sizes, cut evenly along all axes, some of each size."""
-    shapes = dict.fromkeys(tuple(even(values.shape, values.dtype.itemsize, size)) for size in TRIED_BYTES)
+    shapes = dict.fromkeys(tuple(even_chunks(values.shape, values.dtype.itemsize, size)) for size in TRIED_BYTES)
     return [samples(values, shape) for shape in shapes]
 
 
@@ -81,12 +82,6 @@ def chain_of(blocks: Sequence[Sequence[npt.NDArray[Any]]], filters: Filters) -> 
     """
     found = {some[0].nbytes: coded(some, filters) for some in blocks}
     return Chain(sorted(found), [found[size] for size in sorted(found)])
-
-
-def even(shape: Sequence[int], itemsize: int, size_bytes: int) -> list[int]:
-    """Return a chunk of about so many bytes, cut evenly along all axes."""
-    share = (size_bytes / (math.prod(shape) * itemsize)) ** (1 / len(shape))
-    return [max(1, min(size, round(size * share))) for size in shape]
 
 
 def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, float, float]:
@@ -126,15 +121,13 @@ def _store(dataset: h5d.DatasetID, block: npt.NDArray[Any]) -> None:
     dataset.get_storage_size()
 
 
-def samples(
-    values: Values, chunk: Sequence[int], count: int = SAMPLES, seed: int = 0
-) -> list[npt.NDArray[Any]]:
+def samples(values: Values, chunk: Sequence[int], count: int = SAMPLES) -> list[npt.NDArray[Any]]:
     """Return `count` whole chunks of an array, from all over it, or as much of each as is sampled."""
     counts = [max(1, size // one) for size, one in zip(values.shape, chunk, strict=True)]
     extent = [min(one, size) for size, one in zip(values.shape, chunk, strict=True)]
     if math.prod(extent) * values.dtype.itemsize > MOST_SAMPLED_BYTES:
-        extent = even(extent, values.dtype.itemsize, MOST_SAMPLED_BYTES)
-    rng = random.Random(f"{seed} {tuple(chunk)}")
+        extent = even_chunks(extent, values.dtype.itemsize, MOST_SAMPLED_BYTES)
+    rng = random.Random(str(tuple(chunk)))
     return [
         np.ascontiguousarray(
             values.block(

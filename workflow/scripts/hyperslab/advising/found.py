@@ -171,20 +171,6 @@ def shortened(shape: Sequence[int], itemsize: int, largest: int = LARGEST_BYTES)
     return kept
 
 
-def even_chunks(shape: Sequence[int], itemsize: int, size: int) -> list[int]:
-    """Return a chunk shape of about `size` bytes with as many chunks along every axis as axes allow.
-
-    Planes across any axis then touch about equally many chunks.
-    """
-    chunk = list(shape)
-    while math.prod(chunk) * itemsize > size:
-        counts = [-(-extent // part) for extent, part in zip(shape, chunk, strict=True)]
-        splittable = [axis for axis, part in enumerate(chunk) if part > 1]
-        axis = min(splittable, key=lambda at: (counts[at], -chunk[at]))
-        chunk[axis] = -(-chunk[axis] // 2)
-    return chunk
-
-
 def flow(value: Any) -> str:
     """Return a value as YAML on one line; whatever is JSON is YAML."""
     if isinstance(value, dict):

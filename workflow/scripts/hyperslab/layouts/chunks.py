@@ -121,7 +121,22 @@ def automatic_chunk(
     return tuple(int(extent) for extent in chunk)
 
 
-def balanced_chunk(shape: Shape, itemsize: int, most: int = 32 * 1024) -> tuple[int, ...]:
+def even_chunks(shape: Shape, itemsize: int, size: int) -> list[int]:
+    """Return a chunk shape of at most `size` bytes and about half of it, with as many chunks along every axis
+    as axes allow.
+
+    Planes across any axis then touch about equally many chunks.
+    """
+    chunk = list(shape)
+    while math.prod(chunk) * itemsize > size:
+        counts = [-(-extent // part) for extent, part in zip(shape, chunk, strict=True)]
+        splittable = [axis for axis, part in enumerate(chunk) if part > 1]
+        axis = min(splittable, key=lambda at: (counts[at], -chunk[at]))
+        chunk[axis] = -(-chunk[axis] // 2)
+    return chunk
+
+
+def balanced_chunk(shape: Shape, itemsize: int, most: int) -> tuple[int, ...]:
     """Return the chunk shape that Unidata proposes for an array (time, y, x), of at most `most` bytes.
 
     A series at one point touches about as many chunks as a map at one time does (Russ Rew, "Chunking Data:
