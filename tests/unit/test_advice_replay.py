@@ -11,7 +11,7 @@ import pytest
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.prices import Coded
 from hyperslab.results.steadied import TAU
-from replay_advice import PROJECT, judge, regrets, tau_of
+from replay_advice import PROJECT, judge, objective, regrets, tau_of
 from replayed_packs import PRIOR, Layout, Measured, candidate_of, replayed, slower
 
 AXES = ["x", "y", "z"]
@@ -55,6 +55,14 @@ def test_regret_is_nothing_where_the_prediction_is_right_and_much_where_it_is_wr
     # The five that are predicted to be best leave out the three that are: 2 ** 3 times as long is the least.
     assert bad.spearman == pytest.approx(-1) and np.allclose(bad.advised.published, 7) and not bad.tied.any()
     assert np.allclose(bad.first.fair, 127)
+
+
+@pytest.mark.parametrize("shares", [np.array([0.5, 0.5]), None], ids=["mix", "regret"])
+def test_what_nobody_notices_is_no_regret(shares: Any) -> None:
+    """As in every recommendation: a case of 1 ms and one of 9 ms are equally fast, one of 20 ms is not."""
+    logs = np.log(np.array([[0.001, 0.009, 0.020], [0.05, 0.05, 0.05]]))
+    first, second, third = objective(logs, shares, np.exp(logs).min(axis=1))
+    assert first == pytest.approx(second) and third > second
 
 
 def test_a_fair_regret_is_not_inflated_by_the_luckiest_layout() -> None:

@@ -135,13 +135,14 @@ def weightings(count: int) -> Iterator[Floats | None]:
 def objective(logs: Floats, shares: Floats | None, best: Floats) -> Floats:
     """Return the log of what is to be least, by layout: expected seconds, or the largest regret over `best`.
 
-    `logs` are cases x layouts of seconds, `best` the seconds of the best layout of each case.
+    `logs` are cases x layouts of seconds, `best` the seconds of the best layout of each case. Times under the
+    floor count as the floor, as in every recommendation.
     """
-    times = np.exp(logs)
+    times = np.maximum(FLOOR_S, np.exp(logs))
     if shares is not None:
         expected: Floats = np.log(shares @ times)
         return expected
-    regret: Floats = np.log((np.maximum(FLOOR_S, times) / np.maximum(FLOOR_S, best)[:, None]).max(axis=0))
+    regret: Floats = np.log((times / np.maximum(FLOOR_S, best)[:, None]).max(axis=0))
     return regret
 
 

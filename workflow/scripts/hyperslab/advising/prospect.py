@@ -51,8 +51,8 @@ class Part:
 
 @dataclass(frozen=True)
 class AtSite:
-    """What is foreseen at one site: all that was predicted, two copies where these may pay, and `codes`, what
-    filters make of the data.
+    """What is foreseen at one site: its storage as probed, all that was predicted, and two copies where these
+    may pay.
     """
 
     storage: Storage
