@@ -33,14 +33,8 @@ WRITER_VARIABLE = "HYPERSLAB_WRITER"
 def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]:
     """Return the Snakemake that measures the batch's cells one after another on this node."""
     config = {**run["config"], "study": study, "batched": site, "batch": batch}
-    return [
-        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--executor", "local",
-        # The outer run's profile must not reach in: its number of jobs would beat this one core.
-        "--profile", "none", "--workflow-profile", "none", "--cores", "1", "--jobs", "1", "--keep-going",
-        "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--quiet", "rules", "--show-failed-logs",
-        "--config", *inner_run.configured(config), "--", "batch_cells",
-    ]  # fmt: skip
+    options = ("--executor", "local", "--cores", "1", "--jobs", "1", "--keep-going", "--quiet", "rules")
+    return inner_run.command(run["snakefile"], config, "batch_cells", *options, "--show-failed-logs")
 
 
 def other_node() -> str:

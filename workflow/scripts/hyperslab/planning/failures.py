@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from hyperslab.planning import inner_run
+from hyperslab.records import written_at
 
 
 class Interrupts:
@@ -85,17 +86,12 @@ def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str
     """Make a target of the records that are there, and say under a title what became of it."""
     inner = {**config, "measure": False}
     inner.pop("remeasure", None)
-    command = [
-        sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
-        "--workflow-profile", "none", "--cores", "all", "--scheduler", "greedy", "--quiet", "all",
-        "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--config", *inner_run.configured(inner), "--", target,
-    ]  # fmt: skip
-    before = _written(target)
+    command = inner_run.command(snakefile, inner, target, "--cores", "all", "--quiet", "all")
+    before = written_at(target)
     failed = subprocess.run(command, check=False).returncode != 0
-    if failed or _written(target) is None:
+    if failed or written_at(target) is None:
         said = _not_made(target, before)
-    elif _written(target) == before:
+    elif written_at(target) == before:
         said = f"{target} shows the records that are there, as before this run"
     else:
         said = f"{target} is made of what was measured"
@@ -105,18 +101,10 @@ def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str
 def say_not_made(targets: Mapping[str, Sequence[str]], since: float) -> None:
     """Say of each target whether a run that began at `since` (s since 1970) and failed has made it."""
     for study, target in ((study, target) for study, wanted in targets.items() for target in wanted):
-        before = _written(target)
+        before = written_at(target)
         made = before is not None and before >= since * 1e9
         said = f"{target} is made, something else is not" if made else _not_made(target, before)
         print(f"hyperslab: {study}: {said}", file=sys.stderr, flush=True)
-
-
-def _written(target: str) -> int | None:
-    """Return when a file was written, in ns since 1970; None where there is none."""
-    try:
-        return Path(target).stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 def _not_made(target: str, before: int | None) -> str:

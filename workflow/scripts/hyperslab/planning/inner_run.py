@@ -38,25 +38,29 @@ def _value(given: object) -> object:
     return f"!!str {given}" if isinstance(given, str) and not name_mistake(given) else given
 
 
+def command(snakefile: str | Path, config: Mapping[str, Any], target: str, *options: str) -> list[str]:
+    """Return a Snakemake for `target` inside another one, whose profile must not reach in."""
+    return [
+        sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
+        "--workflow-profile", "none", *options, "--scheduler", "greedy", "--rerun-incomplete",
+        "--rerun-triggers", "mtime", "params", "input", "code",
+        "--config", *configured(config), "--", target,
+    ]  # fmt: skip
+
+
 def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str, Any], log: Path) -> int:
     """Run Snakemake for `target`, a rule, as `run` says and with `config` besides; returns the exit status.
 
     Its output goes into `log`, its progress to the terminal.
     """
     # What the profile says of submitting and awaiting jobs comes in through `executing`, nothing else of it.
-    command = [
-        sys.executable, "-m", "snakemake", "--snakefile", run["snakefile"], "--nolock", "--cores", "all",
-        "--profile", "none", "--workflow-profile", "none", *run["executing"], "--keep-going",
-        "--scheduler", "greedy", "--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input", "code",
-        "--show-failed-logs",
-        "--config", *configured({**run["config"], **config}), "--", target,
-    ]  # fmt: skip
+    options = ["--cores", "all", *run["executing"], "--keep-going", "--show-failed-logs"]
     # How far a run is begins so (planning/progress.py).
     progress = f"hyperslab: {name_of(phase)}: "
     parent = os.getpid()
     with log.open("a", encoding="utf-8") as kept:
         inner = subprocess.Popen(
-            command,
+            command(run["snakefile"], {**run["config"], **config}, target, *options),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
