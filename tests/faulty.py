@@ -146,8 +146,12 @@ def snapshot(results: Path) -> Snapshot:
 
 
 def left_behind(*roots: Path) -> list[str]:
-    """Test files and their notes below `roots`."""
-    return [str(path) for root in roots for path in root.rglob("*.h5*")]
+    """The directories below `roots` in which a cell had its test file and notes, each named CASE.ROUND."""
+    # Path.rglob raises where something is removed meanwhile.
+    names = (
+        root / name for root in roots for name in glob.iglob("**/*.[rc][0-9]*", root_dir=root, recursive=True)
+    )
+    return [str(path) for path in names if path.is_dir()]
 
 
 def half_records(results: Path) -> list[str]:

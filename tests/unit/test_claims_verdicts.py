@@ -99,6 +99,10 @@ def test_one_of_what_could_be_holds_where_it_carries_the_claim(tmp_path: Path) -
     (alone,) = judged(resolved(tmp_path, NOT_LESS, could=True), table)
     (one,) = results(alone)
     assert 0.05 / 4 < one["p_outside"] <= 0.05 and one["verdict"] == "holds"
+    # Where rounds may be added, so many looks share the level.
+    looked = {**resolved(tmp_path, NOT_LESS, could=True)[0], "adaptive": {"first": 3, "most": 12}}
+    (verdict,) = judged([looked], table)
+    assert (verdict["alpha"], verdict["verdict"]) == (pytest.approx(0.05 / 4), "cannot tell")
 
 
 def test_what_was_not_measured_hides_nothing_that_holds_of_what_could_be(tmp_path: Path) -> None:

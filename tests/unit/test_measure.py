@@ -139,6 +139,8 @@ def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
     assert record["file"]["index_bytes"] == record["file"]["index_predicted_bytes"]
     assert record["writer"]["writer"] == "allocated"
     assert record["locks"] == {"node": True, "root": True}
+    earlier, later = (record["probes"][when] for when in ("before", "after"))
+    assert earlier["compute_s"] > 0 < later["read_s"] and earlier != later
     assert 0 < record["peak_memory_bytes"] < 2**30
     assert (
         record["writer"]["began"]["boottime_s"]

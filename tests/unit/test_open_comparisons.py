@@ -85,6 +85,14 @@ def claims(tmp_path: Path) -> list[dict[str, Any]]:
     return load(tmp_path, {**changed("rounds", ADAPTIVE), "claims": {"1.1": CLAIM}}).claims
 
 
+def test_a_claim_of_a_study_of_adaptive_rounds_knows_how_often_it_is_looked_at(
+    tmp_path: Path, claims: list[dict[str, Any]]
+) -> None:
+    assert claims[0]["adaptive"] == ADAPTIVE
+    (plain,) = load(tmp_path, {**changed("rounds", 3), "claims": {"1.1": CLAIM}}).claims
+    assert not plain.get("adaptive")
+
+
 def test_what_a_claim_leaves_open_needs_both_sides_and_no_count(claims: list[dict[str, Any]]) -> None:
     found = comparisons(claims, judged("holds", "cannot tell"), None)
     assert [(one.says, one.open) for one in found] == [

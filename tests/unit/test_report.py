@@ -258,6 +258,19 @@ def test_a_round_measured_in_parts_is_told() -> None:
     assert row[:4] == ["disk", "r1", "6", "2"]
 
 
+def test_missing_locks_overlaps_and_reclaim_are_told() -> None:
+    main = measured(MAIN, "main")
+    main["overlap"] = (main["layout"] == "auto") & (main["case"] == "slices") & (main["round"] == 0)
+    entry = CONTEXT | {"locks": {"node": True, "root": False}, "machine": {"reclaims_by_itself": True}}
+    page = build_page(Inputs(**inputs(main, None, context=[entry])))
+    assert "1 of 18 cells (disk 1)" in check_of(page, "Overlapping cells").text
+    locks = check_of(page, "Locks")
+    assert locks.tone == "bad" and "disk (root)" in locks.text
+    assert "at disk" in check_of(page, "Reclaim").text
+    quiet = build_page(Inputs(**inputs(measured(MAIN, "main"), None, context=[CONTEXT])))
+    assert [check_of(quiet, name).tone for name in ("Overlapping cells", "Locks")] == ["good", "good"]
+
+
 def test_a_disagreement_with_arithmetic_is_shown() -> None:
     main = measured(MAIN, "main")
     main.loc[main.layout == "auto", "index_predicted_bytes"] = 5

@@ -195,6 +195,14 @@ def test_the_pick_is_marked_in_whichever_column_layouts_are() -> None:
     assert [[cell.tone for cell in row] for row in found.rows] == [["", "pick"], ["", ""]]
 
 
+@pytest.mark.parametrize(("most", "tone"), [(0.01, "good"), (0.02, "bad")])
+def test_a_cold_read_that_was_not_cold_is_doubtful(most: float, tone: str) -> None:
+    main = measured(MAIN, "main")
+    main.loc[3, "resident_before"] = most
+    (check,) = (one for one in page_of(measurements=main).checks if one.name == "Cold was cold")
+    assert check.tone == tone and bool(check.details) == (tone == "bad")
+
+
 @pytest.mark.parametrize(("least", "tone"), [(1.0, "good"), (0.9, "bad")])
 def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str) -> None:
     warm = measured(MAIN, "main").assign(state="warm", resident_before=1.0)

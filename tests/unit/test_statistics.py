@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from report_samples import MAIN, measured
 from simulated_studies import PLAIN, study
 
+from hyperslab.results.measurements import with_flags
 from hyperslab.results.statistics import compare, noisy, overlaps, summarise
 
 # ---- summarise
@@ -232,6 +234,18 @@ def test_noisy_uses_the_wider_of_the_two_bounds() -> None:
     # Median 1, MAD 0.2: the bounds are 0 and 2.
     loud = pd.Series([0.8, 1.2, 1.0, 0.8, 1.2, 1.0, 1.0, 0.8, 1.2, 1.9, 2.1])
     assert loud.index[noisy(loud)].tolist() == [10]
+
+
+def test_a_probe_is_set_against_those_of_its_own_site() -> None:
+    moments = ("began_boottime_s", "ended_boottime_s", "began_wall_s", "ended_wall_s")
+    main = measured(MAIN, "main").assign(**dict.fromkeys(moments, 0.0))
+    both = pd.concat([main, main.assign(site="slow", probe_read_s=1e-2)], ignore_index=True)
+    late = (both["site"] == "disk") & (both["layout"] == "auto") & (both["case"] == "slices")
+    late &= both["round"] == 2
+    for probe in ("probe_read_s", "probe_compute_s"):
+        slower = both.assign(**{probe: both[probe].where(~late, 2 * both[probe])})
+        assert (with_flags(slower)["noisy"] == late).all()
+    assert not with_flags(both)["noisy"].any()
 
 
 INTERVALS = st.lists(

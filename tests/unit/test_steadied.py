@@ -110,6 +110,21 @@ def test_among_tied_layouts_the_steadied_times_choose_and_the_measured_ones_are_
     assert half.pick == "lucky" and half.chosen_by is None
 
 
+def test_steadied_times_choose_by_what_is_asked() -> None:
+    """The largest regret and a mix of the same predictions choose differently."""
+    rows = pd.concat([summary(), summary().assign(case="spectrum")], ignore_index=True)
+    told = {
+        "disk": {
+            "lucky": {"image": [0.02] * 3, "spectrum": [0.09] * 3},
+            "sure": {"image": [0.04] * 3, "spectrum": [0.03] * 3},
+        }
+    }
+    (regret,) = recommend(rows, foretold=told)
+    (mix,) = recommend(rows, {"image": 9, "spectrum": 1}, foretold=told)
+    assert regret.chosen_by and regret.chosen_by["steady"] == "sure"
+    assert mix.chosen_by and mix.chosen_by["steady"] == "lucky"
+
+
 def test_a_recommendation_is_told_how_it_was_chosen() -> None:
     asked = {
         "recommendation": {
@@ -119,6 +134,10 @@ def test_a_recommendation_is_told_how_it_was_chosen() -> None:
     }  # fmt: skip
     (told,) = answer(summary(), [], asked, foretold(lucky=0.04, sure=0.025, slow=0.1))["sites"]
     assert told["pick"] == "sure" and told["chosen_by"]["measured"] == "lucky"
+    assert told["alpha"] == 0.05
+    # So many looks share the level.
+    (told,) = answer(summary(), [], {**asked, "rounds": (3, 12)})["sites"]
+    assert told["alpha"] == pytest.approx(0.05 / 4)
 
 
 def test_a_smaller_file_is_picked_beside_the_one_that_steadied_times_choose() -> None:
