@@ -59,7 +59,8 @@ def test_a_case_without_session_has_bars_but_no_ramp() -> None:
 
 
 def test_a_site_has_the_figures_of_its_cases() -> None:
-    study = {**STUDY, "cases": {**CASES, "slices": {**CASES["slices"], "sites": ["mem*"]}}}
+    everywhere = {name: {**case, "sites": ["*"]} for name, case in CASES.items()}
+    study = {**STUDY, "cases": {**everywhere, "slices": {**CASES["slices"], "sites": ["mem*"]}}}
     assert figure_kinds.names(study, "memory") == figure_kinds.names(STUDY)
     left_out = {name for name in figure_kinds.names(STUDY) if "slices" in name} | {"tradeoff", "mix"}
     assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names(study, "disk")) == left_out

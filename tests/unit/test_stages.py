@@ -198,7 +198,7 @@ def test_a_dry_run_counts_what_is_asked_for(inventory: Inventory) -> None:
 
     one = "results/mine/cells/%s/auto/slices.r0.json"
     here, there = said(one % "disk")
-    assert "mine: site disk: 1 cells to measure (0 there), " in here and "then" not in here
+    assert "mine: site disk: 1 cell to measure (0 there), " in here and "then" not in here
     assert there == "mine: site far: 0 cells to measure (0 there)"
     assert said(one % "far")[1].endswith(", in 1 Slurm job of at most 1 h 0 min"), "there are two"
     # The added rounds that are listed, and further ones, come with the list.

@@ -219,14 +219,14 @@ def test_what_is_measured_again_is_announced(clone: Clone) -> None:
     clone.write_study("tiny", with_dataset(dtype="float64"))
     said = clone.build("--dry-run", REPORT)
     assert (
-        "tiny: site disk: 12 cells have changed since they were measured and are measured again, 0.0 GB"
+        "tiny: site disk: 12 cells to measure again because of what has changed since, 0.0 GB"
         in said
     )
     assert clone.planned(REPORT)["measure_disk"] == 12
     clone.write_study("tiny", {**TINY, "repeats": {**TINY["repeats"], "write": 3}})
-    assert "site disk: 3 cells have changed since" in clone.build("--dry-run", REPORT)
+    assert "site disk: 3 cells to measure again because" in clone.build("--dry-run", REPORT)
     clone.write_study("tiny", TINY)
-    assert "have changed since" not in clone.build("--dry-run", REPORT)
+    assert "to measure again because" not in clone.build("--dry-run", REPORT)
 
 
 def test_results_of_another_machine_need_no_donor(clone: Clone, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from hyperslab.results.packs import SUFFIX, PackError, pack, unpack
+from hyperslab.text import count
 
 
 def main() -> None:
@@ -35,11 +36,11 @@ def main() -> None:
     try:
         if options.verb == "pack":
             output = options.output or Path("packs") / f"{options.study}{SUFFIX}"
-            count = pack(options.study, output, options.results, options.studies)
-            said = [f"{output}: {count} records, {output.stat().st_size / 1e6:.2f} MB"]
+            packed = pack(options.study, output, options.results, options.studies)
+            said = [f"{output}: {count(packed, 'record')}, {output.stat().st_size / 1e6:.2f} MB"]
         else:
             done = unpack(options.file, options.results, options.studies)
-            said = [f"{options.results}: {done.records} records from {options.file}", *done.notes]
+            said = [f"{options.results}: {count(done.records, 'record')} from {options.file}", *done.notes]
             print(done.study)
         print("\n".join(said), file=sys.stderr)
     except PackError as error:

@@ -16,8 +16,9 @@ from typing import Any
 
 from hyperslab.rewriting import RewriteError, recommended
 from hyperslab.rewriting.forks import beside
-from hyperslab.rewriting.progress import Progress, megabytes
+from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.supervise import aside_of, made_whole, partial_of
+from hyperslab.text import megabytes
 
 MIB = 2**20
 # The format of a layout that makes a directory.

@@ -10,6 +10,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import about
 from hyperslab.records import Cell, cell_of, record_of
+from hyperslab.text import count
 
 # study -> site -> records, and markers of batches, that jobs of this run make
 Due = dict[str, dict[str, list[Path]]]
@@ -62,6 +63,6 @@ def lines(due: Due, inventory: Inventory, noted: Callable[[Path], bool]) -> Iter
                 seconds = sum(inventory.seconds(study, site, found))
                 gigabytes = total_bytes(study, site, found, inventory.together(site)) / 1e9
                 yield (
-                    f"{name}: site {site}: {len(found)} cells have changed since they were measured and are "
-                    f"measured again, {gigabytes:.1f} GB to write, {about(seconds)}"
+                    f"{name}: site {site}: {count(len(found), 'cell')} to measure again because of what has "
+                    f"changed since, {gigabytes:.1f} GB to write, {about(seconds)}"
                 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +13,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import shared
 from hyperslab.records import LETTER, read_record
 from hyperslab.studies import figures, specification
-from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds import kind_of, measured_at
 from hyperslab.studies.claims.compared import candidates
 from hyperslab.studies.claims.resolve import resolve_claims
 from hyperslab.studies.extending import naming_source
@@ -72,7 +70,7 @@ class PlannedStudy(LoadedStudy):
         return [
             (layout, name, round_)
             for name, case in self.cases.items()
-            if _at(case, site)
+            if measured_at(case, site)
             for layout in case["layouts"]
         ]
 
@@ -106,7 +104,7 @@ class PlannedStudy(LoadedStudy):
             name
             for name, other in self.cases.items()
             if layout in other["layouts"]
-            and _at(other, site)
+            and measured_at(other, site)
             and not kind_of(other).makes_its_file
             and self.file_text(layout, name) == self.file_text(layout, case)
         ]
@@ -256,8 +254,3 @@ def named_study(name: str, directory: Path = Path()) -> PlannedStudy:
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
         raise ConfigurationError(file, "", f"there is no such study; there are {choices(name, known)}")
     return PlannedStudy(file)
-
-
-def _at(case: Mapping[str, Any], site: str) -> bool:
-    """Return whether a case is measured at a site."""
-    return any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"])

@@ -17,6 +17,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import unfit
 from hyperslab.planning.stages import ADDED, listing
 from hyperslab.records import record_of, written_at
+from hyperslab.text import count
 
 # Between two looks at which records are there.
 LOOK_SECONDS = 10.0
@@ -94,7 +95,7 @@ def _planned(
     due = [cell for cell in due if record_of(study.name, site, cell) in wanted]
     mine = {record_of(study.name, site, cell) for cell in due}
     again = f", {len(mine & asked)} of them again" if mine & asked else ""
-    text = f"{study.name}: site {site}: {len(due)} cells to measure{again} ({kept} there)"
+    text = f"{study.name}: site {site}: {count(len(due), 'cell')} to measure{again} ({kept} there)"
     together = inventory.together(site)
     if due:
         pairs = [(layout, case) for layout, case, _ in due]
@@ -104,18 +105,18 @@ def _planned(
         text += f", {gigabytes:.1f} GB to write, {about(seconds)} of measuring"
     if due and inventory.in_batches(site):
         jobs = [batch for phase in inventory.phases(study) for batch in batches.of(study.name, site, phase)]
-        count = sum(not mine.isdisjoint(batches.records(study, site, batch.name)) for batch in jobs)
+        found = sum(not mine.isdisjoint(batches.records(study, site, batch.name)) for batch in jobs)
         limit = coarse_duration(60 * inventory.sites[site]["minutes"])
-        text += f", in {count} Slurm job{'s' if count > 1 else ''} of at most {limit}"
+        text += f", in {count(found, 'Slurm job')} of at most {limit}"
     if confirming := len(asked) - of_these:
-        text += f"; of confirming rounds {confirming} cell{'s' if confirming > 1 else ''} again"
+        text += f"; of confirming rounds {count(confirming, 'cell')} again"
     if adds and (more := reruns.may_add(study, site)):
         further = [(layout, case) for layout, case, _ in more]
         expected = expected_seconds(study, site, further, inventory)
         seconds = sum(expected[pair] for pair in further)
         rounds = f"{study.study.first_rounds + 1} to {study.study.most_rounds}"
         text += (
-            f"; then at most {len(more)} cells in rounds {rounds}, as far as comparisons are open, "
+            f"; then at most {count(len(more), 'cell')} in rounds {rounds}, as far as comparisons are open, "
             f"{total_bytes(study, site, more, together) / 1e9:.1f} GB to write, {about(seconds)}"
         )
     return text

@@ -12,7 +12,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.measuring import read_ahead
 from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion, Resolved
-from hyperslab.studies.case_kinds import kind_of
+from hyperslab.studies.case_kinds import kind_of, measured_at
 from hyperslab.studies.case_kinds.workers import RankWrites
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -74,7 +74,7 @@ def unfit(study: LoadedStudy, sites: Expansion) -> dict[str, str]:
         here = [
             kept
             for case, kept in study.kept_in_stores.items()
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in study.cases[case]["sites"])
+            if measured_at(study.cases[case], name)
         ]
         if here and not any(store in kept for kept in here):
             is_a = "it is an object store" if store else "it is no object store"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.measuring import machine
 from hyperslab.measuring.object_store import KEY, SECRET, TOKEN
 from hyperslab.sites.configuration import Expansion
+from hyperslab.studies.case_kinds import measured_at
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -39,7 +39,7 @@ def check_kept(study: LoadedStudy, names: Sequence[str], sites: Expansion) -> No
     """Raise ConfigurationError where a layout is kept in object stores and a site is none, or vice versa."""
     for case_name, case in study.cases.items():
         for site in names:
-            if site not in sites or not any(fnmatch.fnmatchcase(site, pattern) for pattern in case["sites"]):
+            if site not in sites or not measured_at(case, site):
                 continue
             store = sites[site]["store"] is not None
             for layout in case["layouts"]:

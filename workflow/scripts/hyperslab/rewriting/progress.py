@@ -7,14 +7,11 @@ import time
 from contextlib import suppress
 from typing import TextIO
 
+from hyperslab.text import megabytes
+
 SECONDS_APART = 5.0
 # A dataset that HDF5 copies in one call is named before where that may take a while.
 LARGE_BYTES = 64 * 2**20
-
-
-def megabytes(size: float) -> str:
-    """Return the bytes in MB (10^6)."""
-    return f"{size / 1e6:,.1f} MB"
 
 
 class Progress:

@@ -23,11 +23,12 @@ from hyperslab.layouts.zarr_store import file_extents
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.pieces import Pieces, plan
-from hyperslab.rewriting.progress import Progress, megabytes
+from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.storage import chunk_of
 from hyperslab.rewriting.survey import OF_SCALES
 from hyperslab.rewriting.target import check_filters, opened
 from hyperslab.specifications import Specification
+from hyperslab.text import megabytes
 from hyperslab.validation.errors import ConfigurationError, Place
 
 # How HDF5 and netCDF keep dimension scales: references to other datasets, which a Zarr array cannot hold.

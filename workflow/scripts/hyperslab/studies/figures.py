@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.studies import case_kinds
-from hyperslab.studies.case_kinds import families, kind_of
+from hyperslab.studies.case_kinds import families, kind_of, measured_at
 from hyperslab.studies.case_kinds.workers import TEAM_KEYS
 from hyperslab.studies.summary import prices_meta, settings_vary
 
@@ -93,7 +92,7 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
     cases = {
         name: case
         for name, case in study["cases"].items()
-        if site is None or any(fnmatch.fnmatchcase(site, pattern) for pattern in case.get("sites") or ["*"])
+        if site is None or measured_at(case, site)
     }
     gridded = {layout for grid in study["grids"] for layout in grid["layouts"]}
     result, wanted = [], set()

@@ -7,6 +7,7 @@ asks a kind what it is like, never what it is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hyperslab.studies.case_kinds.clients import Clients
@@ -53,6 +54,11 @@ KINDS: dict[str, Kind] = {
 def kind_of(case: Resolved) -> Kind:
     """Return the kind of a resolved case, or of the case of a specification."""
     return KINDS[case["kind"]]
+
+
+def measured_at(case: Resolved, site: str) -> bool:
+    """Return whether a resolved case is measured at a site of this name."""
+    return any(fnmatchcase(site, pattern) for pattern in case["sites"])
 
 
 def names(fits: Callable[[Kind], object]) -> list[str]:
