@@ -287,3 +287,15 @@ def test_a_line_is_no_faster_than_it_is_said_to_be() -> None:
 
     # 200,000 bytes, of which a burst may be ahead.
     assert asyncio.run(carried()) >= 0.19
+
+
+def test_an_idle_line_saves_nothing_up() -> None:
+    async def carried() -> float:
+        line, loop = Line(0, 1_000_000), asyncio.get_running_loop()
+        await line.carry(1_000)
+        await asyncio.sleep(0.05)
+        began = loop.time()
+        await line.carry(4_000)
+        return loop.time() - began
+
+    assert asyncio.run(carried()) >= 0.0039

@@ -7,7 +7,7 @@ import errno
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,14 +97,36 @@ def test_a_file_system_that_cannot_write_what_it_holds_is_no_success(
 
 
 def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = iter([0.5, 0.2, 0.01, 0.3])
-    monkeypatch.setattr(pagecache, "resident_share", lambda _: next(shares))
+    # Of the one file, and then of all of them.
+    shares = iter([0.5, 0.2, 0.01, 0.01, 0.3])
+    monkeypatch.setattr(pagecache, "resident_share", lambda files: [*files] and next(shares))
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with opened(file_on(disk, "cache", 1)) as descriptor:
         assert pagecache.evict_file(descriptor, 0.01) == 0.01
         assert next(shares) == 0.3
         shares = iter([0.5, 0.2, 0.1])
         assert pagecache.evict_file(descriptor, 0.01, attempts=3) == 0.1
+
+
+def test_a_small_file_that_stays_is_not_hidden_by_a_large_one(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the description of an array beside its chunks: a thousandth of all, and what every selection reads."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with (
+        opened(file_on(disk, "large", 1000 * pagecache.PAGE)) as large,
+        opened(file_on(disk, "small", 1)) as small,
+    ):
+        stays = {large: 0, small: 1}
+
+        def share(files: Iterable[int]) -> float:
+            found = [*files]
+            return sum(stays[file] for file in found) / (1 if found == [small] else 1001)
+
+        monkeypatch.setattr(pagecache, "resident_share", share)
+        assert pagecache.evict(lambda: [large, small], 0.01, attempts=3) == 1.0
+        stays[small], stays[large] = 0, 1
+        assert pagecache.evict(lambda: [large, small], 0.01, attempts=3) == 1 / 1001
 
 
 def test_half_a_file_is_half_resident_by_either_system_call(disk: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from faulty_store import ALWAYS, IN_ERRORS
 from process_tree import alive, below, called, ports
+from samples import write_cell
 from stored_cells import (
     LAYOUTS,
     ROOT,
@@ -208,6 +209,27 @@ def test_what_goes_wrong_while_data_are_put_is_tried_again(
     assert (done.returncode, done.stderr) == (0, "")
     found: Any = read_record(given.record)["file"]
     assert found["upload_failures"] == 2
+    assert given.nothing_stays()
+
+
+def test_what_goes_wrong_while_a_write_is_timed_is_counted_in_its_row(
+    users: Users, store_root: Path, tmp_path: Path
+) -> None:
+    put_store(store_root, users.site)
+    spec = write_cell(cell("zarr-s3"), "chunk", 2)
+    given = Cell(spec, store_root / "s" / "l" / "all.r0", tmp_path / "r", users)
+    users.faults.cause("throttled", 2, "/c/", method="PUT")
+    try:
+        done = given.measured()
+        assert users.faults.caused == 2, done.stderr
+    finally:
+        users.faults.cause("")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = read_record(given.record)["repeats"]
+    assert (first["upload_failures"], second["upload_failures"]) == (2, 0)
+    # Three chunks and the description of the array.
+    assert second["upload_requests"] == 4 and first["upload_requests"] >= 6
+    assert second["upload_bytes"] >= second["asked_bytes"]
     assert given.nothing_stays()
 
 

@@ -15,6 +15,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.fork_parent import FORKED
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.records import Measured, Note, Record, partial, read_json, write_record
@@ -119,7 +120,7 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS",
         "HDF5_PLUGIN_PATH",
         "BLOSC_NTHREADS",
-        "HYPERSLAB_FORKED",
+        FORKED,
     )
     return {name: os.environ[name] for name in wanted if name in os.environ}
 

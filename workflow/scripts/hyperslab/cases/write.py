@@ -18,7 +18,7 @@ from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
 from hyperslab.data.tiles import covering, inside, slabs
-from hyperslab.measuring.counters import Counters, between, of_servers
+from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
 
@@ -33,7 +33,7 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
     spec = context.specification
     calls = array("q")
     counters.follow(context.artifact.processes())
-    before = counters.read()
+    wire, before = context.artifact.wire(), counters.read()
     started = perf_counter_ns()
     opened = context.format.create(context.path, spec)
     created = perf_counter_ns()
@@ -53,6 +53,8 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
     counted = between(before, after)
     kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
     row = {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
+    if passed := on_wire(wire, context.artifact.wire()):
+        row |= passed.upload_columns()
     if memory := context.artifact.memory_bytes():
         row["server_memory_bytes"] = memory
     return {**row, **of_servers(before, after)}

@@ -168,6 +168,14 @@ class Passed(NamedTuple):
             "wire_refused": self.refused,
         }
 
+    def upload_columns(self) -> dict[str, int]:
+        """Return columns of what was put: requests that put, bytes from the client, failures."""
+        return {
+            "upload_requests": self.kinds["puts"],
+            "upload_bytes": self.received,
+            "upload_failures": self.failures,
+        }
+
 
 def on_wire(before: Mapping[str, int], after: Mapping[str, int]) -> Passed | None:
     """Return what has passed between two readings of `Artifact.wire`; None where there is no wire."""

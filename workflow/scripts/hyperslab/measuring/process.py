@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hyperslab.measuring import limits
+from hyperslab.measuring.fork_parent import FORKED
 
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -40,6 +41,8 @@ def enter(environment: str | None) -> None:
         return
     if not wanted.exists():
         raise FileNotFoundError(f"the layout's own environment is not there: {wanted}")
+    # Another interpreter is one that has just started, whoever was forked for it.
+    os.environ.pop(FORKED, None)
     os.execv(wanted, [str(wanted), *sys.orig_argv[1:]])
 
 

@@ -58,7 +58,7 @@ def recorded(row: dict[str, Any], throttle: Throttle | None, device_counted: boo
     """
     row = dict(row)
     if not device_counted:
-        row |= {name: None for name in ("device_bytes", "first_device_bytes") if name in row}
+        row |= {name: None for name in row if name.endswith("device_bytes")}
     write = row["state"] == "write"
     limit = rate(throttle, "write" if write else "read")
     moved = row.get("written_bytes" if write else "device_bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
 from hyperslab.cases.rows.dealt import KEPT, Dealt, digests, format_of, rows_of, slabs, verify
 from hyperslab.data.models import open_content
-from hyperslab.data.rows import Rows
+from hyperslab.data.rows import RowBlock, Rows
 from hyperslab.formats.row_seam import RowsAppender, RowsFollower
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.workers import Workers
@@ -25,11 +26,13 @@ from hyperslab.specifications import Specification
 
 # A reader that finds nothing new for so long gives up: the writer is dead, or cannot be followed.
 PATIENCE_S = 60.0
+# What was read is digested when all is there, or it is this much: rows that come meanwhile are found late.
+HELD_BYTES = 64 * 2**20
 Found = dict[str, Any]
 
 
 class Reader:
-    """What each reading process does: look, read what is new, digest it, and look again."""
+    """What each reading process does: look, read what is new, and look again; digest it when nothing waits."""
 
     def __init__(self, path: str, spec: Specification, donor: str | None) -> None:
         self._path, self._spec = path, spec
@@ -58,20 +61,24 @@ class Reader:
     def _follow(self) -> None:
         assert self._opened is not None
         late = perf_counter_ns() + PATIENCE_S * 1e9
-        while len(self._digests) < len(self._rows):
+        found = size = 0
+        held: list[RowBlock] = []
+        while found < len(self._rows):
             numbers = self._opened.look()
             self._looks += 1
             if not numbers:
                 if perf_counter_ns() > late:
-                    raise TimeoutError(
-                        f"no new row for {PATIENCE_S:g} s after {len(self._digests):,} of them"
-                    )
+                    raise TimeoutError(f"no new row for {PATIENCE_S:g} s after {found:,} of them")
                 time.sleep(self._pause_s)
                 continue
             block = self._opened.read(numbers)
             # One clock for all processes of a machine.
             self._seen[numbers.start : numbers.stop] = perf_counter_ns()
-            self._digests += digests(block)
+            held.append(block)
+            found, size = numbers.stop, size + block.values.nbytes
+            if size > HELD_BYTES or found == len(self._rows):
+                self._digests += itertools.chain.from_iterable(map(digests, held))
+                held, size = [], 0
             late = perf_counter_ns() + PATIENCE_S * 1e9
         self._opened.close()
 

@@ -108,12 +108,7 @@ class StoredArtifact(Artifact):
         if there != {key: file.stat().st_size for key, file in files.items()}:
             raise OSError(f"{self.data}: the store holds other objects than were put into it")
         assert passed is not None
-        return {
-            "upload_s": seconds,
-            "upload_requests": passed.requests,
-            "upload_bytes": passed.received,
-            "upload_failures": passed.failures,
-        }
+        return {"upload_s": seconds, **passed.upload_columns()}
 
     def introduction(self) -> Callable[[], None]:
         """Return what tells another process of this node where the data lie."""

@@ -64,7 +64,9 @@ class Line:
         if self._bandwidth is None:
             return
         now = asyncio.get_running_loop().time()
-        self._free_at = max(self._free_at, now - BURST_SECONDS) + size / self._bandwidth
+        # Timers that come late are made up for; a line that was idle has saved nothing up.
+        begins = self._free_at if now - self._free_at < BURST_SECONDS else now
+        self._free_at = begins + size / self._bandwidth
         if self._free_at > now:
             await asyncio.sleep(self._free_at - now)
 
