@@ -18,6 +18,7 @@ from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.timed_selections import Session
+from hyperslab.data.selections import Box
 from hyperslab.data.values import Counts, Values
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import columns, tables
@@ -148,6 +149,26 @@ def test_a_lossy_filter_that_lost_nothing_is_not_called_lossless(tmp_path: Path,
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("order", [list("xyz"), list("zxy")])
+@pytest.mark.parametrize("chosen", [{"name": "scaleoffset", "bits": 3}, {"name": "nbit", "bits": 9}], ids=str)
+def test_what_filters_leave_is_known_of_every_box(tmp_path: Path, chosen: Any, order: list[str]) -> None:
+    """Chunks at the array's edge, boxes across chunks, and axes in another order on disk."""
+    spec = spec_of([chosen], "uint16", "read")
+    spec["layout"]["order"] = order
+    hdf5, path, values = formats.load("hdf5"), str(tmp_path / "a.h5"), Counts(SHAPE, "uint16")
+    hdf5.generate(path, spec, values)
+    kept = hdf5.kept_values(values, spec)
+    assert kept is not None
+    opened = hdf5.open(path, spec)
+    try:
+        for origin, extent in (((0, 0, 0), SHAPE), ((3, 5, 60), (2, 7, 200)), ((9, 11, 299), (1, 1, 1))):
+            found = opened.read(Box(origin, extent))
+            assert np.array_equal(found, kept.block(origin, extent))
+        assert not np.array_equal(kept.block((0, 0, 0), SHAPE), values.block((0, 0, 0), SHAPE))
+    finally:
+        opened.close()
+
+
 def test_a_broken_promise_fails_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     spec = spec_of([{"name": "zfp", "rate": 4}], "float32", kind)
     monkeypatch.setattr("hyperslab.layouts.hdf5.promised_error", lambda filters: 0.001)
@@ -170,13 +191,24 @@ def test_what_was_timed_is_what_is_compared(tmp_path: Path, monkeypatch: pytest.
         outcome_of(spec_of([{"name": "zfp", "rate": 4}], "float32", "read"), tmp_path)
 
 
-def test_wrong_values_of_a_lossless_layout_still_fail(tmp_path: Path) -> None:
-    spec = spec_of([{"name": "gzip"}], "uint16", "read")
+# The last promise no bound: what is read has to be just what they make of the truth.
+@pytest.mark.parametrize(
+    ("chosen", "dtype", "said"),
+    [
+        ({"name": "gzip"}, "uint16", "differs from what was"),
+        ({"name": "nbit", "bits": 12}, "uint16", "is not what nbit bits 12 makes of what was written"),
+        ({"name": "scaleoffset", "bits": 3}, "uint16", "is not what scaleoffset bits 3 makes of"),
+        ({"name": "zfp", "rate": 4}, "float32", "is not what zfp rate 4 makes of"),
+    ],
+    ids=str,
+)
+def test_wrong_values_still_fail(tmp_path: Path, chosen: dict[str, Any], dtype: str, said: str) -> None:
+    spec = spec_of([chosen], dtype, "read")
     hdf5, path = formats.load("hdf5"), str(tmp_path / "a.h5")
-    values = Counts(SHAPE, "uint16")
+    values = Counts(SHAPE, dtype)
     hdf5.generate(path, spec, values)
-    other = Counts((10, 13, 300), "uint16")
-    with pytest.raises(VerificationError, match="differs from what was"):
+    other = Counts((10, 13, 300), dtype)
+    with pytest.raises(VerificationError, match=said):
         cases.load("read")(Context(spec, hdf5, path, other, True))
 
 

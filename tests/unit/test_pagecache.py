@@ -111,7 +111,7 @@ def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pyte
 def test_a_small_file_that_stays_is_not_hidden_by_a_large_one(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the description of an array beside its chunks: a thousandth of all, and what every selection reads."""
+    """As the description of an array beside its chunks: a thousandth of all, which every selection reads."""
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with (
         opened(file_on(disk, "large", 1000 * pagecache.PAGE)) as large,

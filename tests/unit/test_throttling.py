@@ -99,8 +99,8 @@ def test_records_hold_seconds_at_the_limit_and_no_bytes_that_nobody_counted() ->
     assert recorded(row, None, True) == row
     assert recorded(row, None, False) == {**row, "device_bytes": None}
     # Nor are those of a server's processes.
-    served = {"state": "cold", "device_bytes": 0, "server_device_bytes": 0}
-    assert recorded(served, None, False) == {"state": "cold", "device_bytes": None, "server_device_bytes": None}
+    served = recorded({"state": "cold", "device_bytes": 0, "server_device_bytes": 0}, None, False)
+    assert served == {"state": "cold", "device_bytes": None, "server_device_bytes": None}
     write = {"state": "write", "written_bytes": 10 * MIB}
     assert recorded(write, throttle, True) == {**write, "throttled_s": 2.0}
 

@@ -17,6 +17,7 @@ from hyperslab.cases.context import Context, VerificationError, error_columns
 from hyperslab.cases.wire import Wire
 from hyperslab.data.levels import truth
 from hyperslab.data.selections import Box
+from hyperslab.data.values import Values
 from hyperslab.formats import OpenArray, View
 from hyperslab.formats.row_seam import OpenRows
 from hyperslab.measuring.counters import Counters, between, of_servers
@@ -134,15 +135,21 @@ class Session:
                     )
         return {}
 
-    def _truth(self, box: Box) -> npt.NDArray[Any]:
-        """Return what a selection has to give."""
-        found = truth(self._context.values, box, self._context.layout.averaged_levels)
+    def _truth(self, box: Box, values: Values | None = None) -> npt.NDArray[Any]:
+        """Return what a selection has to give: of the study's values, or of those that filters left."""
+        found = truth(values or self._context.values, box, self._context.layout.averaged_levels)
         memory = self._context.specification["case"].get("memory_dtype")
         return found.astype(memory or found.dtype, copy=False)
 
     def _error(self) -> dict[str, float]:
-        """Return the error of all selections: each is read once more, gives what it gave, and is compared."""
-        deviation = Deviation(stored=self._context.values.dtype)
+        """Return the error of all selections: each is read once more, gives what it gave, and is compared.
+
+        Where no bound is promised, each has to be what the layout's filters make of the truth, if anybody
+        knows that.
+        """
+        deviation, kept = Deviation(stored=self._context.values.dtype), None
+        if self._context.layout.promised_error() is None:
+            kept = self._context.format.kept_values(self._context.values, self._context.specification)
         opened = self._context.format.open(self._context.path, self._context.specification)
         try:
             for state, repeat, box, before in self._read:
@@ -153,6 +160,12 @@ class Session:
                         f"read again: origin {box.origin}, extent {box.extent}"
                     )
                 deviation.add(found, self._truth(box))
+                if kept is not None and not same(found, self._truth(box, kept)):
+                    raise VerificationError(
+                        f"{self._context.path}: selection {repeat} of state {state} is not what "
+                        f"{self._context.layout.filters_text()} makes of what was written: origin "
+                        f"{box.origin}, extent {box.extent}"
+                    )
         finally:
             opened.close()
         return error_columns(self._context, deviation)

@@ -257,6 +257,10 @@ class Format(Store):
     def open(self, path: str, spec: Specification) -> OpenArray:
         """Open for reading with the library settings of `spec`."""
 
+    def kept_values(self, values: Values, spec: Specification) -> Values | None:
+        """Return what lossy filters leave of values in a file that is made whole, None where nobody knows."""
+        return None
+
     @abstractmethod
     def stored_sizes(self, path: str, spec: Specification) -> dict[str, Any]:
         """Return what `predict` needs from the file."""

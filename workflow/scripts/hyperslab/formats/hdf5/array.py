@@ -28,6 +28,7 @@ from hyperslab.formats.hdf5 import (
 from hyperslab.formats.hdf5.ahead import Ahead
 from hyperslab.formats.hdf5.description import add_dimensions, create_file, describe_dataset, open_file
 from hyperslab.formats.hdf5.direct_write import fill_chunks, fill_contiguous
+from hyperslab.formats.hdf5.kept_values import KeptValues
 from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.formats.hdf5.parallel_files import Parallel
 from hyperslab.formats.hdf5.selected import read_selected, write_selected
@@ -264,6 +265,10 @@ class Hdf5(Format):
             file.close()
             fill_contiguous(path, offset, shape, values, order)
         return "allocated"
+
+    def kept_values(self, values: Values, spec: Specification) -> Values | None:
+        """Return what lossy filters leave of values, of which a file has every chunk from one write."""
+        return KeptValues(values, spec)
 
     def workers_memory_bytes(self) -> int:
         """Return the largest memory of the processes that `generate` started, summed, in bytes."""
