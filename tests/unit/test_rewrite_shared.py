@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from process_tree import children
 from rich_files import TARGET, write_rich_file
+from test_workers import wait_until
 
 from hyperslab import rewrite
 from hyperslab.rewriting import RewriteError, comparing, filling, pieces
@@ -176,27 +177,31 @@ def own_children() -> set[int]:
     return {*children(os.getpid())} - _others
 
 
-def test_results_come_in_order_however_long_they_take() -> None:
-    def slow(number: int) -> tuple[int, int]:
-        time.sleep(0.02 if number % 3 == 0 else 0)
+def test_results_come_in_order_however_long_they_take(tmp_path: Path) -> None:
+    def meet(number: int) -> tuple[int, int]:
+        """Wait for the two other processes, which each have a piece, too."""
+        (tmp_path / str(os.getpid())).touch()
+        assert wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
         return number, os.getpid()
 
-    found = list(in_order(slow, 10, 3))
+    found = list(in_order(meet, 10, 3))
     assert [number for number, _ in found] == list(range(10))
     assert len({process for _, process in found}) == 3
-    assert {process for _, process in in_order(slow, 3, 1)} == {os.getpid()}
+    here = list(in_order(lambda number: (number, os.getpid()), 3, 1))
+    assert here == [(number, os.getpid()) for number in range(3)]
     assert not own_children()
 
 
-def test_work_goes_to_whoever_is_free() -> None:
-    """Every second piece takes long: dealt out in turns, one process would do all of these."""
+def test_work_goes_to_whoever_is_free(tmp_path: Path) -> None:
+    """The first piece waits for the third: dealt out in turns, both would be for one process."""
 
     def uneven(number: int) -> int:
-        time.sleep(0 if number % 2 else 0.05)
+        assert number or wait_until((tmp_path / "2").exists)
+        (tmp_path / str(number)).touch()
         return os.getpid()
 
     found = list(in_order(uneven, 12, 2))
-    assert len(set(found[::2])) == 2
+    assert found[0] != found[2]
 
 
 def test_work_beside() -> None:
