@@ -268,7 +268,8 @@ class Hdf5(Format):
 
     def kept_values(self, values: Values, spec: Specification) -> Values | None:
         """Return what lossy filters leave of values, of which a file has every chunk from one write."""
-        return KeptValues(values, spec)
+        # Of two copies one may have no filters.
+        return KeptValues(values, spec) if spec["layout"]["chunks"] else values
 
     def workers_memory_bytes(self) -> int:
         """Return the largest memory of the processes that `generate` started, summed, in bytes."""
