@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from report_samples import MAIN, measured
+from scipy import stats
 from simulated_studies import PLAIN, study
 
 from hyperslab.results.measurements import with_flags

@@ -218,10 +218,7 @@ def test_a_measured_study_that_changes_is_checked_before_it_is_measured_again(cl
 def test_what_is_measured_again_is_announced(clone: Clone) -> None:
     clone.write_study("tiny", with_dataset(dtype="float64"))
     said = clone.build("--dry-run", REPORT)
-    assert (
-        "tiny: site disk: 12 cells to measure again because of what has changed since, 0.0 GB"
-        in said
-    )
+    assert "tiny: site disk: 12 cells to measure again because of what has changed since, 0.0 GB" in said
     assert clone.planned(REPORT)["measure_disk"] == 12
     clone.write_study("tiny", {**TINY, "repeats": {**TINY["repeats"], "write": 3}})
     assert "site disk: 3 cells to measure again because" in clone.build("--dry-run", REPORT)

@@ -71,8 +71,8 @@ class Chain:
 
 def blocks_of(values: Values) -> list[list[npt.NDArray[Any]]]:
     """Return chunks of an array of several sizes, cut evenly along all axes, some of each size."""
-    shapes = dict.fromkeys(tuple(even_chunks(values.shape, values.dtype.itemsize, size)) for size in TRIED_BYTES)
-    return [samples(values, shape) for shape in shapes]
+    shapes = [tuple(even_chunks(values.shape, values.dtype.itemsize, size)) for size in TRIED_BYTES]
+    return [samples(values, shape) for shape in dict.fromkeys(shapes)]
 
 
 def chain_of(blocks: Sequence[Sequence[npt.NDArray[Any]]], filters: Filters) -> Chain:

@@ -71,11 +71,7 @@ def unfit(study: LoadedStudy, sites: Expansion) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, site in sites.items() if study.study.sites == "all" else ():
         store = site["store"] is not None
-        here = [
-            kept
-            for case, kept in study.kept_in_stores.items()
-            if measured_at(study.cases[case], name)
-        ]
+        here = [kept for case, kept in study.kept_in_stores.items() if measured_at(study.cases[case], name)]
         if here and not any(store in kept for kept in here):
             is_a = "it is an object store" if store else "it is no object store"
             found[name] = f"{is_a}, and no layout of the study can lie there"

@@ -89,11 +89,7 @@ def names(study: Mapping[str, Any], site: str | None = None) -> list[str]:
 
     A case whose states have no session keeps its bars, of its first state, and has no ramp.
     """
-    cases = {
-        name: case
-        for name, case in study["cases"].items()
-        if site is None or measured_at(case, site)
-    }
+    cases = {name: case for name, case in study["cases"].items() if site is None or measured_at(case, site)}
     gridded = {layout for grid in study["grids"] for layout in grid["layouts"]}
     result, wanted = [], set()
     for name, case in cases.items():

@@ -32,7 +32,7 @@ Found = dict[str, Any]
 
 
 class Reader:
-    """What each reading process does: look, read what is new, and look again; digest it when nothing waits."""
+    """What each reading process does: look, read what is new, and look again; digest it in the end."""
 
     def __init__(self, path: str, spec: Specification, donor: str | None) -> None:
         self._path, self._spec = path, spec

@@ -51,9 +51,7 @@ def encoded(
         return [dataset.read_direct_chunk(place) for place in places]
 
 
-def decoded(
-    block: npt.NDArray[Any], creation: h5p.PropDCID, datatype: h5t.TypeID
-) -> npt.NDArray[Any]:
+def decoded(block: npt.NDArray[Any], creation: h5p.PropDCID, datatype: h5t.TypeID) -> npt.NDArray[Any]:
     """Return a block of whole chunks as it is read back from HDF5: what its filters leave of it."""
     found = np.empty_like(block)
     with _in_memory(block, creation, datatype) as dataset:
