@@ -186,6 +186,35 @@ def test_every_layout_is_read(tmp_path: Path, disk: Path, name: str, asked: dict
     assert all(row["resident_before"] <= 0.01 for row in of_state(outcome, "cold"))
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_scattered_rows_are_joined_after_the_stopwatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    spec = cell(LAYOUTS[name], "read_rows", {"rows": 25, "scattered": True})
+    format_: Any = formats.load(spec["layout"]["format"])
+    format_.prepare(spec)
+    rows, path, numbers = open_content(spec["dataset"]), str(tmp_path / "data"), list(range(0, COUNT, 12))
+    assert isinstance(rows, Rows)
+    format_.generate(path, spec, rows)
+    opened = format_.open(path, spec)
+    # What leads to rows is in memory then.
+    opened.reader(0, numbers)()
+    read, joined, concatenate = opened.reader(0, numbers), [0], np.concatenate
+
+    def noted(*arrays: Any, **how: Any) -> Any:
+        found = concatenate(*arrays, **how)
+        joined.append(found.nbytes)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "concatenate", noted)
+        found = read()
+    block, wanted = opened.block(found), rows.picked(np.array(numbers))
+    opened.close()
+    assert np.array_equal(block.lengths, wanted.lengths) and np.array_equal(block.values, wanted.values)
+    assert max(joined) < wanted.nbytes
+
+
 def test_a_row_group_is_kept_within_one_selection_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

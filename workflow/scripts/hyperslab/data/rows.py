@@ -50,6 +50,11 @@ def joined(rows: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any]) -> RowBlock:
     return RowBlock(lengths, np.concatenate(rows) if len(rows) else np.empty(0, dtype))
 
 
+def end_to_end(pieces: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return pieces of what is stored as one array; a single one is not copied."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
+
+
 class Rows:
     """The rows of a dataset: their lengths and offsets in elements, and the values of any of them."""
 

@@ -41,7 +41,7 @@ class OpenRows(ABC):
 
     @abstractmethod
     def block(self, found: Any) -> RowBlock:
-        """Return what a read gave as a block of rows."""
+        """Return what a read gave as a block of rows, its pieces joined; no stopwatch measures that."""
 
     def columns(self) -> dict[str, Any]:
         """Return what the library says of itself meanwhile, as columns of the table; many keep no counts."""

@@ -91,6 +91,13 @@ class RaggedRows:
         self, numbers: Sequence[int] | npt.NDArray[Any]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """Return the elements of rows of any numbers, in this order, and the values of all end to end."""
+        lengths, pieces = self.read_pieces(numbers)
+        return lengths, self._joined(pieces)
+
+    def read_pieces(
+        self, numbers: Sequence[int] | npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[Any]]]:
+        """Return the same with the values as they were read: one piece of all that lies side by side."""
         wanted = np.asarray(numbers)
         self._settled()
         if wanted.dtype == bool:
@@ -114,7 +121,7 @@ class RaggedRows:
             for place in known:
                 by_place[place] = self._references(slice(place, place + 1))[0]
         found = np.array([by_place[place] for place in places], REFERENCE)
-        return self._elements(found), self._values(found)
+        return self._elements(found), self._pieces(found)
 
     def blocks(self, size: int = BLOCK_BYTES) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
         """Yield all rows in blocks of about `size` bytes: elements of each row, and values end to end."""
@@ -203,16 +210,28 @@ class RaggedRows:
         return (found["length"] // np.uint64(self.dtype.itemsize)).astype(np.int64)
 
     def _values(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the values of rows end to end; those that lie side by side in the file are read at once."""
+        """Return the values of rows end to end."""
+        return self._joined(self._pieces(found))
+
+    def _pieces(self, found: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Return the values of rows; those that lie side by side in the file are one piece, read at once."""
         some = found[found["length"] > 0]
         if not len(some):
-            return np.empty(0, self.dtype)
+            return []
         starts = some["offset"].astype(np.int64)
         ends = starts + some["length"].astype(np.int64)
         breaks = np.flatnonzero(starts[1:] != ends[:-1]) + 1
         firsts, lasts = starts[[0, *breaks]], ends[[*(breaks - 1), -1]]
-        parts = [self.vector[first:last] for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-        return (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(self.dtype)
+        places = zip(firsts.tolist(), lasts.tolist(), strict=True)
+        return [self.vector[first:last].view(self.dtype) for first, last in places]
+
+    def _joined(self, pieces: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return pieces end to end; a single one is not copied."""
+        if len(pieces) == 1:
+            return pieces[0]
+        # As bytes: numpy would turn those of a foreign order around.
+        content = [np.empty(0, np.uint8), *(piece.view(np.uint8) for piece in pieces)]
+        return np.concatenate(content).view(self.dtype)
 
 
 def split(lengths: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import h5py
@@ -22,6 +22,7 @@ from hyperslab.formats.hdf5_rows.parts import (
     stored_places,
     written,
 )
+from hyperslab.formats.row_files import Runs, block_of, runs_of
 from hyperslab.formats.row_seam import Numbers
 from hyperslab.specifications import LayoutSpecification
 
@@ -62,14 +63,13 @@ class FlattenedPart(TwofoldPart):
         return run_writer(dataset, first, values, self._memory[dataset.dtype], self._grows)
 
     def reader(self, numbers: Numbers) -> Callable[[], Any]:
-        """Return a read of rows: their lengths, and their values end to end.
+        """Return a read of rows: a run at once, else each by itself.
 
         Where lengths are stored, the first read of an open file reads them all, since the place of a row is
         their sum, and they are kept. Of offsets, two lead to a row or to a run.
         """
-        if isinstance(numbers, range):
-            return lambda: self._read_run(numbers.start, numbers.stop)
-        return lambda: self._read_scattered(numbers)
+        runs = runs_of(numbers)
+        return lambda: self._read(runs)
 
     def _bounds(self, first: int, stop: int) -> npt.NDArray[np.int64]:
         """Return where rows begin, and where the last one ends."""
@@ -80,15 +80,9 @@ class FlattenedPart(TwofoldPart):
             self._offsets = np.concatenate([[0], np.cumsum(self._rows[:])])
         return self._offsets[first - self._base : stop + 1 - self._base]
 
-    def _read_run(self, first: int, stop: int) -> RowBlock:
-        bounds = self._bounds(first, stop)
-        return RowBlock(np.diff(bounds), self._values[bounds[0] : bounds[-1]])
-
-    def _read_scattered(self, numbers: Numbers) -> RowBlock:
-        bounds = [self._bounds(number, number + 1) for number in numbers]
-        values = [self._values[start:end] for start, end in bounds]
-        lengths = np.array([end - start for start, end in bounds], np.int64)
-        return RowBlock(lengths, np.concatenate(values) if values else np.empty(0, self._dtype))
+    def _read(self, runs: Sequence[tuple[int, int]]) -> Runs:
+        bounds = [self._bounds(first, stop) for first, stop in runs]
+        return bounds, [self._values[one[0] : one[-1]] for one in bounds]
 
     def look(self, known: int) -> int:
         """Look at lengths or offsets first, whose values were there before them."""
@@ -103,9 +97,9 @@ class FlattenedPart(TwofoldPart):
         self._base, self._offsets = known, end + np.concatenate([[0], np.cumsum(lengths)])
         return known + len(lengths)
 
-    def block(self, found: RowBlock) -> RowBlock:
-        """Return what a read gave."""
-        return found
+    def block(self, found: Runs) -> RowBlock:
+        """Return the runs of a read as one block of rows."""
+        return block_of(found, self._dtype)
 
     def places(self) -> Places | None:
         """Return where the vector lies."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from h5py import h5p
 
 from hyperslab import ragged
-from hyperslab.data.rows import Lengths, RowBlock
+from hyperslab.data.rows import Lengths, RowBlock, end_to_end
 from hyperslab.formats import plain_errors
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import ALLOC_TIMES, Lists
@@ -39,11 +39,11 @@ class OffsetVectorPart(Part):
         return lambda: rows.append_block(block.lengths, block.values)
 
     def reader(self, numbers: Numbers) -> Callable[[], Any]:
-        """Return a read of rows: their lengths, and their values end to end."""
+        """Return a read of rows: their lengths, and their values in as many pieces as lie apart."""
         rows = self._rows
         if isinstance(numbers, range):
             return _said_plainly(lambda: rows.read(slice(numbers.start, numbers.stop)))
-        return _said_plainly(lambda: rows.read_many(numbers))
+        return _said_plainly(lambda: rows.read_pieces(numbers))
 
     def publisher(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return an append that is flushed: bytes, and then what leads to them."""
@@ -70,7 +70,8 @@ class OffsetVectorPart(Part):
 
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
-        return RowBlock(*found)
+        lengths, values = found
+        return RowBlock(lengths, end_to_end(values, self._rows.dtype) if isinstance(values, list) else values)
 
     def flush(self) -> None:
         """Write rows that are held in memory."""

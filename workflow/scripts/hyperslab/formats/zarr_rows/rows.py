@@ -15,6 +15,7 @@ from zarr.storage import LocalStore
 
 from hyperslab.data.rows import Lengths, RowBlock, Rows
 from hyperslab.data.values import Values
+from hyperslab.formats.row_files import Runs, block_of, runs_of
 from hyperslab.formats.row_seam import Numbers, OpenRows, RowsFormat
 from hyperslab.formats.zarr import array as arrays
 from hyperslab.formats.zarr import settings
@@ -53,32 +54,25 @@ class ZarrRows(OpenRows):
         return write
 
     def reader(self, part: int, numbers: Numbers) -> Callable[[], Any]:
-        """Return a read of rows; the first one of an open store reads all lengths, which are kept."""
-        if isinstance(numbers, range):
-            return lambda: self._run(numbers.start, numbers.stop)
-        return lambda: self._scattered(numbers)
+        """Return a read of rows: a run at once, else each by itself.
+
+        The first one of an open store reads all lengths, which are kept.
+        """
+        runs = runs_of(numbers)
+        return lambda: self._read(runs)
 
     def _bounds(self, first: int, stop: int) -> npt.NDArray[np.int64]:
         if self._offsets is None:
             self._offsets = np.concatenate([[0], np.cumsum(self._lengths[:])])
         return self._offsets[first : stop + 1]
 
-    def _run(self, first: int, stop: int) -> RowBlock:
-        bounds = self._bounds(first, stop)
-        return RowBlock(np.diff(bounds), self._between(bounds[0], bounds[-1]))
+    def _read(self, runs: Sequence[tuple[int, int]]) -> Runs:
+        bounds = [self._bounds(first, stop) for first, stop in runs]
+        return bounds, [self._values[int(one[0]) : int(one[-1])] for one in bounds]
 
-    def _scattered(self, numbers: Numbers) -> RowBlock:
-        bounds = [self._bounds(number, number + 1) for number in numbers]
-        lengths = np.array([end - start for start, end in bounds], np.int64)
-        return RowBlock(lengths, np.concatenate([self._between(*one) for one in bounds]))
-
-    def _between(self, start: int, end: int) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = self._values[int(start) : int(end)]
-        return found
-
-    def block(self, found: RowBlock) -> RowBlock:
-        """Return what a read gave."""
-        return found
+    def block(self, found: Runs) -> RowBlock:
+        """Return the runs of a read as one block of rows."""
+        return block_of(found, self._values.dtype)
 
     def flush(self) -> None:
         """Do nothing: a write has handed everything to the kernel when it returns."""
