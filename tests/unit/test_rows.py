@@ -232,6 +232,27 @@ def test_a_row_group_is_kept_within_one_selection_alone(
     assert groups == [0, 0, 0]
 
 
+def test_a_row_group_is_not_copied_within_the_stopwatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables: list[Any] = []
+    read = pq.ParquetFile.read_row_group
+
+    def noted(self: Any, number: int) -> Any:
+        tables.append(read(self, number))
+        return tables[-1]
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
+    spec, path = cell(LAYOUTS["parquet"], "read_rows", {"rows": 3, "scattered": False}), tmp_path / "a"
+    format_: Any = formats.load("parquet")
+    format_.generate(str(path), spec, open_content(spec["dataset"]))
+    opened = format_.open(str(path), spec)
+    (found,) = opened.reader(0, range(3))()
+    opened.close()
+    addresses = [rows.chunk(0).buffers()[-1].address for rows in (found, tables[0].column("rows"))]
+    assert addresses[0] == addresses[1]
+
+
 REPLACED = [
     "vlen", "vlen-chunked", "offset-vector", "offset-vector-reuse", "offset-vector-zstd", "padded",
     "padded-gzip",

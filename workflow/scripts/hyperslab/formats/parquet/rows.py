@@ -108,15 +108,12 @@ class ParquetReader(OpenRows):
 
     def _group(self, number: int) -> Any:
         if self._kept is None or self._kept[0] != number:
-            column = self._file.read_row_group(number).column(COLUMN)
-            self._kept = (number, column.combine_chunks())
+            self._kept = (number, self._file.read_row_group(number).column(COLUMN))
         return self._kept[1]
 
     def block(self, found: Any) -> RowBlock:
         """Return what a read gave as a block of rows."""
-        lists = [
-            piece for one in found for piece in (one.chunks if isinstance(one, pa.ChunkedArray) else [one])
-        ]
+        lists = [piece for one in found for piece in one.chunks]
         lengths = [np.asarray(one.value_lengths(), np.int64) for one in lists]
         values = [one.flatten().to_numpy(zero_copy_only=False) for one in lists]
         return RowBlock(np.concatenate([np.empty(0, np.int64), *lengths]), np.concatenate(values))
