@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -192,6 +192,36 @@ def test_a_status_is_found_in_what_a_failed_request_says(text: str, status: int 
 def test_the_kernels_number_of_a_refused_connection_is_no_status() -> None:
     assert server.status_of(ConnectionRefusedError(errno.ECONNREFUSED, "refused")) is None
     assert server.status_of(OSError(503, "busy")) == 503
+
+
+ANSWERS: dict[int, tuple[bool, Sequence[str]]] = {
+    200: (True, ()),
+    404: (True, server.FOLDERS),
+    410: (True, server.FOLDERS),
+    503: (False, ()),
+}
+
+
+@pytest.mark.parametrize("status", ANSWERS)
+def test_folders_are_there_when_a_new_server_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    made: list[str] = []
+
+    def folder(name: str, mode: str, **_: str) -> Any:
+        assert mode == "w"
+        made.append(name)
+        return SimpleNamespace(close=lambda: None)
+
+    http = SimpleNamespace(
+        open=lambda: None, GET=lambda _: SimpleNamespace(status_code=status), close=lambda: None
+    )
+    h5pyd = SimpleNamespace(httpconn=SimpleNamespace(HttpConn=lambda *_, **__: http), Folder=folder)
+    monkeypatch.setattr(server, "client", lambda: h5pyd)
+    artifact = server.HsdsArtifact(tmp_path)
+    artifact._sockets = []
+    connection = servers.Connection("data", str(tmp_path), "s", "u", "p")
+    assert (artifact.up(connection), tuple(made)) == ANSWERS[status]
 
 
 def test_what_is_written_waits_for_a_server_that_is_busy(

@@ -27,7 +27,6 @@ from hyperslab.formats.hsds.server import (
     answered,
     client,
     keywords,
-    make_folders,
 )
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.hsds_filters import FILTERS
@@ -123,9 +122,8 @@ class Hsds(Format):
         return versions_of(("hsds", "h5pyd", "h5json", "aiohttp", "numcodecs"))
 
     def create(self, path: str, spec: Specification) -> HsdsArray:
-        """Create folders, domain and an empty dataset; raises ServerError where it is not as asked for."""
+        """Create the domain and an empty dataset; raises ServerError where it is not as asked for."""
         connection = connection_of(path)
-        make_folders(connection)
         file = self._opened(connection, "w")
         asked = layout_of(spec["layout"]).chunks
         assert asked is not None

@@ -159,7 +159,10 @@ class HsdsArtifact(ServerArtifact):
         }
 
     def up(self, connection: Connection) -> bool:
-        """Return whether service node and data nodes answer; raises ServerError where they refuse."""
+        """Return whether service node and data nodes answer; raises ServerError where they refuse.
+
+        Where nothing was written yet, the folders above the domain are made: no write is timed with them.
+        """
         connect = client().httpconn.HttpConn
         if not all(socket.exists() for socket in self._sockets):
             return False
@@ -173,11 +176,13 @@ class HsdsArtifact(ServerArtifact):
             http.close()
         if answer.status_code == UNAUTHORISED:
             raise ServerError(explained(connection, UNAUTHORISED, OSError()))
-        # Before anything was written there is no folder.
-        return answer.status_code in (OK, NOT_FOUND, GONE)
+        if answer.status_code in (NOT_FOUND, GONE):
+            _make_folders(connection)
+            return True
+        return bool(answer.status_code == OK)
 
 
-def make_folders(connection: Connection) -> None:
+def _make_folders(connection: Connection) -> None:
     """Make the folders above the domain."""
     h5pyd = client()
     for folder in FOLDERS:
