@@ -370,24 +370,33 @@ def test_a_store_that_goes_while_objects_are_removed_is_not_asked_for_each(store
 
 BEFORE_OPENING = """
 import json, sys
-from contextlib import suppress
+from types import SimpleNamespace
+from obstore.store import LocalStore
 from zarr.core import sync
-from hyperslab.formats.virtual.array import FORMAT, Zarr
+from hyperslab.data.selections import Box
+from hyperslab.formats.virtual import array
 
-spec = json.loads(sys.argv[1])
-FORMAT.prepare(spec)
+path, spec = sys.argv[1], json.loads(sys.argv[2])
+array.FORMAT.prepare(spec)
 assert sync.loop[0] is not None, "Zarr's event loop is not there yet"
-Zarr.prepare = lambda *_: sys.exit("a small array is written while a file is opened")
-with suppress(Exception):
-    FORMAT.open("nowhere", spec)
+array.Zarr.prepare = lambda *_: sys.exit("a small array is written while a file is opened")
+array.address_of = lambda _: SimpleNamespace(store=lambda _: LocalStore(path), name_of=lambda _: "")
+loaded = set(sys.modules)
+array.FORMAT.open(path, spec).read(Box((0, 0, 0), (1, 1, 1)))
+print(*sorted(set(sys.modules) - loaded))
 """
 
 
-def test_zarr_is_started_before_a_reference_is_opened(store_python: str) -> None:
+def test_zarr_is_started_and_all_is_loaded_before_a_reference_is_opened(
+    store_root: Path, store_python: str
+) -> None:
+    put_store(store_root, STORE)
+    spec, artifact = cell("virtual"), store_root / "s" / "l" / "box.r0"
+    assert run("generate", spec, artifact, None).returncode == 0
     scripts = str(Path(hyperslab.__file__).parents[1])
     done = subprocess.run(
-        [store_python, "-c", BEFORE_OPENING, text(cell("virtual"))],
+        [store_python, "-c", BEFORE_OPENING, str(artifact / "data.virtual"), text(spec)],
         env={**os.environ, "PYTHONPATH": scripts},
         capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr

@@ -7,12 +7,14 @@ the file, as kerchunk keeps it. Who reads gets the reference, and then chunks by
 from __future__ import annotations
 
 import importlib
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import zarr
 
@@ -38,6 +40,8 @@ HERE = "s3://here"
 PIPELINE = {"pipeline": "default"}
 # How the small array of Zarr is stored whose reading starts zarr-python.
 PLAIN: Any = {"codecs": [], "settings": {**PIPELINE, "write_empty_chunks": False}}
+# Elements of the small file that is read by reference before any other: filters make less of so many.
+SMALL = 4096
 # Chunks of HDF5 have numcodecs' codecs, of which zarr-python says so each time.
 warnings.filterwarnings("ignore", "Numcodecs codecs are not in the Zarr")
 
@@ -91,15 +95,19 @@ def refer(path: str, names: Sequence[str] = (FILE,), axis: int = 0) -> None:
 
 def opened(path: str, order: tuple[int, ...]) -> OpenArray:
     """Return the array of a directory with a reference, through a new client, which gets that first."""
-    settings.put(PIPELINE)
     address = address_of(path)
+    return referred(lambda: address.store(f"{address.name_of(path)}/"), order)
+
+
+def referred(client: Callable[[], Any], order: tuple[int, ...]) -> OpenArray:
+    """Return the array to which the reference leads in the directory that a new client is for."""
+    settings.put(PIPELINE)
 
     def reached() -> ZarrArray:
         from obspec_utils.registry import ObjectStoreRegistry
         from virtualizarr.parsers import KerchunkJSONParser
 
-        registry = ObjectStoreRegistry({HERE: address.store(f"{address.name_of(path)}/")})
-        store = KerchunkJSONParser()(f"{HERE}/{REFERENCE}", registry)
+        store = KerchunkJSONParser()(f"{HERE}/{REFERENCE}", ObjectStoreRegistry({HERE: client()}))
         group = zarr.open_group(store, mode="r", zarr_format=3)
         return ZarrArray(group[DATASET.decode()], order)
 
@@ -124,11 +132,25 @@ class Virtual(Format):
         return self.hdf5.versions() | versions_of(("zarr", "numcodecs", "virtualizarr", "obstore"))
 
     def prepare(self, spec: Specification) -> None:
-        """Load what filters and the client need, and write and read a small array of Zarr here."""
+        """Load what filters and the client need, start Zarr, and read a small file by reference here.
+
+        What VirtualiZarr and the codecs load at their first reference is no part of the first opening then.
+        """
         self.hdf5.prepare(spec)
-        importlib.import_module("obstore.store")
-        importlib.import_module("virtualizarr.parsers")
         Zarr().prepare({**spec, "layout": PLAIN})
+        local = importlib.import_module("obstore.store").LocalStore
+        dataset: Any = {"axes": ["a"], "shape": [SMALL], "dtype": spec["dataset"]["dtype"]}
+        filters, whole = spec["layout"]["filters"], Box((0,), (SMALL,))
+        layout: Any = {"chunks": [SMALL], "order": ["a"], "filters": filters, "settings": {}}
+        small: Specification = {**spec, "dataset": dataset, "layout": layout}
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/small"
+            created = self.create(path, small)
+            created.write(whole, np.ones(SMALL, dataset["dtype"]))
+            created.close()
+            found = referred(lambda: local(path), (0,))
+            found.read(whole)
+            found.close()
 
     def create(self, path: str, spec: Specification) -> OpenArray:
         """Create the file and an empty dataset, in a directory with room for its reference."""
