@@ -18,6 +18,7 @@ from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.front import pareto
 from hyperslab.results.packs import measurements
 from hyperslab.results.recommend import Recommendation, recommend, size_bound
+from hyperslab.results.recommendation import answer
 from hyperslab.results.requests import shares
 from hyperslab.results.statistics import summarise
 
@@ -226,6 +227,20 @@ def test_the_size_bound_is_a_bound() -> None:
     assert only(pd.concat([rows, other, other.assign(state="x")]), size_bound_bytes=99).pick is None
     with pytest.raises(ValueError, match="positive"):
         size_bound(0, 1.1)
+
+
+def test_a_site_is_bounded_by_the_largest_array_that_counts_there() -> None:
+    both = summary({"small": (0.2, 0.2), "large": (0.1, 0.1)}, {"small": 100, "large": 300}, sd=1e-6)
+    # Spectra are of an array that is ten times as large, and asked at the other site alone.
+    alone = both[both["case"] == "slices"].assign(site="memory")
+    asked = {
+        "recommendation": {"mix": {}, "size_bound": 1.5, "states": ["cold"], "imperceptible_ms": 10.0},
+        "contiguous": None, "automatic": None, "raw_bytes": 1000, "rounds": (3, 3),
+        "raw_bytes_of": {"slices": 100, "spectra": 1000},
+    }  # fmt: skip
+    disk, memory = answer(pd.concat([both, alone]), [], asked)["sites"]
+    assert (disk["pick"], disk["size_bound_bytes"]) == ("large", 1500)
+    assert (memory["pick"], memory["size_bound_bytes"]) == ("small", 150)
 
 
 def test_under_three_rounds_the_fastest_is_picked_and_it_is_said() -> None:

@@ -131,6 +131,18 @@ def test_what_the_recommendation_weighs_is_measured_again_and_bounds_its_file(tm
     assert found == [*[(["slices"], 20 * 30 * 200 * 2)] * 3, (["slices", "write"], 20 * 30 * 400 * 2)]
 
 
+def test_arrays_of_cases_are_told_where_sites_differ_in_them(tmp_path: Path) -> None:
+    part: dict[str, Any] = {"read": {"z": 25}, "shape": {"z": 200}}
+    whole, half = 20 * 30 * 400 * 2, 20 * 30 * 200 * 2
+    for case, said in (
+        ({**part, "sites": ["disk"]}, {"slices": whole, "part": half}),
+        (part, None),
+        ({**part, "shape": {}, "sites": ["disk"]}, None),
+    ):
+        study = load(tmp_path, {**changed("cases.part", case), "recommendation": {}})
+        assert study.recommendation_asked().get("raw_bytes_of") == said
+
+
 def test_one_and_five_dimensions(tmp_path: Path) -> None:
     for axes, shape in ((["t"], [50]), (list("abcde"), [3, 4, 5, 6, 7])):
         content = {

@@ -175,15 +175,19 @@ class PlannedStudy(LoadedStudy):
 
     def recommendation_asked(self) -> dict[str, Any]:
         """Return all that a recommendation depends on beside results."""
-        arrays = (self.dataset.bytes_of(self.cases[name]["shape"]) for name in self.counting_cases())
-        return {
+        arrays = {name: self.dataset.bytes_of(self.cases[name]["shape"]) for name in self.counting_cases()}
+        asked: dict[str, Any] = {
             "recommendation": self.recommendation_settings(),
             "contiguous": self.reference("contiguous"),
             "automatic": self.reference("auto"),
             # Of the largest array that counts, as sizes of files are: a case may be of a part.
-            "raw_bytes": max(arrays, default=self.dataset.nbytes),
+            "raw_bytes": max(arrays.values(), default=self.dataset.nbytes),
             "rounds": self.rounds,
         }
+        # Only where it says something, or every study's recommendation would be made again.
+        if len(set(arrays.values())) > 1 and len({tuple(self.cases[name]["sites"]) for name in arrays}) > 1:
+            asked["raw_bytes_of"] = arrays
+        return asked
 
     @property
     def confirms(self) -> bool:
@@ -201,7 +205,7 @@ class PlannedStudy(LoadedStudy):
 
     def _deciding(self, claims: list[dict[str, Any]], recommendation: dict[str, Any] | None) -> str:
         parts = ("id", "at", "across", "could", "comparisons")
-        asked = {
+        asked: dict[str, Any] = {
             "rounds": self.rounds,
             "claims": [{key: claim[key] for key in parts if key in claim} for claim in claims],
             "recommendation": recommendation,

@@ -141,24 +141,26 @@ def recommend(
     imperceptible_ms: float = IMPERCEPTIBLE_MS,
     alpha: float = ALPHA,
     foretold: Mapping[str, Foretold] | None = None,
+    bounds: Mapping[str, float] | None = None,
 ) -> list[Recommendation]:
     """Return one recommendation a site, from the rows of `phase`.
 
     `mix` says how often each case is asked, in any unit; a case's share is divided over `states`. "cold"
     means "library-cold" where the file system is memory. Cases that are not named do not count. Without a mix
-    the largest regret over all read cases counts. A file may have up to `size_bound_bytes`. `contiguous` and
-    `automatic` name the layouts to measure again beside pick and runner-up. `alpha` is the level of all tests
-    and of 1 less that of intervals. `foretold` is what was predicted at each site, of which the pick among
-    tied layouts then makes use.
+    the largest regret over all read cases counts. A file may have up to `size_bound_bytes`; `bounds` has
+    that of each case where these differ, and the largest of those that count at a site is the site's.
+    `contiguous` and `automatic` name the layouts to measure again beside pick and runner-up. `alpha` is the
+    level of all tests and of 1 less that of intervals. `foretold` is what was predicted at each site, of
+    which the pick among tied layouts then makes use.
     """
     rows = summary[summary["phase"] == phase]
     sites = []
     for site, here in rows.groupby("site", sort=True, observed=True):
         rule: Rule = "mix" if mix else "regret"
         question = Question(shares(here, mix, states), rule, imperceptible_ms / 1e3)
-        empty = Recommendation(
-            str(site), phase, question.named, rule, imperceptible_ms, size_bound_bytes, alpha
-        )
+        own = [bounds[case] for case, _ in question.shares if case in bounds] if bounds else []
+        bound = max(own, default=size_bound_bytes)
+        empty = Recommendation(str(site), phase, question.named, rule, imperceptible_ms, bound, alpha)
         told = (foretold or {}).get(str(site), {})
         sites.append(_recommend_site(empty, here, question, (contiguous, automatic), alpha, told))
     return sites

@@ -47,21 +47,24 @@ def answer(
 
     `asked` has the study's settings (`recommendation`), its references (`contiguous` and `automatic`), the
     bytes of the largest array among the cases that count (`raw_bytes`), and the first and most `rounds`, at
-    which it is looked at. `foretold` is what advice predicted at each site.
+    which it is looked at; where sites have cases of arrays of other sizes, also the bytes of each case's
+    (`raw_bytes_of`). `foretold` is what advice predicted at each site.
     """
     chosen = asked["recommendation"]
     reasons = chosen.get("excluded", {})
     first, most = asked["rounds"]
+    relative, arrays = chosen["size_bound"], asked.get("raw_bytes_of", {})
     sites = recommend(
         rows[~rows["layout"].isin(list(reasons))],
         chosen["mix"],
-        size_bound(asked["raw_bytes"], chosen["size_bound"]),
+        size_bound(asked["raw_bytes"], relative),
         states=chosen["states"],
         contiguous=asked["contiguous"],
         automatic=asked["automatic"],
         imperceptible_ms=chosen["imperceptible_ms"],
         alpha=level(first, most, ALPHA),
         foretold=foretold,
+        bounds={case: raw_bytes * relative for case, raw_bytes in arrays.items()},
     )
     sites = [_with_quoted(entry, chosen.get("quoted", ())) for entry in sites]
     alone = set(rows["site"]) - {entry.site for entry in sites}
