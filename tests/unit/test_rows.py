@@ -378,6 +378,22 @@ def test_the_heap_says_what_it_holds(tmp_path: Path) -> None:
     assert 4096 + 16 <= report["heap_bytes"] / 2000 <= 1.2 * 4096
 
 
+def test_a_report_reads_references_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, path = cell(LAYOUTS["vlen"], "read_rows", {"rows": 1, "scattered": False}), str(tmp_path / "a.h5")
+    format_: Any = formats.load("hdf5-rows")
+    format_.generate(path, spec, open_content(spec["dataset"]))
+    references, read = vlen._references, list[str]()
+
+    def noted(dataset: h5py.Dataset) -> Any:
+        read.append(dataset.name)
+        return references(dataset)
+
+    monkeypatch.setattr(vlen, "_references", noted)
+    report = format_.report(path, spec)
+    assert report["data_bytes"] and report["heap_bytes"] and report["row_pieces"]
+    assert read == ["/rows0"]
+
+
 def test_rows_of_the_heap_lie_where_it_says(tmp_path: Path) -> None:
     spec = cell(LAYOUTS["vlen-chunked"], "read_rows", {"rows": 1, "scattered": False}, states={"warm": 1})
     run(spec, tmp_path / "a.h5")

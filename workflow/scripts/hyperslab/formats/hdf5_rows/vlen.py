@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from mmap import ALLOCATIONGRANULARITY, PROT_READ, mmap
 from typing import Any
 
@@ -52,6 +53,11 @@ class VlenPart(Part):
         """The references."""
         return self._dataset
 
+    @cached_property
+    def _found(self) -> npt.NDArray[Any] | None:
+        """The references, read once: only a report asks for them, of a file that nobody writes meanwhile."""
+        return _references(self._dataset)
+
     def writer(self, first: int, block: RowBlock) -> Callable[[], None]:
         """Return a write of rows; h5py turns each array into a descriptor of the library's."""
         rows = np.empty(len(block.lengths), h5py.vlen_dtype(self._dtype))
@@ -81,7 +87,7 @@ class VlenPart(Part):
 
     def places(self) -> Places | None:
         """Return where rows lie in the heap, each with its header there; None where a filter hides that."""
-        found = _references(self._dataset)
+        found = self._found
         if found is None or len(found) > MOST_PLACED:
             return None
         found = found[found["length"] > 0]
@@ -97,7 +103,7 @@ class VlenPart(Part):
     def sizes(self) -> dict[str, Any]:
         """Return bytes of references and of values."""
         references, index = stored(self._dataset)
-        found = _references(self._dataset)
+        found = self._found
         values = None if found is None else int(found["length"].sum()) * self._dtype.itemsize
         return {
             "references_bytes": references,
@@ -110,7 +116,7 @@ class VlenPart(Part):
         """Return bytes of the heap, how many collections it has, and the bytes of these that nobody uses."""
         collections, used = dict[int, int](), 0
         for part in parts:
-            found = _references(part._dataset)
+            found = part._found
             sizes = None if found is None else _collection_bytes(part._dataset, found)
             if found is None or sizes is None:
                 return dict.fromkeys(("heap_bytes", "heap_collections", "lost_bytes"))
