@@ -20,10 +20,11 @@ from hyperslab.data import sub_volumes as division
 from hyperslab.data.selections import Box
 from hyperslab.formats.idx.ordering import Ordering
 from hyperslab.formats.idx.parallel import division as idx
-from hyperslab.formats.idx.parallel import runs, ways
+from hyperslab.formats.idx.parallel import runs, sub_volumes, ways
 from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts.idx_files import IdxFiles
 from hyperslab.layouts.idx_order import hz_addresses
+from hyperslab.studies.case_kinds.workers import WAY_NAMES
 
 # ---- arithmetic
 
@@ -300,9 +301,10 @@ def test_a_mistake_in_sub_volumes_is_one_line(
     assert says in mistake(tmp_path, study_of({"subvolumes": asked, "ranks": [2]}, layout))
 
 
-def test_all_ways_are_tested() -> None:
+def test_all_ways_are_tested_and_have_words_and_a_writer() -> None:
     from typing import get_args
 
     from hyperslab.studies.worker_schema import Way
 
-    assert {*WAYS, *HDF5_WAYS} == set(get_args(Way))
+    assert {*WAYS, *HDF5_WAYS} == set(get_args(Way)) == set(WAY_NAMES)
+    assert set(WAYS) == set(sub_volumes.WAYS)

@@ -11,13 +11,11 @@ from hyperslab.layouts.chunks import Shape
 from hyperslab.layouts.environments import made
 from hyperslab.layouts.idx_files import IdxFiles
 from hyperslab.layouts.idx_order import Bitmask, Blocks
+from hyperslab.layouts.idx_ways import LEVEL_BY_LEVEL, WAYS
 from hyperslab.layouts.layout import Abilities, Array, Layout
 
 # Seen on one machine, as an estimate.
 PIECE_SECONDS = 60e-6
-# How ranks write sub-volumes.
-LEVEL_BY_LEVEL = ("per-level", "per-level-kept", "per-level-fast-reopened", "per-level-fast")
-WAYS = ("token", *LEVEL_BY_LEVEL, "aggregated", "plain", "plain-writeback")
 # The environment in which OpenVisus writes and reads.
 OPENVISUS = "openvisus-2.2.149"
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from hyperslab.data.sub_volumes import parts_along
+from hyperslab.layouts.idx_ways import WAYS, IdxWay
 from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Name, Strict, Text
 
@@ -61,29 +62,7 @@ class Parallel(Strict):
         return self
 
 
-Way = Literal[
-    "token",
-    "per-level",
-    "per-level-kept",
-    "per-level-fast-reopened",
-    "per-level-fast",
-    "aggregated",
-    "plain",
-    "plain-writeback",
-    "independent",
-    "collective",
-]
-# Into the blocks of an IDX dataset, and beside it the same bytes in no order.
-IDX_WAYS: tuple[Way, ...] = (
-    "token",
-    "per-level",
-    "per-level-kept",
-    "per-level-fast-reopened",
-    "per-level-fast",
-    "aggregated",
-    "plain",
-    "plain-writeback",
-)
+Way = Literal[IdxWay, "independent", "collective"]
 Along = Name | Annotated[list[Name], Field(min_length=1)] | Annotated[dict[Name, Count], Field(min_length=1)]
 ALONG_FORMS = "an axis, such as x, a list of them, or a mapping to numbers of parts, such as {x: 2, y: 2}"
 EACH_FORMS = "a number of elements, or a mapping of each axis to one, such as {x: 256, y: 256}"
@@ -93,7 +72,7 @@ class Subvolumes(Strict):
     """What every rank writes of one dataset: the array is cut into as many sub-volumes as there are ranks."""
 
     ways: Annotated[list[Way], Field(min_length=1)] = Field(
-        default=list(IDX_WAYS),
+        default=list(WAYS),
         description="the ways in which ranks write, a case each; independent and collective are those of "
         "parallel HDF5, the others of IDX",
     )

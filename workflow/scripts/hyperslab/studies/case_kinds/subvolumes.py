@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.layouts.idx_ways import LEVEL_BY_LEVEL
 from hyperslab.studies.case_kinds.kind import CaseMistake, Kind, Resolved, Shape
 from hyperslab.studies.case_kinds.workers import RANKS, WAY_NAMES, RankWrites
-
-# The ways in which each level has a time of its own.
-LEVEL_BY_LEVEL = ("per-level", "per-level-kept", "per-level-fast-reopened", "per-level-fast")
 
 if TYPE_CHECKING:
     from hyperslab.layouts.layout import Layout
