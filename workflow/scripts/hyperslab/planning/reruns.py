@@ -117,6 +117,8 @@ class Reruns:
         """Tell whether a batch lacks a record of today's, or one of its records is asked for again.
 
         What has all of them without a marker was measured when its cells were shared among other jobs.
+        Unlike a whole site (`BatchJobs.unneeded`) a batch is short with records of an older protocol: they no
+        longer count beside those that other batches measure of the same rounds.
         """
         cells = self._inventory.batch_cells(study, site, batch)
         records = [record_of(study.name, site, cell) for cell in cells]
