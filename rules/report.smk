@@ -63,7 +63,7 @@ rule report:
     resources:
         **PLAN.batches.aside,
     params:
-        study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
+        study=lambda wildcards: PLAN.inputs.meta(wildcards.study),
         wanted=lambda wildcards: PLAN.inputs.wanted(wildcards.study),
         front_door=templates.FRONT_DOOR if PLAN.request.website else "",
     script:

@@ -234,6 +234,13 @@ def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:
     assert (whole.tone, whole.text) == ("good", "None: there are results of all 18 planned cells.")
 
 
+def test_a_site_that_was_left_out_is_named_among_what_is_missing() -> None:
+    page = page_of(study=meta(without_results=["far", "near"]))
+    missing = check_of(page, "Cells missing")
+    assert (missing.tone, missing.text) == ("bad", "No cell has a result at far and near.")
+    assert [row[0].text for row in page.overview.rows] == ["disk"]
+
+
 @pytest.mark.parametrize("recorded", [{}, {"names_and_inodes": "cached"}], ids=["older", "recorded"])
 def test_that_names_and_inodes_were_cached_is_told_where_it_is_recorded(recorded: dict[str, str]) -> None:
     file_system = {"type": "ext4", "server_cache": "not controlled", **recorded}

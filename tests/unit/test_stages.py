@@ -137,6 +137,34 @@ def test_the_tables_wait_for_the_first_rounds_and_for_the_list(inventory: Invent
     assert inputs.report("mine")["rounds"] == "results/mine/rounds.json"
 
 
+def test_a_report_is_told_of_sites_that_were_left_out(inventory: Inventory, tmp_path: Path) -> None:
+    study = {**yaml.safe_load(BASE), "sites": "all"}
+    (tmp_path / "config/studies/open.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    inputs = PageInputs(inventory, reruns_of(inventory))
+
+    def told(name: str) -> Any:
+        return inputs.meta(name).get("without_results")
+
+    assert told("mine") is None and told("open") is None
+    inventory.left_out["far"] = "no cluster here"
+    assert told("mine") == told("open") == ["far"]
+    # Of this record alone not all is missing, and the cells that are missing are listed.
+    touch(inventory.records_of(inventory.study("mine"), "far")[:1])
+    assert told("mine") is None
+
+
+def test_what_was_measured_at_all_sites_of_others_lacks_none_of_these(
+    inventory: Inventory, tmp_path: Path
+) -> None:
+    study = {**yaml.safe_load(BASE), "sites": "all"}
+    (tmp_path / "config/studies/open.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    inventory.left_out |= dict.fromkeys(inventory.sites, "measure=false")
+    touch(["results/open/cells/theirs/auto/slices.r0.json"])
+    inputs = PageInputs(inventory, reruns_of(inventory))
+    assert "without_results" not in inputs.meta("open")
+    assert inputs.meta("mine")["without_results"] == ["disk", "far"]
+
+
 def test_the_list_is_made_again_where_a_record_is_gone_or_the_study_decides_otherwise(
     inventory: Inventory, tmp_path: Path
 ) -> None:

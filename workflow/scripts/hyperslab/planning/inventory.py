@@ -236,3 +236,15 @@ class Inventory:
             if (not self.leaves_out(study.name, site) and self.cells(study, site, "main"))
             or self.present(study, site)
         ]
+
+    def without_results(self, study: PlannedStudy) -> list[str]:
+        """Return the sites of a study that have no results, and will have none when this run is done.
+
+        What a study of all sites has from other machines alone was not meant for the sites of this one.
+        """
+        found = self.with_results(study)
+        if study.study.sites == "all" and not self.sites.keys() & set(found):
+            return []
+        return [
+            site for site in self.sites_of(study) if site not in found and self.cells(study, site, "main")
+        ]

@@ -76,6 +76,13 @@ class PageInputs:
             for cell in inventory.cells(planned, site, "main")
         ]
 
+    def meta(self, study: str) -> dict[str, Any]:
+        """Return what the report shows of a study beside its results, and at which sites it has none."""
+        planned = self._inventory.study(study)
+        absent = self._inventory.without_results(planned)
+        # Only where it says something, or every study's report would be made again.
+        return {**planned.report_meta, **({"without_results": absent} if absent else {})}
+
     def figures(self, study: str) -> list[str]:
         """Return the figures of every site that has, or will have, results to draw."""
         planned = self._inventory.study(study)

@@ -69,10 +69,13 @@ def _missing(data: Data) -> Check:
     said = [f"{len(absent):,} of {total} have no result ({_per_site(absent)})"] if absent else []
     # Which these are, the check of stale records lists.
     said += [f"{len(stale):,} of {total} have only a stale result ({_per_site(stale)})"] if stale else []
+    if sites := data.study.get("without_results"):
+        said.append(f"no cell has a result at {fmt.listing(sites)}")
     if not said:
         return Check("Cells missing", f"None: there are results of all {total}.", "good")
     details = [_list("Missing cells", absent)] if absent else []
-    return Check("Cells missing", f"{'; '.join(said)}.", "bad", details)
+    text = "; ".join(said)
+    return Check("Cells missing", f"{text[0].upper()}{text[1:]}.", "bad", details)
 
 
 def _stale(data: Data) -> Check:
