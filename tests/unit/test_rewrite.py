@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 from rich_files import SHAPE, TARGET, USER_BLOCK, values, write_rich_file
 
 from hyperslab import rewrite
+from hyperslab.layouts.chunks import balanced_chunk
 from hyperslab.measuring.processors import processors
 from hyperslab.rewriting import RewriteError, target
+from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 
@@ -133,6 +135,18 @@ def test_layouts_without_chunks(tmp_path: Path, name: str) -> None:
         wanted = h5d.COMPACT if name == "compact" else h5d.CONTIGUOUS
         assert file["a/b"].id.get_create_plist().get_layout() == wanted
         assert file["a/b"][...].tolist() == np.arange(600.0).reshape(20, 30).tolist()
+
+
+@pytest.mark.parametrize(("asked", "most"), [("unidata", 32768), ("{unidata: 4096}", 4096)])
+def test_chunks_of_unidatas_formula_are_those_of_the_dataset(tmp_path: Path, asked: str, most: int) -> None:
+    original = tmp_path / "a.h5"
+    with h5py.File(original, "w") as file:
+        file["a"], file["flat"] = np.zeros((40, 30, 50), "f4"), np.zeros(9)
+    wanted = read_layout(f"{{chunks: {asked}}}")
+    with h5py.File(rewritten(original, "a", wanted)) as file:
+        assert file["a"].chunks == balanced_chunk((40, 30, 50), 4, most)
+    with pytest.raises(RewriteError, match="flat: has shape .9,.: Unidata's formula is one of three axes"):
+        rewritten(original, "flat", wanted)
 
 
 def test_chunks_that_were_never_written_are_not_written_now(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ examples:
       --layout '{format: zarr, chunks: [16, 16, 256], shards: [64, 64, 8192], codecs: [{zstd: 3}]}'
   python -m hyperslab.rewrite --verify mine.h5 new.h5 --dataset /counts
 
-A layout is written as in a study: an extent or `all` for each axis, or `auto`; filters in their order. All
-else in the file is kept: other datasets with their own layouts, attributes, links of every kind, dimension
-scales, references, datatypes, fill values, orders of creation, the user block.
+A layout is written as in a study: an extent or `all` for each axis, or `auto` or `unidata`; filters in their
+order. All else in the file is kept: other datasets with their own layouts, attributes, links of every kind,
+dimension scales, references, datatypes, fill values, orders of creation, the user block.
 
 Other files, which external links, virtual datasets and external storage name, stay where they are. In a new
 file in another folder relative names are changed so that they lead there, which is said. --folder names the
@@ -99,11 +99,11 @@ def rewrite(
 ) -> None:
     """Write `partial`, the file `original` with `dataset` in another layout, and compare the two.
 
-    `layout` has `chunks` (extents, "all", or "auto"; None for contiguous), `filters` and `settings`, as
-    rewriting.asking makes it. `budget` bounds the memory for values, in bytes. Names of other files lead
-    there from `folder` (default: where `partial` lies), unless `materialise` takes in the values of virtual
-    datasets and of external storage. Raises RewriteError for what cannot be rewritten and
-    for any difference, OSError and RuntimeError for what HDF5 refuses.
+    `layout` has `chunks` (extents, "all", "auto", or a mapping for Unidata's formula; None for contiguous),
+    `filters` and `settings`, as rewriting.asking makes it. `budget` bounds the memory for values, in bytes.
+    Names of other files lead there from `folder` (default: where `partial` lies), unless `materialise` takes
+    in the values of virtual datasets and of external storage. Raises RewriteError for what cannot be
+    rewritten and for any difference, OSError and RuntimeError for what HDF5 refuses.
     """
     from hyperslab.formats.hdf5.filter_setters import of_plugins
     from hyperslab.rewriting import taking_in

@@ -15,7 +15,7 @@ from hyperslab.layouts.hdf5_rows import STORAGES
 from hyperslab.layouts.hdf5_rows_schema import Hdf5RowsModel
 from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.layouts.hdf5_settings_schema import Settings
-from hyperslab.layouts.schema import LayoutModel
+from hyperslab.layouts.schema import UNIDATA, UNIDATA_BYTES, LayoutModel
 from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel, ZarrSettings
 from hyperslab.rewriting import RewriteError
@@ -56,7 +56,7 @@ def read_layout(text: str) -> dict[str, Any]:
 
 
 def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) -> dict[str, Any]:
-    """Return what a layout says of chunks, filters and the file; extents "all" and "auto" are left open.
+    """Return what a layout says of chunks, filters and the file; extents "all" and formulas are left open.
 
     Raises RewriteError, without the layout's name, for a layout that a user's file cannot get, or not in a
     file or directory whose name ends in `suffix`.
@@ -84,7 +84,7 @@ def asked(layout: LayoutModel, settings: Mapping[str, Any], suffix: str = HDF5) 
         if FILTERS[options["name"]].lossy(options):
             raise RewriteError(f"{options['name']} may change values; a rewritten dataset keeps every bit")
     return {
-        "chunks": layout.chunks,
+        "chunks": {UNIDATA: UNIDATA_BYTES} if layout.chunks == UNIDATA else layout.chunks,
         "filters": filters,
         "compact": layout.storage == "compact",
         "settings": {key: settings[key] for key in SHAPING if key in settings},

@@ -11,7 +11,7 @@ from h5py import h5d, h5g, h5p, h5s, h5t
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.settings import KNOBS, Lists
-from hyperslab.layouts.chunks import automatic_chunk
+from hyperslab.layouts.chunks import automatic_chunk, balanced_chunk
 from hyperslab.layouts.hdf5_filters import refusal
 from hyperslab.layouts.parameters import NUMBERS
 from hyperslab.measuring.processors import processors
@@ -30,12 +30,15 @@ ALL_FILTERS = 0
 
 
 def resolved_chunks(
-    asked: Sequence[int | str] | str | None, shape: Sequence[int], most: Sequence[int | None], itemsize: int
+    asked: Sequence[int | str] | Mapping[str, int] | str | None,
+    shape: Sequence[int],
+    most: Sequence[int | None],
+    itemsize: int,
 ) -> tuple[int, ...] | None:
     """Return the chunk shape that a layout asks for, on an array of `shape` that may grow to `most`.
 
-    `asked` has an extent or "all" for each axis, or is "auto" or None (contiguous). Raises RewriteError,
-    without a file's name, where HDF5 would refuse.
+    `asked` has an extent or "all" for each axis, or is "auto", {"unidata": bytes} or None (contiguous).
+    Raises RewriteError, without a file's name, where HDF5 or a formula would refuse.
     """
     if asked is None:
         if any(limit != extent for limit, extent in zip(most, shape, strict=True)):
@@ -46,6 +49,12 @@ def resolved_chunks(
     now = [max(extent, 1) for extent in shape]
     if isinstance(asked, str):
         return tuple(automatic_chunk(now, itemsize))
+    if isinstance(asked, Mapping):
+        (largest,) = asked.values()
+        try:
+            asked = balanced_chunk(now, itemsize, largest)
+        except ValueError as error:
+            raise RewriteError(f"has shape {tuple(shape)}: {error}") from None
     if len(asked) != len(shape):
         raise RewriteError(f"has {len(shape)} axes {tuple(shape)}, the chunk {list(asked)} has {len(asked)}")
     chunk = tuple(extent if part == "all" else int(part) for part, extent in zip(asked, now, strict=True))
