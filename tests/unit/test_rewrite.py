@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from rich_files import SHAPE, TARGET, USER_BLOCK, values, write_rich_file
 from hyperslab import rewrite
 from hyperslab.layouts.chunks import balanced_chunk
 from hyperslab.measuring.processors import processors
-from hyperslab.rewriting import RewriteError, target
+from hyperslab.rewriting import RewriteError, comparing, target
 from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.storage import StoredChunks
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 BUDGET = 256 * 2**20
@@ -243,6 +245,25 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     # 67 MB of values through 16 MiB, and what HDF5 itself needs.
     assert int(done.stdout) * 1024 < 2 * 16 * 2**20
     assert "times" in done.stderr
+
+
+def test_what_is_known_of_chunks_takes_little_memory(tmp_path: Path) -> None:
+    """Chunks may be of a byte each: whatever is kept of them is then more than their values."""
+    count = 2**16
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        many = file.create_dataset("a", data=np.ones(count, "u1"), chunks=(1,))
+        none = file.create_dataset("b", (count,), "u1", chunks=(1,))
+        tracemalloc.start()
+        try:
+            assert StoredChunks(many.id).complete() and not StoredChunks(none.id).complete()
+            marked = tracemalloc.get_traced_memory()[1]
+            tracemalloc.reset_peak()
+            assert len(comparing._rows(many.id)) == count and len(comparing._rows(none.id)) == 0
+            sorted_ = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    # A byte a chunk, and its three numbers, thrice while they are sorted.
+    assert marked < 4 * count and sorted_ < 100 * count
 
 
 def test_a_full_file_system_leaves_nothing(tmp_path: Path) -> None:

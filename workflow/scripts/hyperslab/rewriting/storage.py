@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from operator import floordiv
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,14 @@ class StoredChunks:
         # Without a map every chunk counts as stored.
         if chunk and not self._nothing and self._count <= MOST_MAPPED:
             self._map = np.zeros(counts, bool)
-            found: list[tuple[int, ...]] = []
-            dataset.chunk_iter(lambda stored: found.append(stored.chunk_offset))
-            if found:
-                self._map[tuple((np.array(found, np.int64) // chunk).T)] = True
-            self._count = len(found)
+            # Marked at once: a list of them would take a hundred bytes a chunk.
+            dataset.chunk_iter(self._mark)
+            self._count = int(np.count_nonzero(self._map))
+
+    def _mark(self, stored: h5d.StoreInfo) -> None:
+        """Note that a chunk is stored."""
+        assert self._map is not None
+        self._map[tuple(map(floordiv, stored.chunk_offset, self._chunk))] = True
 
     def complete(self) -> bool:
         """Return whether all of the dataset is stored."""
