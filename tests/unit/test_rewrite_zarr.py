@@ -169,6 +169,19 @@ def test_a_directory_that_is_no_result_is_never_removed(tmp_path: Path, kind: st
     assert (new / "mine").exists()
 
 
+def test_a_file_where_the_array_would_be_is_said_before(tmp_path: Path) -> None:
+    """A directory takes no file's place, which was noticed when all was written and compared."""
+    new, words = tmp_path / "new.zarr", ["--layout", "{format: zarr}", "--dataset", "/group/values"]
+    original = stored(tmp_path / "a.h5", np.ones(SHAPE))
+    for make in (lambda: new.write_text("mine"), lambda: new.symlink_to("nowhere")):
+        make()
+        done = run(str(original), str(new), *words, "--overwrite")
+        assert done.returncode == 1 and done.stderr.count("\n") == 1
+        assert f"{new} is no directory, as a Zarr array is" in done.stderr
+        assert sorted(os.listdir(tmp_path)) == ["a.h5", "new.zarr"]
+        new.unlink()
+
+
 def test_a_user_writes_and_verifies(tmp_path: Path) -> None:
     values = np.random.default_rng(2).integers(0, 99, SHAPE).astype("u2")
     file, new = stored(tmp_path / "a.h5", values), tmp_path / "new.zarr"

@@ -216,6 +216,8 @@ def _rewrite(options: argparse.Namespace, progress: Progress) -> int:
     directory = layout.get("format") == ZARR
     if options.new.is_dir():
         _check_replaceable(options.new, options.original, directory)
+    elif directory and os.path.lexists(options.new):
+        raise RewriteError(f"{options.new} is no directory, as a Zarr array is; name another, or remove it")
     if options.new.exists() and not options.overwrite:
         raise RewriteError(f"{options.new} exists; name another file, or give --overwrite")
 
