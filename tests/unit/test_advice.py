@@ -611,6 +611,28 @@ def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch:
     advise.main(["mine.h5::/counts", "--seconds", "90"])
 
 
+def test_two_advices_of_one_name_are_not_made_at_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foresee = prospect.foresee
+    said: list[str] = []
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(prospect, "foresee", foresee)
+        with pytest.raises(SystemExit) as error:
+            advise.main(["mine.h5::/counts"])
+        said.append(str(error.value))
+        return foresee(*given)
+
+    # What a killed run has left holds nobody up.
+    (here / "results").mkdir()
+    (here / "results" / ".advice-mine.lock").touch()
+    monkeypatch.setattr(prospect, "foresee", meanwhile)
+    advise.main(["mine.h5::/counts"])
+    (line,) = said
+    assert "another advice of this name is being made; wait for it" in line and "\n" not in line
+    assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
+    assert (here / "results" / "advice-mine" / "study.yaml").exists()
+
+
 def test_the_pages_of_the_advice_before_stay_beside_what_may_never_be_measured(here: Path) -> None:
     results = here / "results" / "advice-mine"
 

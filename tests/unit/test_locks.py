@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.measuring.locks import VARIABLE, alone, exclusive, one_of
+from hyperslab.measuring.locks import VARIABLE, HeldElsewhere, alone, exclusive, one_of
 from hyperslab.sites import roots
 
 
@@ -37,6 +37,17 @@ def test_who_waits_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     other.join(10)
     assert order == ["first", "second"]
     assert capsys.readouterr().out == "waits for another\n"
+    assert not place.exists()
+
+
+def test_who_does_not_wait_is_told(tmp_path: Path) -> None:
+    place = tmp_path / ".lock"
+    with exclusive(place, passing=True):
+        with pytest.raises(HeldElsewhere), exclusive(place, passing=True, wait=False):
+            pass
+        assert place.exists()
+    with exclusive(place, passing=True, wait=False) as lock:
+        assert lock.held
     assert not place.exists()
 
 

@@ -30,6 +30,7 @@ from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, sub
 from hyperslab.data.donor_paths import NotThere, located
 from hyperslab.formats.donor_files import DonorError
 from hyperslab.formats.hdf5.filter_setters import of_plugins
+from hyperslab.measuring.locks import HeldElsewhere, exclusive
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
@@ -220,26 +221,37 @@ def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:
 def _made(results: Path) -> Iterator[Path]:
     """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing.
 
-    What lay there goes, but for files that were rewritten, and for its pages, which get other names.
+    What lay there goes, but for files that were rewritten, and for its pages, which get other names. Raises
+    Refused where another advice of this name is at it.
     """
-    work, old = (results.with_name(f".{results.name}.{word}") for word in ("new", "old"))
+    work, old, lock = (results.with_name(f".{results.name}.{word}") for word in ("new", "old", "lock"))
     above = results.parent.exists()
-    _settle(old, results)
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    results.parent.mkdir(parents=True, exist_ok=True)
     try:
-        yield work
-        _check_idle(results)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        if not above:
-            with suppress(OSError):
-                results.parent.rmdir()
-        raise
-    if results.exists():
-        results.rename(old)
-    work.rename(results)
-    _settle(old, results)
+        with exclusive(lock, passing=True, wait=False):
+            _settle(old, results)
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir()
+            try:
+                yield work
+                _check_idle(results)
+            except BaseException:
+                shutil.rmtree(work, ignore_errors=True)
+                # While it is held, so that nobody else has taken it.
+                lock.unlink(missing_ok=True)
+                if not above:
+                    with suppress(OSError):
+                        results.parent.rmdir()
+                raise
+            if results.exists():
+                results.rename(old)
+            work.rename(results)
+            _settle(old, results)
+    except HeldElsewhere:
+        raise Refused(
+            f"{results}: another advice of this name is being made; wait for it, or give another name with "
+            "NAME="
+        ) from None
 
 
 def _check_idle(results: Path) -> None:

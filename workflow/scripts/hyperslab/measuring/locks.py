@@ -38,6 +38,10 @@ def _opened(path: Path) -> int:
     return descriptor
 
 
+class HeldElsewhere(Exception):
+    """A lock that another process holds; the text is its path."""
+
+
 @dataclass(frozen=True)
 class Lock:
     """An open lock file; `held` is False where the file system knows no locks."""
@@ -47,16 +51,16 @@ class Lock:
 
 
 @contextmanager
-def exclusive(path: Path, passing: bool = False, waiting: str = "") -> Iterator[Lock]:
+def exclusive(path: Path, passing: bool = False, waiting: str = "", wait: bool = True) -> Iterator[Lock]:
     """Hold an exclusive flock on `path`, which is made if need be and, if `passing`, removed afterwards.
 
-    `waiting` is printed where another process holds it.
+    `waiting` is printed where another process holds it; without `wait` that raises HeldElsewhere.
     """
-    lock = _locked(path, waiting)
+    lock = _locked(path, waiting, wait=wait)
     while passing and not _is(lock.descriptor, path):
         # Who held it before has removed it meanwhile.
         os.close(lock.descriptor)
-        lock = _locked(path, waiting)
+        lock = _locked(path, waiting, wait=wait)
     try:
         yield lock
         if passing:
@@ -65,12 +69,15 @@ def exclusive(path: Path, passing: bool = False, waiting: str = "") -> Iterator[
         os.close(lock.descriptor)
 
 
-def _locked(path: Path, waiting: str, how: int = fcntl.LOCK_EX) -> Lock:
+def _locked(path: Path, waiting: str, how: int = fcntl.LOCK_EX, wait: bool = True) -> Lock:
     descriptor = _opened(path)
     try:
         try:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                os.close(descriptor)
+                raise HeldElsewhere(str(path)) from None
             if waiting:
                 print(waiting, flush=True)
             fcntl.flock(descriptor, how)
