@@ -346,6 +346,23 @@ def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:
         check(dataset({"path": str(tmp_path / "ragged.imzML")}))
 
 
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ([(1, 1, 1), (1, 2, 1), (1, 1, 2)], "has several spectra at one (x, y), such as at several z"),
+        ([(0, 1), (1, 1)], "its coordinates begin at 0, and those of imzML at 1"),
+        ([(1, 0), (1, 1)], "its coordinates begin at 0, and those of imzML at 1"),
+    ],
+)
+def test_spectra_that_have_no_place_in_an_image_are_refused(
+    tmp_path: Path, places: list[tuple[int, ...]], said: str
+) -> None:
+    with ImzMLWriter(str(tmp_path / "deep.imzML"), mode="continuous") as writer:
+        for place in places:
+            writer.addSpectrum(np.arange(5.0), np.arange(5.0), place)
+    assert refused(tmp_path / "deep.imzML").startswith(f"deep.imzML: {said}")
+
+
 # ---- paths with variables
 
 

@@ -72,6 +72,12 @@ class ImzML:
                 f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis"
             )
         self._pixels = {(x - 1, y - 1): index for index, (x, y, _) in enumerate(self._parser.coordinates)}
+        if len(self._pixels) < len(self._parser.coordinates):
+            raise DonorError(
+                f"{path}: has several spectra at one (x, y), such as at several z; give each image a file"
+            )
+        if (least := min(map(min, self._pixels)) + 1) < 1:
+            raise DonorError(f"{path}: its coordinates begin at {least}, and those of imzML at 1")
         extent = (max(axis) + 1 for axis in zip(*self._pixels, strict=True))
         self.shape = (*extent, lengths.pop())
         self.dtype = np.dtype(self._parser.intensityPrecision)
