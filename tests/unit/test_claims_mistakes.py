@@ -158,6 +158,9 @@ def test_claims_are_kept_where_they_are_named(tmp_path: Path) -> None:
     assert wrong.startswith(
         "keep_claims.0: '000.7' is no claim of the study that this one extends; it has 000.1"
     )
+    for other in ({"000.1": "mine"}, ["000.1"]):
+        wrong = mistake(tmp_path, {"extends": "other", "keep_claims": [other]})
+        assert wrong.startswith(f"keep_claims.0: {other!r} is no claim of the study that this one extends")
     alone = mistake(tmp_path, {**changed("says", "b"), "keep_claims": ["000.1"]})
     assert alone.startswith("keep_claims: keeps claims of a study that this one extends, and there is none")
 

@@ -63,7 +63,7 @@ def _kept(file: Path, content: dict[str, Any], claims: dict[str, Any]) -> dict[s
     if not isinstance(kept, list):
         return {}
     for position, name in enumerate(kept):
-        if name not in claims:
+        if not isinstance(name, str) or name not in claims:
             known = choices(str(name), claims)
             message = f"{name!r} is no claim of the study that this one extends; it has {known}"
             raise ConfigurationError(file, f"keep_claims.{position}", message)
