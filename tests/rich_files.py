@@ -42,6 +42,16 @@ def values() -> np.ndarray:
     return filled
 
 
+def long_float() -> h5t.TypeID:
+    """A float of 256 bits (IEEE binary256), which NumPy has on no machine."""
+    kind = h5t.IEEE_F64LE.copy()
+    kind.set_size(32)
+    kind.set_precision(256)
+    kind.set_fields(255, 236, 19, 0, 236)
+    kind.set_ebias(2**18 - 1)
+    return kind
+
+
 def _target(file: h5py.File) -> None:
     group = file.create_group("measured", track_order=True)
     target = group.create_dataset(

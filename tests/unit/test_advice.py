@@ -16,8 +16,10 @@ import h5py
 import hdf5plugin
 import numpy as np
 import pytest
+from h5py import h5d, h5s
 from hypothesis import given
 from hypothesis import strategies as st
+from rich_files import long_float
 
 import replayed_packs
 from hyperslab import advise
@@ -34,7 +36,7 @@ from hyperslab.advising.coding import (
     coded,
     samples,
 )
-from hyperslab.advising.found import look
+from hyperslab.advising.found import arrays, look
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
 from hyperslab.advising.probe import Probe
@@ -759,6 +761,13 @@ def test_a_damaged_array_does_not_hide_the_others(here: Path) -> None:
     assert lines[-1].strip() == "# and 6 more"
     # A line is copied as a whole, and not every shell takes what is behind a # for a comment.
     assert lines[3].startswith("    make advise FILE=") and "#" not in lines[3]
+
+
+def test_a_float_that_numpy_has_not_does_not_hide_the_others(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        file["a"] = np.zeros((2, 3), "int16")
+        h5d.create(file.id, b"b", long_float(), h5s.create_simple((2, 3)))
+    assert arrays(Path("own.h5")) == {"/a": (2, 3)}
 
 
 def test_a_scale_that_is_gone_hides_no_array(here: Path) -> None:

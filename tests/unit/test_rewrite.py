@@ -20,7 +20,7 @@ import pytest
 from h5py import h5d, h5p, h5s, h5t
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich_files import SHAPE, TARGET, USER_BLOCK, values, write_rich_file
+from rich_files import SHAPE, TARGET, USER_BLOCK, long_float, values, write_rich_file
 
 from hyperslab import rewrite
 from hyperslab.layouts.chunks import balanced_chunk
@@ -29,6 +29,7 @@ from hyperslab.rewriting import RewriteError, comparing, target
 from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.rows import holds_rows
 from hyperslab.rewriting.storage import StoredChunks
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
@@ -189,6 +190,20 @@ def test_a_type_that_numpy_does_not_have(tmp_path: Path) -> None:
         found = np.zeros(10, "V3")
         file["a"].id.read(h5s.ALL, h5s.ALL, found, narrow)
         assert found.tobytes() == bytes(range(30))
+
+
+def test_a_float_that_is_longer_than_any_of_numpys(tmp_path: Path) -> None:
+    """h5py refuses it with another error than a type that NumPy knows nothing of."""
+    original, kind = tmp_path / "long.h5", long_float()
+    block = np.arange(320).astype("u1").view("V32")
+    with h5py.File(original, "w") as file:
+        h5d.create(file.id, b"a", kind, h5s.create_simple((10,))).write(h5s.ALL, h5s.ALL, block, kind)
+    with h5py.File(rewritten(original, "a", layout([4]))) as file:
+        found = np.zeros(10, "V32")
+        file["a"].id.read(h5s.ALL, h5s.ALL, found, kind)
+        assert found.tobytes() == block.tobytes()
+    # What `--verify` asks first.
+    assert not holds_rows(original, "a")
 
 
 @settings(max_examples=25)

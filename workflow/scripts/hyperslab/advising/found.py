@@ -87,8 +87,8 @@ def arrays(file: Path) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
 
     def visit(name: str, item: object) -> None:
-        # A type that numpy has no word for is no number; a damaged dataset is not all of the file.
-        with suppress(TypeError, RuntimeError):
+        # A type that numpy has not is none of its numbers; a damaged dataset is not all of the file.
+        with suppress(TypeError, ValueError, RuntimeError):
             if isinstance(item, h5py.Dataset) and item.shape and item.size and item.dtype.kind in "iuf":
                 found[f"/{name}"] = item.shape
 

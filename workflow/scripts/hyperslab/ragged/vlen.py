@@ -22,8 +22,11 @@ Block = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 
 def element_type(dataset: h5py.Dataset) -> np.dtype[Any]:
     """Return the type of the elements of a variable-length dataset of one axis; raises RaggedError."""
-    found = h5py.check_vlen_dtype(dataset.dtype)
     place = f"{dataset.file.filename}: {dataset.name}"
+    try:
+        found = h5py.check_vlen_dtype(dataset.dtype)
+    except (TypeError, ValueError):
+        raise RaggedError(f"{place} is of a type that numpy has not, not rows of variable length") from None
     if found is None or not isinstance(found, np.dtype) or found.hasobject:
         raise RaggedError(f"{place} holds {dataset.dtype}, not rows of numbers of variable length")
     if dataset.ndim != 1:

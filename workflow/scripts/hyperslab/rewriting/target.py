@@ -129,7 +129,8 @@ def _dtype(datatype: h5t.TypeID) -> str | None:
     """Return NumPy's name of a type, without its byte order; None where NumPy does not have it."""
     try:
         return str(datatype.dtype.newbyteorder("=").name)
-    except TypeError:
+    # The second of floats that are longer than any of NumPy's.
+    except (TypeError, ValueError):
         return None
 
 
