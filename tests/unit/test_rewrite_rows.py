@@ -94,6 +94,17 @@ def test_a_difference_is_found(original: Path) -> None:
     assert f"{ROWS}: has 500 rows, and its copy 501" in list(differences(original, there, rows=ROWS))
 
 
+def test_rows_that_the_other_file_has_not_are_a_difference(original: Path) -> None:
+    there = rewritten(original, "there.h5", VECTOR)
+    with h5py.File(there, "r+") as file:
+        del file[ROWS], file[f"{ROWS}.vector"]
+    assert f"{ROWS}: is missing" in list(differences(original, there, rows=ROWS))
+    with h5py.File(there, "r+") as file:
+        file[ROWS] = np.arange(3)
+    wrong = f"{ROWS}: is not to be had as rows: {there}: {ROWS} holds int64, not rows of numbers"
+    assert any(line.startswith(wrong) for line in differences(original, there, rows=ROWS))
+
+
 @given(lengths=st.lists(st.integers(0, 300), max_size=200), dtype=st.sampled_from(["u1", "<f4", ">f8", "c8"]))
 @settings(max_examples=12, deadline=None)
 def test_any_rows(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], dtype: str) -> None:

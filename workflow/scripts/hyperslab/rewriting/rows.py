@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,20 @@ def holds_rows(file: Path, path: str) -> bool:
 
 
 def vector_address(file: h5f.FileID, path: bytes) -> int | None:
-    """Return where the bytes of rows lie that are kept by `hyperslab.ragged`, None for other datasets."""
-    vector = StoredRows(h5d.open(file, path)).vector
-    return None if vector is None else address_of(vector)
+    """Return where the bytes of rows lie that are kept by `hyperslab.ragged`, None where there are none."""
+    with suppress(RewriteError):
+        vector = StoredRows(dataset_at(file, os.fsdecode(path))).vector
+        return None if vector is None else address_of(vector)
+    return None
 
 
 def row_differences(where: str, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> Iterator[str]:
     """Yield a line where two datasets of rows differ in type or number, or in a row."""
-    first, second = StoredRows(ours), StoredRows(theirs)
+    try:
+        first, second = StoredRows(ours), StoredRows(theirs)
+    except RewriteError as error:
+        yield f"{where}: {error}"
+        return
     if first.dtype != second.dtype:
         yield f"{where}: the type of the elements of rows differs"
     elif len(first) != len(second):
