@@ -295,6 +295,37 @@ def test_records_that_would_come_back_as_others_are_refused(tmp_path: Path, dtyp
         assert "\n" not in str(raised.value) and list(file) == []
 
 
+NAMED = h5py.enum_dtype({"none": 0, "all": 2}, basetype="<i2")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "plain"),
+    [
+        (NAMED, "<i2"),
+        (np.dtype([("a", "<u2"), ("b", NAMED)]), [("a", "<u2"), ("b", "<i2")]),
+        (np.dtype([("a", NAMED, (3,))]), [("a", "<i2", (3,))]),
+    ],
+)
+def test_named_values_are_refused(tmp_path: Path, dtype: np.dtype[Any], plain: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(ragged.RaggedError, match="its values have names") as raised:
+            ragged.create(file, "rows", dtype)
+        assert "\n" not in str(raised.value) and list(file) == []
+        original = file.create_dataset("original", (1,), h5py.vlen_dtype(dtype))
+        original[0] = np.zeros(2, dtype)
+        with pytest.raises(ragged.RaggedError, match="has names for values of its rows"):
+            ragged.from_vlen(original, lambda _: ragged.create(file, "copy", plain))
+
+
+def test_truth_values_are_no_named_ones(tmp_path: Path) -> None:
+    """HDF5 has an enumeration for them, and numpy a type."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        original = file.create_dataset("original", (1,), h5py.vlen_dtype(np.dtype(bool)))
+        original[0] = np.array([True, False])
+        copy = ragged.from_vlen(original, lambda dtype: ragged.create(file, "copy", dtype))
+        assert [row.tolist() for row in copy[:]] == [[True, False]]
+
+
 def test_bytes_that_rows_share_are_not_given_to_others(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         with ragged.create(file, "rows", "uint8", reuse=True) as rows:

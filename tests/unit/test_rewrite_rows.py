@@ -149,6 +149,22 @@ def test_what_cannot_be_had_is_one_line(original: Path) -> None:
     assert "has several names (hard links)" in refusal(original, VECTOR, added={"second": ROWS})
 
 
+def test_names_of_values_are_not_lost(original: Path) -> None:
+    named = h5py.enum_dtype({"none": 0, "all": 2}, basetype="<i2")
+    with h5py.File(original, "r+") as file:
+        for name, dtype in (("named", named), ("other", h5py.enum_dtype({"none": 0, "some": 2}, "<i2"))):
+            file.create_dataset(name, (2,), h5py.vlen_dtype(dtype))[0] = np.array([0, 2], "<i2")
+    assert "its values have names (an enumeration)" in refusal(original, VECTOR, "/named")
+    with pytest.raises(RewriteError, match="its values have names"):
+        rewritten(original, "new.h5", VECTOR, "/named")
+    with h5py.File(rewritten(original, "new.h5", VLEN, "/named"), "r+") as file:
+        assert h5py.check_enum_dtype(h5py.check_vlen_dtype(file["named"].dtype)) == {"none": 0, "all": 2}
+        del file["named"]
+        file.move("other", "named")
+    found = list(differences(original, original.with_name("new.h5"), rows="/named"))
+    assert "/named: the type of the elements of rows differs" in found
+
+
 def test_rows_that_can_grow_are_not_kept_where_they_cannot(original: Path) -> None:
     assert "can grow, which rows without chunks cannot" in refusal(
         original, "{format: hdf5-rows, storage: vlen}"

@@ -61,7 +61,7 @@ def create(
     Raises RaggedError for a type or size that cannot be stored, for a scaleoffset that keeps some bits alone,
     and where the name is taken.
     """
-    kind = _storable(np.dtype(dtype))
+    kind = storable(np.dtype(dtype))
     filtered = _filtered(filters)
     if chunk_bytes is None:
         chunk_bytes = _chosen_chunk(kind.itemsize, filtered, expected_bytes)
@@ -95,16 +95,31 @@ def create(
     return RaggedDataset(primary, vector, kind, reuse)
 
 
-def _storable(kind: np.dtype[Any]) -> np.dtype[Any]:
+def storable(kind: np.dtype[Any]) -> np.dtype[Any]:
     """Return a type of elements; raises RaggedError for one that a file cannot give back."""
     if kind.hasobject or not kind.itemsize or kind.subdtype or (kind.kind not in "iufcb" and not kind.names):
         raise RaggedError(f"rows of {kind} cannot be stored; elements are numbers, or records of numbers")
+    if enumerations(kind):
+        raise RaggedError(
+            f"rows of {kind} cannot be stored: its values have names (an enumeration), which would be lost; "
+            "plain numbers have none"
+        )
     if kind.names and ((said := _said(kind)) is None or said != kind):
         raise RaggedError(
             f"rows of {kind} cannot be stored: its records have gaps, or fields that share bytes; "
             "numpy.lib.recfunctions.repack_fields makes records without"
         )
     return kind
+
+
+def enumerations(kind: np.dtype[Any], part: str = "") -> dict[str, dict[str, int]]:
+    """Return the names of values that a type and its parts have, by part, without which numpy compares."""
+    # Of an array the type of its elements.
+    own = h5py.check_enum_dtype(kind.base)
+    found = {} if own is None else {part: own}
+    for name, (inner, *_) in (kind.base.fields or {}).items():
+        found |= enumerations(inner, f"{part}/{name}")
+    return found
 
 
 def _said(kind: np.dtype[Any]) -> np.dtype[Any] | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .convention import BLOCK_BYTES, RaggedError
+from .opening import enumerations
 from .reading import RaggedRows, split
 from .writing import RaggedDataset, write_run
 
@@ -120,9 +121,11 @@ def compare(dataset: h5py.Dataset, rows: RaggedRows) -> None:
 
 def _check_type(dataset: h5py.Dataset, rows: RaggedRows) -> None:
     """Raise RaggedError where a variable-length dataset and rows have elements of different types."""
-    if (found := element_type(dataset)) != rows.dtype:
-        place = f"{dataset.file.filename}: {dataset.name}"
+    found, place = element_type(dataset), f"{dataset.file.filename}: {dataset.name}"
+    if found != rows.dtype:
         raise RaggedError(f"{place} holds rows of {found}, and their copy would be of {rows.dtype}")
+    if enumerations(found) != enumerations(rows.dtype):
+        raise RaggedError(f"{place} has names for values of its rows (an enumeration), and their copy others")
 
 
 def same(there: npt.NDArray[Any], here: npt.NDArray[Any]) -> bool:

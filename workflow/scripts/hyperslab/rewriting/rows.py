@@ -15,6 +15,7 @@ from h5py import h5d, h5f
 
 from hyperslab import ragged
 from hyperslab.ragged import convention
+from hyperslab.ragged.opening import enumerations
 from hyperslab.ragged.vlen import element_type, same, vlen_blocks
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
@@ -96,7 +97,7 @@ def row_differences(where: str, ours: h5d.DatasetID, theirs: h5d.DatasetID) -> I
     except RewriteError as error:
         yield f"{where}: {error}"
         return
-    if first.dtype != second.dtype:
+    if first.dtype != second.dtype or enumerations(first.dtype) != enumerations(second.dtype):
         yield f"{where}: the type of the elements of rows differs"
     elif len(first) != len(second):
         yield f"{where}: has {len(first):,} rows, and its copy {len(second):,}"

@@ -14,6 +14,7 @@ from hyperslab import ragged
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.ragged.convention import SUFFIX
+from hyperslab.ragged.opening import storable
 from hyperslab.ragged.vlen import fill_vlen
 from hyperslab.rewriting import RewriteError, opening
 from hyperslab.rewriting.copying import Copy
@@ -108,6 +109,11 @@ def _source(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> StoredRows:
         raise RewriteError("is no list of rows")
     check_filters(dataset)
     rows = StoredRows(dataset)
+    if layout["vector"]:
+        try:
+            storable(rows.dtype)
+        except ragged.RaggedError as error:
+            raise RewriteError(str(error)) from None
     # A vector can always grow, which tells nothing of what its user wants.
     if rows.vector is None and not layout["vector"] and not layout["row_chunk"] and can_grow(dataset):
         raise RewriteError(
