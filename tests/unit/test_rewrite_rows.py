@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+from h5py import h5o
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich_files import write_rich_file
@@ -147,6 +149,34 @@ def test_what_cannot_be_had_is_one_line(original: Path) -> None:
     said = "has an attribute 'vector', which the convention of rows has"
     assert refusal(original, VECTOR, added={"attribute": "vector"}).endswith(said)
     assert "has several names (hard links)" in refusal(original, VECTOR, added={"second": ROWS})
+
+
+def put_away(file: h5py.File) -> None:
+    """Have the vector lie in another file."""
+    with h5py.File(Path(file.filename).with_name("other.h5"), "w") as other:
+        file.copy(f"{ROWS}.vector", other, "bytes")
+    del file[f"{ROWS}.vector"]
+    file[f"{ROWS}.vector"] = h5py.ExternalLink("other.h5", "/bytes")
+
+
+# What is said of a vector: what makes it so.
+NEEDED: dict[str, Callable[[h5py.File], None]] = {
+    "has the rows of /events/again, too, which would be lost": lambda file: file.copy(ROWS, "events/again"),
+    "has several names (hard links)": lambda file: file.__setitem__("bytes", file[f"{ROWS}.vector"]),
+    "has attributes or a comment": lambda file: file[f"{ROWS}.vector"].attrs.create("unit", "byte"),
+    "has attributes or a comment, which": lambda file: h5o.set_comment(file[f"{ROWS}.vector"].id, b"mine"),
+    "lies in another file": put_away,
+}
+
+
+@pytest.mark.parametrize("layout", [VECTOR, VLEN])
+@pytest.mark.parametrize("said", NEEDED)
+def test_a_vector_that_is_needed_beside_its_rows_is_refused(original: Path, said: str, layout: str) -> None:
+    """It is left out of the new file, where others would find bytes of other rows, or nothing."""
+    there = rewritten(original, "there.h5", VECTOR)
+    with h5py.File(there, "r+") as file:
+        NEEDED[said](file)
+    assert f"{ROWS}: its vector {said}" in refusal(there, layout)
 
 
 def test_names_of_values_are_not_lost(original: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from h5py import h5d, h5l, h5p
+from h5py import h5d, h5l, h5o, h5p
 
 from hyperslab import ragged
 from hyperslab.formats import Unavailable
@@ -16,11 +16,11 @@ from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.ragged.convention import SUFFIX
 from hyperslab.ragged.opening import storable
 from hyperslab.ragged.vlen import fill_vlen
-from hyperslab.rewriting import RewriteError, opening
+from hyperslab.rewriting import RewriteError, calls, opening
 from hyperslab.rewriting.copying import Copy
 from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
-from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows
+from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows, vector_address
 from hyperslab.rewriting.survey import address_of, attributes_of, shown
 from hyperslab.rewriting.target import Place, can_grow, check_filters
 
@@ -34,14 +34,38 @@ class RowsCopy(Copy):
             self._rows = _source(old, self._layout)
         except RewriteError as error:
             raise RewriteError(f"{self._name}: {error}") from None
-        links = [link for node in self._nodes.values() for link in node.links if link.kind == h5l.TYPE_HARD]
-        if sum(link.address == self._target for link in links) > 1:
+        if self._names_of(self._target) > 1:
             raise RewriteError(
                 f"{self._name}: has several names (hard links); the vector of rows lies beside one"
             )
         if self._rows.vector is not None:
+            self._check_vector(self._rows.vector)
             self._left_out.add(address_of(self._rows.vector))
             self._not_copied = ATTRIBUTES
+
+    def _names_of(self, address: int) -> int:
+        """Return how many hard links lead to an object."""
+        links = (link for node in self._nodes.values() for link in node.links)
+        return sum(link.kind == h5l.TYPE_HARD and link.address == address for link in links)
+
+    def _check_vector(self, vector: h5d.DatasetID) -> None:
+        """Refuse a vector with more than these rows have of it, for it is left out; raises RewriteError."""
+        address = address_of(vector)
+        if h5o.get_info(vector).fileno != h5o.get_info(self._source).fileno:
+            raise RewriteError(f"{self._name}: its vector lies in another file; rewrite one that has both")
+        datasets = (node for node in self._nodes.values() if node.kind == h5o.TYPE_DATASET)
+        others = [node for node in datasets if node.address != self._target]
+        shared = (node for node in others if vector_address(self._source, node.path) == address)
+        if other := next(shared, None):
+            more = f"the rows of {shown(other.path)}, too"
+        elif self._names_of(address) > 1:
+            more = "several names (hard links)"
+        # Of its own it has neither.
+        elif attributes_of(vector) or calls.comment_of(vector):
+            more = "attributes or a comment"
+        else:
+            return
+        raise RewriteError(f"{self._name}: its vector has {more}, which would be lost with it")
 
     def _make_target(self, source: h5d.DatasetID, place: Place) -> None:
         """Make the target: empty rows with a vector, or references without rows."""
