@@ -148,7 +148,6 @@ def test_a_lossy_filter_that_lost_nothing_is_not_called_lossless(tmp_path: Path,
     assert "error_max" not in exact
 
 
-@pytest.mark.parametrize("kind", ["read", "write"])
 @pytest.mark.parametrize("order", [list("xyz"), list("zxy")])
 @pytest.mark.parametrize("chosen", [{"name": "scaleoffset", "bits": 3}, {"name": "nbit", "bits": 9}], ids=str)
 def test_what_filters_leave_is_known_of_every_box(tmp_path: Path, chosen: Any, order: list[str]) -> None:
@@ -169,6 +168,7 @@ def test_what_filters_leave_is_known_of_every_box(tmp_path: Path, chosen: Any, o
         opened.close()
 
 
+@pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_broken_promise_fails_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     spec = spec_of([{"name": "zfp", "rate": 4}], "float32", kind)
     monkeypatch.setattr("hyperslab.layouts.hdf5.promised_error", lambda filters: 0.001)
