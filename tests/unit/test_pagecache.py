@@ -99,7 +99,7 @@ def test_a_file_system_that_cannot_write_what_it_holds_is_no_success(
 def test_eviction_is_repeated_until_enough_is_gone(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Of the one file, and then of all of them.
     shares = iter([0.5, 0.2, 0.01, 0.01, 0.3])
-    monkeypatch.setattr(pagecache, "resident_share", lambda files: [*files] and next(shares))
+    monkeypatch.setattr(pagecache, "resident_share", lambda _: next(shares))
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with opened(file_on(disk, "cache", 1)) as descriptor:
         assert pagecache.evict_file(descriptor, 0.01) == 0.01

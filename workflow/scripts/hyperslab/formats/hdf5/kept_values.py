@@ -25,7 +25,9 @@ class KeptValues:
         self._values, self._order = values, disk_order(spec)
         self._creation = h5p.create(h5p.DATASET_CREATE)
         self._datatype, _ = describe_dataset(self._creation, spec)
-        self._chunk: Sequence[int] = spec["layout"]["chunks"]
+        chunk = spec["layout"]["chunks"]
+        assert chunk is not None
+        self._chunk = chunk
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
         """Return the values of the box; same shape as `extent`. Memory holds few chunks beside it."""
