@@ -178,7 +178,7 @@ def test_a_fault_costs_no_more_than_its_cell(run: Run, site: str) -> None:
         assert not run.caught[site].record(run.results / "faults/cells" / site).exists()
     if site in ("cancelled", "over-time"):
         # Who is told to end removes its files; of who is killed the next run removes them.
-        assert not [left for left in run.left if left.startswith(f"{run.roots[site]}/")]
+        wait_for(lambda: not left_behind(run.roots[site]), f"the cell of {site} to remove its files")
 
 
 def test_other_sites_go_on(run: Run) -> None:
