@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from clones import REPORT, Clone, make_clone
+from clones import REPORT, TINY, Clone, make_clone
 
 
 def pack(clone: Clone, *arguments: str) -> str:
@@ -102,10 +102,12 @@ def test_what_is_missing_is_said_and_fails_nothing(measured: Clone, tmp_path: Pa
     pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz"))
     other = make_clone(tmp_path / "other")
     pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
+    other.write_study("tiny", {**TINY, "sites": ["disk", "memory"]})
     (other.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
     other.build("--config", "measure=false", "--", REPORT)
     page = (other.directory / REPORT).read_text(encoding="utf-8")
-    assert "planned cells have no result (disk 1)" in page
+    assert "planned cells have no result (disk 1); no cell has a result at memory." in page
+    assert not other.planned("--config", "measure=false", "--", REPORT)
 
 
 def test_snakemakes_own_report_has_the_figures(measured: Clone, tmp_path: Path) -> None:
