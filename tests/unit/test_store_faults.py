@@ -89,6 +89,17 @@ class Cell(NamedTuple):
     def measured(self) -> subprocess.CompletedProcess[str]:
         return run("measure", self.spec, self.artifact, self.record, **self.users.credentials)
 
+    def outlives(self, times: int, *fault: Any, **more: Any) -> None:
+        """Measure it while a fault (`Faults.cause`) is caused so often, which it does not mind."""
+        faults = self.users.faults
+        faults.cause(*fault, **more)
+        try:
+            done = self.measured()
+            assert faults.caused == times, done.stderr
+        finally:
+            faults.cause("")
+        assert (done.returncode, done.stderr) == (0, "")
+
     def nothing_stays(self) -> bool:
         """No object in the bucket, no file of the cell."""
         return not self.users.listed() and not list(self.artifact.parents[1].rglob("*"))
@@ -129,13 +140,7 @@ def test_what_goes_wrong_for_a_moment_is_asked_again_and_counted(
     chosen = WAYS[way]
     given = written(users, store_root, tmp_path, specification(chosen, cold=3))
     # In the second repeat at the latest.
-    users.faults.cause("throttled", 2, chosen.part, method="GET", after=chosen.before, then="cut")
-    try:
-        done = given.measured()
-        assert users.faults.caused == 3, done.stderr
-    finally:
-        users.faults.cause("")
-    assert (done.returncode, done.stderr) == (0, "")
+    given.outlives(3, "throttled", 2, chosen.part, method="GET", after=chosen.before, then="cut")
     rows: Any = read_record(given.record)["repeats"]
     assert sum(row["wire_failures"] for row in rows) == 3
     assert sum(row["wire_refused"] for row in rows) == 0
@@ -200,13 +205,7 @@ def test_what_goes_wrong_while_data_are_put_is_tried_again(
     users: Users, store_root: Path, tmp_path: Path, what: str, fault: str
 ) -> None:
     given = written(users, store_root, tmp_path, PUTS[what])
-    users.faults.cause(fault, 2, method="PUT")
-    try:
-        done = given.measured()
-        assert users.faults.caused == 2, done.stderr
-    finally:
-        users.faults.cause("")
-    assert (done.returncode, done.stderr) == (0, "")
+    given.outlives(2, fault, 2, method="PUT")
     found: Any = read_record(given.record)["file"]
     assert found["upload_failures"] == 2
     assert given.nothing_stays()
@@ -218,13 +217,7 @@ def test_what_goes_wrong_while_a_write_is_timed_is_counted_in_its_row(
     put_store(store_root, users.site)
     spec = write_cell(cell("zarr-s3"), "chunk", 2)
     given = Cell(spec, store_root / "s" / "l" / "all.r0", tmp_path / "r", users)
-    users.faults.cause("throttled", 2, "/c/", method="PUT")
-    try:
-        done = given.measured()
-        assert users.faults.caused == 2, done.stderr
-    finally:
-        users.faults.cause("")
-    assert (done.returncode, done.stderr) == (0, "")
+    given.outlives(2, "throttled", 2, "/c/", method="PUT")
     first, second = read_record(given.record)["repeats"]
     assert (first["upload_failures"], second["upload_failures"]) == (2, 0)
     # Twelve chunks and the description of the array.
