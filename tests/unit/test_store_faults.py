@@ -90,7 +90,7 @@ class Cell(NamedTuple):
         return run("measure", self.spec, self.artifact, self.record, **self.users.credentials)
 
     def outlives(self, times: int, *fault: Any, **more: Any) -> None:
-        """Measure it while a fault (`Faults.cause`) is caused so often, which it does not mind."""
+        """Measure it while a fault (`FaultyStore.cause`) is caused so often, which it does not mind."""
         faults = self.users.faults
         faults.cause(*fault, **more)
         try:
