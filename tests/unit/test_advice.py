@@ -614,20 +614,22 @@ def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch:
 
 
 def test_two_advices_of_one_name_are_not_made_at_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foresee = prospect.foresee
+    probed = at_sites.probed
     said: list[str] = []
 
-    def meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(prospect, "foresee", foresee)
+    def meanwhile(*given: Any, **more: Any) -> Any:
+        # The second one would come here, too, if it probed before it is refused.
+        assert not said
+        said.append("")
         with pytest.raises(SystemExit) as error:
             advise.main(["mine.h5::/counts"])
-        said.append(str(error.value))
-        return foresee(*given)
+        said[:] = [str(error.value)]
+        return probed(*given, **more)
 
     # What a killed run has left holds nobody up.
     (here / "results").mkdir()
     (here / "results" / ".advice-mine.lock").touch()
-    monkeypatch.setattr(prospect, "foresee", meanwhile)
+    monkeypatch.setattr(at_sites, "probed", meanwhile)
     advise.main(["mine.h5::/counts"])
     (line,) = said
     assert "another advice of this name is being made; wait for it" in line and "\n" not in line

@@ -20,6 +20,7 @@ from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.timed_selections import Session
 from hyperslab.data.selections import Box
 from hyperslab.data.values import Counts, Values
+from hyperslab.formats.hdf5.kept_values import KeptValues
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import columns, tables
 from hyperslab.specifications import Specification
@@ -216,6 +217,34 @@ def test_wrong_values_still_fail(tmp_path: Path, chosen: dict[str, Any], dtype: 
     other = Counts((10, 13, 300), dtype)
     with pytest.raises(VerificationError, match=said):
         cases.load("read")(Context(spec, hdf5, path, other, True))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "dtype", "strategy", "compared"),
+    [
+        ({"name": "nbit", "bits": 12}, "uint16", "chunk", True),
+        ({"name": "scaleoffset", "bits": 3}, "uint16", "whole", True),
+        ({"name": "zfp", "rate": 4}, "float32", "spectra-block", True),
+        # A chunk that is written in parts may pass its filters more than once.
+        ({"name": "zfp", "rate": 4}, "float32", "spectrum", False),
+        # Its error is bound instead.
+        ({"name": "zfp", "accuracy": 2.0}, "float32", "chunk", False),
+    ],
+    ids=str,
+)
+def test_what_was_written_is_what_its_filters_make_of_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], dtype: str, strategy: str,
+    compared: bool,
+) -> None:  # fmt: skip
+    spec = spec_of([chosen], dtype, "write")
+    spec["case"]["strategy"] = strategy
+    outcome_of(spec, tmp_path)
+    monkeypatch.setattr(KeptValues, "block", lambda _, origin, extent: np.zeros(extent, dtype))
+    if not compared:
+        outcome_of(spec, tmp_path)
+        return
+    with pytest.raises(VerificationError, match=r"at \(0, 0, 0\) is not what \w+ [\w ]+ makes of what was"):
+        outcome_of(spec, tmp_path)
 
 
 # ---- in the table

@@ -137,19 +137,19 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
     names = _writable(subject, asked, whole, sites, names)
     if asked.seconds is not None:
         budget.check(asked.seconds, len(whole), len(prospect.always(subject)))
-    probes = {}
-    for site in names:
-        say(f"probing {site} ({sites[site]['root']})")
-        probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats, sites=sites_file)
-        storage = probes[site].storage
-        ahead = f"{1e-6 / storage.ahead_s:,.0f} MB/s read ahead"
-        say(f"{storage.latency_s * 1e6:.0f} µs until a read begins, {ahead}")
-    at_probed = time.monotonic()
-    storages = {site: one.storage for site, one in probes.items()}
-    part = prospect.part(subject, asked, whole, storages, at_probed - begun)
-    if asked.seconds is None and part.seconds > budget.usual(storages.values()):
-        say(f"so many reads take about {part.seconds:.0f} s; SECONDS says how long it may take")
     with _made(Path("results") / name) as results:
+        probes = {}
+        for site in names:
+            say(f"probing {site} ({sites[site]['root']})")
+            probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats, sites=sites_file)
+            storage = probes[site].storage
+            ahead = f"{1e-6 / storage.ahead_s:,.0f} MB/s read ahead"
+            say(f"{storage.latency_s * 1e6:.0f} µs until a read begins, {ahead}")
+        at_probed = time.monotonic()
+        storages = {site: one.storage for site, one in probes.items()}
+        part = prospect.part(subject, asked, whole, storages, at_probed - begun)
+        if asked.seconds is None and part.seconds > budget.usual(storages.values()):
+            say(f"so many reads take about {part.seconds:.0f} s; SECONDS says how long it may take")
         _check_room(results, subject.part(part.extents), subject.itemsize)
         donor = results / "donor.npy"
         say(f"reading {shape(part.extents)} of {shape(subject.shape)}")

@@ -49,6 +49,15 @@ class Context:
         """The cell's layout, with all that follows from it."""
         return layout_of(self.specification["layout"])
 
+    def kept_values(self) -> Values | None:
+        """Return what lossy filters without a bound leave of the values where each chunk is written whole.
+
+        None where nobody knows, and of filters that promise a bound or lose nothing.
+        """
+        if not self.layout.lossy() or self.layout.promised_error() is not None:
+            return None
+        return self.format.kept_values(self.values, self.specification)
+
     def called(self, state: str) -> str:
         """Return what a state is called in rows: no file in memory is cold, only the library is."""
         return LIBRARY_COLD if state == "cold" and self.memory_resident else state

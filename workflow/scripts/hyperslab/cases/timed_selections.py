@@ -147,9 +147,7 @@ class Session:
         Where no bound is promised, each has to be what the layout's filters make of the truth, if anybody
         knows that.
         """
-        deviation, kept = Deviation(stored=self._context.values.dtype), None
-        if self._context.layout.promised_error() is None:
-            kept = self._context.format.kept_values(self._context.values, self._context.specification)
+        deviation, kept = Deviation(stored=self._context.values.dtype), self._context.kept_values()
         opened = self._context.format.open(self._context.path, self._context.specification)
         try:
             for state, repeat, box, before in self._read:
