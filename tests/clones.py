@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -44,6 +45,12 @@ class Clone:
     def __init__(self, directory: Path, profile: str = "profiles/local") -> None:
         self.directory = directory
         self.profile = profile
+
+    def keep_studies(self, *names: str) -> None:
+        """Remove all studies but these: a page of all claims takes long to plan with all of them."""
+        for file in (self.directory / "config" / "studies").glob("*.yaml"):
+            if file.stem not in names:
+                file.unlink()
 
     def write_study(self, name: str, study: dict[str, object]) -> None:
         """Put a study among those of the clone."""
@@ -119,6 +126,49 @@ def make_clone(directory: Path) -> Clone:
     clone = Clone(directory)
     clone.write_study("tiny", TINY)
     return clone
+
+
+class Kept:
+    """A copy of a clone, by which a test's changes are undone in place: Snakemake notes where a file lies."""
+
+    def __init__(self, clone: Clone, place: Path) -> None:
+        self._here, self._copy = clone.directory, place
+        shutil.copytree(self._here, place, symlinks=True)
+        self._states = _states(self._here)
+
+    def put_back(self) -> None:
+        """Make the clone what it was; what has not changed since is not touched."""
+        now = _states(self._here)
+        # What lies in a directory goes before it, and comes after it.
+        for name in sorted((name for name in now if now[name] != self._states.get(name)), reverse=True):
+            path = self._here / name
+            if stat.S_ISDIR(now[name][0]):
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for name in sorted(name for name in self._states if now.get(name) != self._states[name]):
+            if stat.S_ISDIR(self._states[name][0]):
+                (self._here / name).mkdir()
+            else:
+                shutil.copy2(self._copy / name, self._here / name, follow_symlinks=False)
+        self._states = _states(self._here)
+
+
+def _states(directory: Path) -> dict[str, tuple[int, ...]]:
+    """What tells of every file below a directory whether it has changed since; of directories, that they are.
+
+    Nothing of compiled modules: Python itself knows which of them are outdated.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for place, directories, files in os.walk(directory):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        for name in (*directories, *files):
+            path = os.path.join(place, name)
+            seen = os.lstat(path)
+            of_file = (seen.st_mode, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+            kind = stat.S_IFMT(seen.st_mode)
+            found[os.path.relpath(path, directory)] = (kind,) if kind == stat.S_IFDIR else of_file
+    return found
 
 
 REPORT = "results/tiny/report.html"

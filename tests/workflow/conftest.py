@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from clones import REPORT, Clone, make_clone
+from clones import REPORT, Clone, Kept, make_clone
 
 
 @pytest.fixture(scope="session")
@@ -18,11 +16,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return clone
 
 
+@pytest.fixture(scope="session")
+def kept(measured: Clone, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(measured, tmp_path_factory.mktemp("kept") / "clone")
+
+
 @pytest.fixture
-def clone(measured: Clone, tmp_path: Path) -> Iterator[Clone]:
-    """The measured clone, put back as it was after the test (its path stands in Snakemake's metadata)."""
-    kept = tmp_path / "kept"
-    shutil.copytree(measured.directory, kept, symlinks=True)
+def clone(measured: Clone, kept: Kept) -> Iterator[Clone]:
+    """The measured clone, put back as it was after the test."""
     yield measured
-    shutil.rmtree(measured.directory)
-    shutil.copytree(kept, measured.directory, symlinks=True)
+    kept.put_back()
