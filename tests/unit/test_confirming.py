@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,8 +14,9 @@ import yaml
 from studies import BASE
 
 from hyperslab import confirm
+from hyperslab.planning import inner_run
 from hyperslab.planning.batch_jobs import BatchJobs
-from hyperslab.planning.confirmation import RUN_VARIABLE, wanted_records
+from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
@@ -88,17 +90,40 @@ def test_only_cells_that_there_can_be_are_wanted(inventory: Inventory) -> None:
     assert sorted(found) == WANTED
 
 
-def test_the_list_of_confirming_rounds_has_no_other_cells(
-    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = {"snakefile": str(tmp_path / "Snakefile"), "config": {"measure": False}}
+def confirm_with(monkeypatch: pytest.MonkeyPatch, **config: Any) -> None:
+    """Run the command inside a run of this configuration."""
+    run = {"snakefile": str(Path("Snakefile").absolute()), "config": config}
     monkeypatch.setenv(RUN_VARIABLE, json.dumps(run))
     options = {"recommendation": "results/mine/recommendation.json", "study": "mine", "rounds": "1"}
     options |= {"log": "log", "output": LIST}
     given = [word for key, value in options.items() for word in (f"--{key}", value)]
     monkeypatch.setattr(sys, "argv", ["confirm", *given, "--cases", "slices", "box-0.5"])
     confirm.main()
+
+
+@pytest.mark.usefixtures("inventory")
+def test_the_list_of_confirming_rounds_has_no_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirm_with(monkeypatch, measure=False)
     assert sorted(json.loads(Path(LIST).read_text(encoding="utf-8"))["wanted"]) == WANTED
+
+
+@pytest.mark.usefixtures("inventory")
+def test_a_run_inside_begins_only_where_something_is_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def measure(target: str, *_: Any) -> int:
+        begun.append(target)
+        return 0
+
+    monkeypatch.setattr(inner_run, "measure", measure)
+    confirm_with(monkeypatch)
+    assert not begun
+    confirm_with(monkeypatch, remeasure="disk/auto/slices.c0")
+    Path(WANTED[-1]).unlink()
+    confirm_with(monkeypatch, measure=False)
+    assert len(begun) == 1
+    confirm_with(monkeypatch)
+    assert begun == 2 * [CONFIRMING]
 
 
 def test_a_list_is_made_again_where_it_lacks_a_record_or_names_what_cannot_be(inventory: Inventory) -> None:
