@@ -28,11 +28,12 @@ def study(rounds: Any) -> dict[str, Any]:
         for number, state in enumerate(("cold", "warm", "session"), 2)
     }  # fmt: skip
     plain = claim("less than a minute", a={"layouts": "contiguous"}, below=60)
-    layouts = {**TINY["layouts"], "twin": {"chunks": [4, 4, 64], "label": "again"}}
+    layouts = {name: TINY["layouts"][name] for name in ("contiguous", "4x4x64")}
     return {
         **copy.deepcopy(TINY),
-        "layouts": layouts,
+        "layouts": {**layouts, "twin": {"chunks": [4, 4, 64], "label": "again"}},
         "rounds": rounds,
+        "score": None,
         "recommendation": {"confirm_rounds": 0, "size_bound": 2.0},
         "claims": {"9.1": plain, **twins},
     }

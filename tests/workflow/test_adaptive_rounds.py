@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -13,10 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from adaptive_studies import anew, listed, records, study
-from clones import REPORT, Clone, make_clone
+from clones import REPORT, Clone, Kept, make_clone
+from faulty import wait_for
+from process_tree import commands
 
-PAGE = "results/claims.html"
-
+PAGE, SUMMARY = "results/claims.html", "results/tiny/summary.csv"
 
 ADAPTIVE = study({"first": 3, "most": 5})
 ADDED = {f"disk/{layout}/slices.r{number}" for layout in ("4x4x64", "twin") for number in (3, 4)}
@@ -31,14 +31,15 @@ def record(clone: Clone, cell: str) -> Path:
 def added(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A clone whose adaptive study was first measured in three rounds, as one that is not adaptive."""
     clone = make_clone(tmp_path_factory.mktemp("adaptive") / "clone")
+    clone.keep_studies("quick", "tiny")
     clone.write_study("tiny", study(3))
-    clone.build("results/tiny/summary.csv")
+    clone.build(SUMMARY)
     assert not any(re.search(r"r[3-9]$", cell) for cell in records(clone))
     before = records(clone)
     clone.write_study("tiny", ADAPTIVE)
     said = clone.build("--dry-run", REPORT)
-    # The three rounds are there; of the four layouts and their writes two cells can be open, and a third.
-    assert "0 cells to measure (15 there)" in said
+    # The three rounds are there; of the three layouts and the writes two cells can be open, and a third.
+    assert "0 cells to measure (12 there)" in said
     assert "then at most 6 cells in rounds 4 to 5" in said
     said = clone.build(REPORT)
     # Chance may tell a twin from itself in one state, hardly in three.
@@ -47,14 +48,16 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return clone
 
 
+@pytest.fixture(scope="module")
+def kept(added: Clone, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(added, tmp_path_factory.mktemp("kept") / "clone")
+
+
 @pytest.fixture
-def clone(added: Clone, tmp_path: Path) -> Iterator[Clone]:
+def clone(added: Clone, kept: Kept) -> Iterator[Clone]:
     """The measured clone, put back as it was after the test."""
-    kept = tmp_path / "kept"
-    shutil.copytree(added.directory, kept, symlinks=True)
     yield added
-    shutil.rmtree(added.directory)
-    shutil.copytree(kept, added.directory, symlinks=True)
+    kept.put_back()
 
 
 def test_rounds_are_added_for_what_is_open_and_the_report_says_why_no_more(clone: Clone) -> None:
@@ -75,10 +78,10 @@ def test_rounds_are_added_for_what_is_open_and_the_report_says_why_no_more(clone
     page = (clone.directory / REPORT).read_text(encoding="utf-8")
     assert "3 to 5 rounds, as many as decide" in page
     assert "still open after the most rounds" in page
-    assert "None: there are results of all 19 planned cells." in page
-    assert not clone.planned(REPORT)
+    assert "None: there are results of all 16 planned cells." in page
     said = clone.build("--dry-run", REPORT)
-    assert "0 cells to measure (19 there)" in said
+    assert "Nothing to be done" in said
+    assert "0 cells to measure (16 there)" in said
     assert "then at most" not in said
 
 
@@ -91,15 +94,15 @@ def test_a_record_that_went_away_or_is_asked_for_is_measured_again_and_no_other(
         clone.build(*options)
         assert gone not in records(clone)
     page = (clone.directory / REPORT).read_text(encoding="utf-8")
-    assert "1 of 19 planned cells have no result" in page
+    assert "1 of 16 planned cells have no result" in page
     assert "which this run did not measure" in page
     before = records(clone)
-    clone.build(REPORT)
+    clone.build(SUMMARY)
     assert anew(before, records(clone)) == {gone}
     before = records(clone)
-    clone.build("--config", "remeasure=*/4x4x64/slices.r3", "--", REPORT)
+    clone.build("--config", "remeasure=*/4x4x64/slices.r3", "--", SUMMARY)
     assert anew(before, records(clone)) == {"disk/4x4x64/slices.r3"}
-    assert not clone.planned(REPORT)
+    assert not clone.planned(SUMMARY)
 
 
 def test_the_page_of_one_claim_has_its_rounds_added_and_no_others(clone: Clone) -> None:
@@ -127,19 +130,19 @@ def test_the_page_of_one_claim_has_its_rounds_added_and_no_others(clone: Clone) 
 def test_added_rounds_are_kept_by_a_plain_study_and_used_by_a_longer_one(clone: Clone) -> None:
     before = records(clone)
     clone.write_study("tiny", study(3))
-    clone.build("results/tiny/summary.csv")
+    clone.build(SUMMARY)
     table = pd.read_parquet(clone.directory / "results/tiny/measurements.parquet")
     assert table["round"].max() == 2
     assert records(clone) == before
     clone.write_study("tiny", study({"first": 3, "most": 7}))
-    clone.build("results/tiny/summary.csv")
+    clone.build(SUMMARY)
     further = {f"disk/{layout}/slices.r{number}" for layout in ("4x4x64", "twin") for number in (5, 6)}
     assert anew(before, records(clone)) == further
     assert [stage["rounds"] for stage in listed(clone)["stages"]] == [[3, 5], [5, 7]]
     # All rounds of every cell, among which are these: nothing of them again.
     before = records(clone)
     clone.write_study("tiny", study(4))
-    assert clone.planned("results/tiny/summary.csv")["measure_disk"] == 5 - 2
+    assert clone.planned(SUMMARY)["measure_disk"] == 4 - 2
     assert records(clone) == before
 
 
@@ -164,24 +167,25 @@ def test_a_run_that_was_killed_while_rounds_were_added_goes_on(clone: Clone) -> 
     for cell in ADDED:
         record(clone, cell).unlink()
     before = records(clone)
-    with clone.running("results/tiny/summary.csv") as process:
+    with clone.running(SUMMARY) as process:
         end = time.monotonic() + 300
         # The second one is there, so that the first is one that its run knows to be whole.
         while len(made := anew(before, records(clone))) < 2 and process.poll() is None:
             assert time.monotonic() < end
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
-    time.sleep(2)
+    here = os.fsencode(clone.directory)
+    wait_for(lambda: not any(here in command for command in commands()), "the last process of the run to end")
     between = records(clone)
     assert anew(before, between) <= ADDED
-    clone.build("--unlock", REPORT)
-    clone.build(REPORT)
+    clone.build("--unlock", SUMMARY)
+    clone.build(SUMMARY)
     after = records(clone)
     assert anew(before, after) == ADDED
     first = min(made, key=lambda cell: between[cell])
     assert after[first] == between[first], "what was measured before the kill stays"
     assert not anew({cell: between[cell] for cell in before}, {cell: after[cell] for cell in before})
-    assert not clone.planned(REPORT)
+    assert not clone.planned(SUMMARY)
 
 
 def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_run(clone: Clone) -> None:
@@ -205,8 +209,8 @@ def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_ru
     assert f"{REPORT} is made of what was measured" in said
     assert anew(before, between := records(clone)) == ADDED - {failing}
     page = (clone.directory / REPORT).read_text(encoding="utf-8")
-    assert "1 of 19 planned cells have no result" in page
+    assert "1 of 16 planned cells have no result" in page
     program.write_text(text, encoding="utf-8")
-    clone.build(REPORT)
+    clone.build(SUMMARY)
     assert anew(between, records(clone)) == {failing}
-    assert not clone.planned(REPORT)
+    assert not clone.planned(SUMMARY)
