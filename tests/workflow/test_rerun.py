@@ -22,11 +22,13 @@ def changed(**top: Any) -> dict[str, Any]:
 
 
 def test_a_finished_study_has_nothing_to_do(clone: Clone) -> None:
-    assert not clone.planned(REPORT)
+    said = clone.build("--dry-run", REPORT)
+    assert "Nothing to be done" in said
+    assert "tiny: site disk: 0 cells to measure (12 there)\n" in said
 
 
-def test_no_test_file_is_left_and_none_is_missed(clone: Clone) -> None:
-    roots = clone.directory / "testfiles"
+def test_no_test_file_is_left_and_none_is_missed(measured: Clone) -> None:
+    roots = measured.directory / "testfiles"
     assert not list(roots.rglob("*.h5"))
     assert not list(roots.rglob("*.json"))
 
@@ -41,16 +43,6 @@ def test_a_changed_style_reruns_figures_and_report(clone: Clone) -> None:
     config = yaml.safe_load(file.read_text(encoding="utf-8"))
     file.write_text(yaml.safe_dump({**config, "style": {"font_size": 11}}), encoding="utf-8")
     assert clone.planned(REPORT) == {FIGURES: 1, SCORE: 1, "report": 1}
-
-
-AGGREGATES = {
-    "summarise": 1,
-    "score": 1,
-    "recommend": 1,
-    "confirm": 1,
-    "summarise_confirmation": 1,
-    "report": 1,
-}
 
 
 def test_a_new_layout_measures_its_own_cells(clone: Clone) -> None:
@@ -75,7 +67,7 @@ def test_a_further_round_measures_that_round(clone: Clone) -> None:
 
 
 def test_changed_repeats_measure_again_but_no_other_study(clone: Clone) -> None:
-    clone.write_study("other", TINY)
+    clone.write_study("other", changed(rounds=1, layouts={"4x4x64": {"chunks": [4, 4, 64]}}))
     clone.build("results/other/measurements.parquet")
     clone.write_study("tiny", changed(repeats={**TINY["repeats"], "cold": 4}))
     assert clone.planned(REPORT)["measure_disk"] == 9
@@ -118,10 +110,9 @@ def test_a_changed_stopwatch_marks_old_results_stale(clone: Clone, metadata: boo
     text = kind.read_text(encoding="utf-8")
     assert text.count("    protocol = ") == 1
     kind.write_text(text.replace("    protocol = ", "    protocol = 1"), encoding="utf-8")
-    plan = clone.planned(REPORT)
     if metadata:
         # Those of selections; the three of writes have a stopwatch of their own.
-        assert plan["measure_disk"] == 9
+        assert clone.planned(REPORT)["measure_disk"] == 9
     else:
         # Snakemake cannot know; the hash in each record does.
         clone.build("--config", "measure=false", "--forcerun", "summarise", "--", REPORT)
