@@ -29,10 +29,7 @@ def study_with(path: str, value: Any) -> dict[str, Any]:
 
 MISTAKES = {
     "typing mistake": ("dataset.shpae", [1, 2, 3], "dataset.shpae: unknown key"),
-    "chunk larger than the array": ("layouts.4x4x64", {"chunks": [4, 4, 999]}, "larger than the array"),
-    "unknown filter": ("layouts.4x4x64", {"chunks": [4, 4, 64], "filters": ["gzpi"]}, "'gzip'"),
     "extent that does not fit": ("cases.slices.read", {"z": 257}, "axis z has 256"),
-    "duplicate layout": ("layouts.again", {"chunks": [4, 4, 64]}, "duplicate layout"),
     "unknown site": ("sites", ["disk", "moon"], "no site 'moon'"),
 }
 

@@ -51,21 +51,18 @@ def with_dataset(**changes: Any) -> dict[str, Any]:
 # ---- --config and config.yaml
 
 
-@pytest.mark.parametrize("word", ["false", "no", "0", "FALSE"])
-def test_measure_false_measures_nothing(clone: Clone, word: str) -> None:
+def test_measure_false_measures_nothing(clone: Clone) -> None:
     (clone.directory / RECORD).unlink()
-    plan = clone.planned("--config", f"measure={word}", "--", REPORT)
-    assert not any(rule.startswith(("generate", "measure", "donor")) for rule in plan), plan
-    if word == "false":
-        assert clone.planned(REPORT)["measure_disk"] == 1
+    # One that Snakemake takes for a boolean, and one that it takes for a text.
+    for word in ("false", "no"):
+        plan = clone.planned("--config", f"measure={word}", "--", REPORT)
+        assert not any(rule.startswith(("generate", "measure", "donor")) for rule in plan), plan
+    assert clone.planned(REPORT)["measure_disk"] == 1
 
 
 def test_a_wrong_configuration_is_one_line(fresh: Clone) -> None:
     said = refused(fresh, "--config", "measure=flase", "--", REPORT)
     assert said == "--config: measure: should be true or false, not 'flase'; did you mean false?"
-    assert refused(fresh, "--config", "mesure=false", "--", REPORT).endswith(
-        "did you mean measure or remeasure?"
-    )
     assert "given twice" in refused(
         fresh, "--config", "measure=false", "--config", "study=tiny", "--", REPORT
     )
@@ -74,8 +71,6 @@ def test_a_wrong_configuration_is_one_line(fresh: Clone) -> None:
     try:
         for content, expected in (
             (b"study: \xff\n", "not valid YAML: 'utf-8' codec"),
-            (b"study: tiny\nstudy: quick\n", "study: this key is given twice, in lines 1 and 2"),
-            (b"measure: true\n", "study: this key is required"),
             (b"study: tiny\nstyle: {heat: jet}\n", "style.heat: should be one of"),
         ):
             file.write_bytes(content)
@@ -90,6 +85,7 @@ def test_a_wrong_configuration_is_one_line(fresh: Clone) -> None:
 
 
 def test_a_target_is_of_its_own_study_however_it_is_spelt(clone: Clone) -> None:
+    clone.keep_studies("quick", "tiny")
     (clone.directory / "results/tiny/summary.csv").unlink()
     for spelling in ("./results/tiny/summary.csv", "results//tiny/summary.csv"):
         said = clone.build("--dry-run", spelling)
@@ -110,6 +106,7 @@ def test_a_target_that_there_cannot_be_is_one_line(clone: Clone) -> None:
 
 
 def test_a_broken_study_of_a_users_own_leaves_the_others_on_the_page_of_claims(clone: Clone) -> None:
+    clone.keep_studies("quick")
     clone.write_study("tiny", {**TINY, "claims": {"009.1": CLAIM}})
     clone.write_study("broken", {**TINY, "rund": 1})
     os.mkfifo(clone.directory / "config/studies/pipe.yaml")
@@ -190,9 +187,7 @@ def test_a_dry_run_writes_nothing(fresh: Clone) -> None:
     before = snapshot(fresh)
     for arguments in (
         ("--dry-run",),
-        ("--dry-run", REPORT),
-        ("-n", "--quiet", "all", "--", REPORT),
-        ("--dry-run", "--config", "remeasure=*", "--", REPORT),
+        ("-n", "--quiet", "all", "--config", "remeasure=*", "--", REPORT),
         ("--list-rules",),
         ("--summary", REPORT),
         ("--dag", "dot", "--", REPORT),
@@ -219,7 +214,7 @@ def test_what_is_measured_again_is_announced(clone: Clone) -> None:
     clone.write_study("tiny", with_dataset(dtype="float64"))
     said = clone.build("--dry-run", REPORT)
     assert "tiny: site disk: 12 cells to measure again because of what has changed since, 0.0 GB" in said
-    assert clone.planned(REPORT)["measure_disk"] == 12
+    assert re.search(r"^measure_disk +12$", said, re.MULTILINE)
     clone.write_study("tiny", {**TINY, "repeats": {**TINY["repeats"], "write": 3}})
     assert "site disk: 3 cells to measure again because" in clone.build("--dry-run", REPORT)
     clone.write_study("tiny", TINY)
@@ -234,9 +229,10 @@ def test_results_of_another_machine_need_no_donor(clone: Clone, tmp_path: Path) 
     small = {"layouts": {"contiguous": None}, "rounds": 1, "recommendation": {"confirm_rounds": 0}}
     cases = {"slices": {"read": {"z": 5}, "states": ["cold"]}}
     study = {**with_dataset(donor=donor), **small, "cases": cases, "score": None}
+    table = "results/given/summary.csv"
     clone.write_study("given", study)
-    clone.build("results/given/report.html")
+    clone.build(table)
     (tmp_path / "donor.h5").unlink()
-    clone.build("results/given/report.html")
+    clone.build(table)
     clone.write_study("given", {**study, "seed": 2})
-    assert "donor.h5: there is no such file" in refused(clone, "results/given/report.html")
+    assert "donor.h5: there is no such file" in refused(clone, table)
