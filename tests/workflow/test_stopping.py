@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from adaptive_studies import study
-from clones import TINY, Clone, make_clone
+from clones import TINY, Clone, Kept, make_clone
 from faulty import catch, half_records, left_behind, snapshot, wait_for
 from test_faults import with_sites
 
@@ -22,12 +23,20 @@ SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")
 SECONDS_UNDER_WAY = 0.05
 
 
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> tuple[Clone, Kept]:
+    top = tmp_path_factory.mktemp("stopping")
+    made = make_clone(top / "clone")
+    return made, Kept(made, top / "kept")
+
+
 @pytest.fixture
-def clone(tmp_path: Path) -> Clone:
-    """A clone with the study `stopped`, at a site of its own."""
-    made = make_clone(tmp_path / "clone")
+def clone(fresh: tuple[Clone, Kept], tmp_path: Path) -> Iterator[Clone]:
+    """A clone with the study `stopped`, at a site of its own, and without results; it is put back."""
+    made, kept = fresh
     with_sites(made, "stopped", {"here": tmp_path / "root"}, **SMALL)
-    return made
+    yield made
+    kept.put_back()
 
 
 def begun_after(clone: Clone, moment: float) -> list[str]:
@@ -45,9 +54,9 @@ def locks(clone: Clone) -> list[Path]:
     return list((clone.directory / ".snakemake/locks").glob("*.lock"))
 
 
-def test_no_cell_begins_after_sigterm(clone: Clone) -> None:
+def test_no_cell_begins_after_sigterm(clone: Clone, tmp_path: Path) -> None:
     results, late = clone.directory / "results", []
-    for wanted in (3, 10, 17, 24):
+    for wanted in (3, 10, 17):
         with clone.running("results/stopped/summary.csv") as process:
             # A record has just come, so that the next cell is about to begin.
             wait_for(partial(count, results, wanted), "cells", pause=0.001)
@@ -58,7 +67,7 @@ def test_no_cell_begins_after_sigterm(clone: Clone) -> None:
         assert not locks(clone)
     # A busy machine may hold up the shell of a job that was under way; what begins cells does so each time.
     assert len(late) <= 1
-    assert not half_records(results) + left_behind(clone.directory.parent / "root")
+    assert not half_records(results) + left_behind(tmp_path / "root")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -72,28 +81,31 @@ def test_a_run_that_is_stopped_while_it_plans_leaves_no_lock(clone: Clone, numbe
     assert not snapshot(clone.directory / "results")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_who_stops_a_run_stops_its_confirming_rounds(
-    clone: Clone, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Path) -> None:
     root = tmp_path / "root"
     confirming = {"rounds": 3, "recommendation": {"confirm_rounds": 20}}
     with_sites(clone, "stopped", {"here": root}, **SMALL | confirming)
     clone.build("results/stopped/recommendation.json")
     records = clone.directory / "results/stopped/cells/here"
-    with clone.running("results/stopped/confirmation.json") as process:
-        wait_for(lambda: list(records.glob("*/*.c*.json")), "a confirming round")
-        caught = catch("measure", root)
-        # To the run alone: a terminal would tell all of them.
-        os.kill(process.pid, number)
-        caught.send(signal.SIGCONT)
-        measured = len(list(records.glob("*/*.c*.json")))
-    assert process.returncode != 0
-    # The one that was under way.
-    assert len(list(records.glob("*/*.c*.json"))) <= measured + 1
-    assert not left_behind(root) + half_records(clone.directory / "results")
-    assert not (clone.directory / "results/stopped/confirmation.json").exists()
-    assert not locks(clone)
+
+    def confirmed() -> int:
+        return len(list(records.glob("*/*.c*.json")))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = confirmed()
+        with clone.running("results/stopped/confirmation.json") as process:
+            wait_for(lambda before=before: confirmed() > before, "a confirming round")
+            caught = catch("measure", root)
+            # To the run alone: a terminal would tell all of them.
+            os.kill(process.pid, number)
+            caught.send(signal.SIGCONT)
+            measured = confirmed()
+        assert process.returncode != 0
+        # The one that was under way.
+        assert confirmed() <= measured + 1
+        assert not left_behind(root) + half_records(clone.directory / "results")
+        assert not (clone.directory / "results/stopped/confirmation.json").exists()
+        assert not locks(clone)
 
 
 def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) -> None:
@@ -113,7 +125,8 @@ def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) ->
 
 
 def test_a_run_that_ends_takes_no_lock_of_another(clone: Clone, tmp_path: Path) -> None:
-    clone.write_study("other", {**TINY, "sites": ["here"], "rounds": 1})
+    one = {"sites": ["here"], "rounds": 1, "layouts": {"4x4x64": {"chunks": [4, 4, 64]}}}
+    clone.write_study("other", {**TINY, **one})
     clone.build("results/other/summary.csv")
     (clone.directory / "results/other/summary.csv").unlink()
     with clone.running("results/stopped/summary.csv") as process:
