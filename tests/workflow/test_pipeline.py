@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from clones import REPORT, TINY, Clone, make_clone
+import pytest
+from clones import REPORT, TINY, Clone, Kept, make_clone
 
 
 def pack(clone: Clone, *arguments: str) -> str:
@@ -20,6 +22,30 @@ def pack(clone: Clone, *arguments: str) -> str:
         check=False,
     )
     return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def packed(measured: Clone, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("packed") / "tiny.tar.xz"
+    assert pack(measured, "pack", "tiny", "--output", str(file)).startswith("0 ")
+    return file
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> tuple[Clone, Kept]:
+    """A clone without results; whoever unpacks a study need not have it."""
+    top = tmp_path_factory.mktemp("elsewhere")
+    made = make_clone(top / "other")
+    (made.directory / "config/studies/tiny.yaml").unlink()
+    return made, Kept(made, top / "kept")
+
+
+@pytest.fixture
+def other(elsewhere: tuple[Clone, Kept]) -> Iterator[Clone]:
+    """That clone, put back as it was after the test."""
+    made, kept = elsewhere
+    yield made
+    kept.put_back()
 
 
 def test_tables_can_be_read_without_the_project(measured: Clone) -> None:
@@ -55,12 +81,10 @@ def test_intervals_of_timed_jobs_do_not_overlap(measured: Clone) -> None:
     assert not table["overlap"].any()
 
 
-def test_a_pack_gives_the_same_report_without_measuring(measured: Clone, tmp_path: Path) -> None:
-    assert pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz")).startswith("0 ")
-    other = make_clone(tmp_path / "other")
-    # Whoever unpacks it need not have the study.
-    (other.directory / "config/studies/tiny.yaml").unlink()
-    assert pack(other, "unpack", str(tmp_path / "tiny.tar.xz")).startswith("0 tiny\n")
+def test_a_pack_gives_the_same_report_without_measuring(
+    measured: Clone, packed: Path, other: Clone
+) -> None:
+    assert pack(other, "unpack", str(packed)).startswith("0 tiny\n")
     plan = other.planned(REPORT)
     assert not any(rule.startswith(("generate", "measure")) for rule in plan)
     other.build("--config", "measure=false", "--", REPORT)
@@ -75,33 +99,27 @@ def test_a_pack_gives_the_same_report_without_measuring(measured: Clone, tmp_pat
         assert ours == theirs, name
 
 
-def test_a_damaged_pack_is_refused(measured: Clone, tmp_path: Path) -> None:
-    file = tmp_path / "tiny.tar.xz"
-    pack(measured, "pack", "tiny", "--output", str(file))
-    content = bytearray(file.read_bytes())
+def test_a_damaged_pack_is_refused(packed: Path, other: Clone, tmp_path: Path) -> None:
+    content = bytearray(packed.read_bytes())
     content[len(content) // 2] ^= 1
+    file = tmp_path / "tiny.tar.xz"
     file.write_bytes(content)
-    other = make_clone(tmp_path / "other")
     said = pack(other, "unpack", str(file))
     assert said.startswith("1 error: ")
     assert not list((other.directory).glob("results/**/*.json"))
 
 
-def test_other_results_are_not_overwritten(measured: Clone, tmp_path: Path) -> None:
-    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz"))
-    other = make_clone(tmp_path / "other")
-    pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
+def test_other_results_are_not_overwritten(packed: Path, other: Clone) -> None:
+    pack(other, "unpack", str(packed))
     record = next((other.directory / "results/tiny/cells").rglob("*.json"))
     record.write_text(record.read_text(encoding="utf-8").replace('"seed":1', '"seed":2'), encoding="utf-8")
     before = record.read_bytes()
-    assert "another result" in pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
+    assert "another result" in pack(other, "unpack", str(packed))
     assert record.read_bytes() == before
 
 
-def test_what_is_missing_is_said_and_fails_nothing(measured: Clone, tmp_path: Path) -> None:
-    pack(measured, "pack", "tiny", "--output", str(tmp_path / "tiny.tar.xz"))
-    other = make_clone(tmp_path / "other")
-    pack(other, "unpack", str(tmp_path / "tiny.tar.xz"))
+def test_what_is_missing_is_said_and_fails_nothing(packed: Path, other: Clone) -> None:
+    pack(other, "unpack", str(packed))
     other.write_study("tiny", {**TINY, "sites": ["disk", "memory"]})
     (other.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
     other.build("--config", "measure=false", "--", REPORT)
