@@ -272,6 +272,14 @@ def test_the_table_of_reductions_has_every_count_and_claims_nothing_beyond_the_c
     assert notes["4 processes"] == report.BEYOND and notes["2 processes"].startswith("95 % ")
 
 
+def test_the_table_of_reductions_says_where_workers_of_several_nodes_ran() -> None:
+    apart = rows()
+    apart.loc[apart["case"] == "slices-2p", "nodes"] = "n1 n2"
+    table = report.speedup_table(page_data(apart), "disk", None)
+    assert table is not None
+    assert {(row[3].text, row[3].note) for row in table.rows if row[3].note} == {("2 processes", "on n1, n2")}
+
+
 def test_the_table_of_rates_compares_with_mpi_io() -> None:
     table = report.parallel_table(page_data(rows()), "disk", None)
     assert table is not None
