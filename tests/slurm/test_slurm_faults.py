@@ -78,13 +78,6 @@ def killed_writing(run: Run, site: str, root: Path) -> CellProcess:
     return process
 
 
-def killed_measuring(run: Run, site: str, root: Path) -> CellProcess:
-    """The same, while it measures."""
-    process = catch("measure", root)
-    run.cluster.run("scancel", "--signal=KILL", "--full", run.job(site))
-    return process
-
-
 def cancelled(run: Run, site: str, root: Path) -> CellProcess:
     """scancel from outside."""
     process = catch("measure", root)
@@ -93,7 +86,7 @@ def cancelled(run: Run, site: str, root: Path) -> CellProcess:
 
 
 def over_time(run: Run, site: str, root: Path) -> CellProcess:
-    """A cell that hangs until its job's time is over."""
+    """A cell that hangs, while it measures, until its job's time is over and Slurm kills it."""
     process = catch("measure", root)
     run.cluster.run("scontrol", "update", f"jobid={run.job(site)}", "timelimit=0")
     return process
@@ -118,7 +111,6 @@ def node_down(run: Run, site: str, root: Path) -> CellProcess:
 Fault = Callable[[Run, str, Path], CellProcess | None]
 FAULTS: dict[str, Fault] = {
     "killed-writing": killed_writing,
-    "killed-measuring": killed_measuring,
     "cancelled": cancelled,
     "over-time": over_time,
     "over-memory": over_memory,
@@ -160,7 +152,6 @@ def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 STATES = {
     "killed-writing": "CANCELLED",
-    "killed-measuring": "CANCELLED",
     "cancelled": "CANCELLED",
     "over-time": "TIMEOUT",
     "over-memory": "FAILED",
