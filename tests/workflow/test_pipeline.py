@@ -81,9 +81,7 @@ def test_intervals_of_timed_jobs_do_not_overlap(measured: Clone) -> None:
     assert not table["overlap"].any()
 
 
-def test_a_pack_gives_the_same_report_without_measuring(
-    measured: Clone, packed: Path, other: Clone
-) -> None:
+def test_a_pack_gives_the_same_report_without_measuring(measured: Clone, packed: Path, other: Clone) -> None:
     assert pack(other, "unpack", str(packed)).startswith("0 tiny\n")
     plan = other.planned(REPORT)
     assert not any(rule.startswith(("generate", "measure")) for rule in plan)
