@@ -103,12 +103,20 @@ class Clone:
 
     def planned(self, *arguments: str) -> Counter[str]:
         """Which jobs a dry run plans, by rule."""
-        text = self.build("--dry-run", *arguments)
-        if "Nothing to be done" in text:
-            return Counter()
-        table = text.split("Job stats:")[-1].split("\n\n")[0]
-        jobs = {rule: int(count) for rule, count in re.findall(r"^([\w.+@-]+)\s+(\d+)$", table, re.MULTILINE)}
-        return Counter({rule: count for rule, count in jobs.items() if rule not in ("total", "all")})
+        return self.made("--dry-run", *arguments)
+
+    def made(self, *arguments: str) -> Counter[str]:
+        """As `build`; returns which jobs the run had, by rule, for which it takes no dry run before it."""
+        return jobs(self.build(*arguments))
+
+
+def jobs(printed: str) -> Counter[str]:
+    """Which jobs a run says that it has, by rule."""
+    if "Nothing to be done" in printed:
+        return Counter()
+    table = printed.split("Job stats:")[-1].split("\n\n")[0]
+    found = {rule: int(count) for rule, count in re.findall(r"^([\w.+@-]+)\s+(\d+)$", table, re.MULTILINE)}
+    return Counter({rule: count for rule, count in found.items() if rule not in ("total", "all")})
 
 
 def make_clone(directory: Path) -> Clone:
