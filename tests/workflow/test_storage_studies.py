@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clones import Clone, make_clone
+from knob_studies import shipped
 
 from hyperslab.data.values import Counts
 from hyperslab.planning.planned_study import PlannedStudy
@@ -20,20 +24,23 @@ pytestmark = pytest.mark.slow
 DONOR = "HYPERSLAB_DONOR"
 SLICES = {"title": "slices", "read": {"z": 25}, "states": ["cold"], "repeats": {"cold": 2}}
 WRITE = {"title": "write", "write": "chunk", "repeats": {"write": 1}}
-# study -> what is smaller; layouts and everything else are those of the study.
+# study -> what is smaller; what is not named here is that of the study.
 SMALL: dict[str, dict[str, Any]] = {
     "openmsi-image-aligned": {"dataset": {"shape": [80, 80, 2048]}, "repeats": {"cold": 1, "warm": 2}},
-    "openmsi-compression": {"dataset": {"shape": [11, 12, 2500]}},
-    "openmsi-aggression": {"dataset": {"shape": [11, 12, 2500]}},
+    "openmsi-compression": {"dataset": {"shape": [11, 12, 2500]}, "grids": [1, 4, 10]},
+    "openmsi-aggression": {
+        "dataset": {"shape": [11, 12, 2500]}, "layouts": ["none", "gzip0", "gzip1", "gzip9"],
+    },
     "openmsi-filters": {"dataset": {"shape": [11, 12, 2500]}},
     "openmsi-filters-float": {"dataset": {"shape": [17, 16, 300], "dtype": "float32"}},
-}
+}  # fmt: skip
 LOSSY = {
     "openmsi-filters": {"nbit12", "scaleoffset8"},
     "openmsi-filters-float": {
         "scaleoffset-digits0", "zfp-accuracy1", "sz3-absolute1", "sperr-absolute1", "zfp-rate8",
     },
 }  # fmt: skip
+WHOLE = [*SMALL, "spectrum-image", "spectrum-image-tall"]
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +48,41 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return make_clone(tmp_path_factory.mktemp("storage") / "clone")
 
 
-@pytest.fixture
-def donor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def donor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file of counts that a study finds by the environment; some need more than 8 bits, and of 12."""
-    file = tmp_path / "donor.npy"
+    file = tmp_path_factory.mktemp("donor") / "donor.npy"
     values = Counts((10, 9, 2000), "uint16").block((0, 0, 0), (10, 9, 2000))
     values[::3, ::2, ::50] *= 70
     np.save(file, values)
-    monkeypatch.setenv(DONOR, str(file))
-    return file
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(DONOR, str(file))
+        yield file
+
+
+@pytest.fixture(scope="module")
+def measured(workplace: Clone, donor: Path) -> Clone:
+    """The clone in which the small studies, and one of a single layout, were measured up to their reports."""
+    studies = {**{f"small-{name}": small(name) for name in SMALL}, "other": OTHER}
+    for name, study in studies.items():
+        workplace.write_study(name, study)
+    workplace.build(*(f"results/{name}/report.html" for name in studies))
+    return workplace
 
 
 def small(name: str) -> dict[str, Any]:
-    """The study with all its layouts, each read once, and two of them written by a case of their own."""
-    study: dict[str, Any] = {"extends": name, "rounds": 1, **copy.deepcopy(SMALL[name])}
+    """The study with its layouts, or some of them, each read once, and two written by a case of their own.
+
+    Its finalists are not measured again.
+    """
+    study: dict[str, Any] = {
+        "extends": name, "rounds": 1, "recommendation": {"confirm_rounds": 0}, **copy.deepcopy(SMALL[name]),
+    }  # fmt: skip
+    content = shipped(name)
+    if "grids" in study:
+        study["grids"] = [{**grid, "over": {"m": study["grids"]}} for grid in content["grids"]]
+    if "layouts" in study:
+        study["layouts"] = {layout: content["layouts"][layout] for layout in study["layouts"]}
     if name != "openmsi-image-aligned":
         written = (
             ["none", *sorted(LOSSY.get(name, []))[:1]] if name != "openmsi-compression" else ["4x4x2048*"]
@@ -64,12 +92,14 @@ def small(name: str) -> dict[str, Any]:
     return study
 
 
+OTHER = {**small("openmsi-aggression"), "layouts": {"none": {"chunks": [4, 4, 2048]}}}
+
+
+# The first one waits for all of them to be measured.
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("name", SMALL)
-def test_the_study_small(workplace: Clone, donor: Path, name: str) -> None:
-    workplace.write_study(f"small-{name}", small(name))
-    done = workplace.run(f"results/small-{name}/report.html", timeout=1800)
-    assert done.returncode == 0, done.stderr[-4000:]
-    here = workplace.directory / "results" / f"small-{name}"
+def test_the_study_small(measured: Clone, name: str) -> None:
+    here = measured.directory / "results" / f"small-{name}"
     table = pd.read_parquet(here / "measurements.parquet")
     filtered = table[table["filters"] != ""]
     assert set(table[table["error_max"].notna()]["layout"]) == LOSSY.get(name, set())
@@ -87,14 +117,20 @@ def test_the_study_small(workplace: Clone, donor: Path, name: str) -> None:
         assert (filtered["ratio_raw"] > 1.5).all()
 
 
-@pytest.mark.parametrize("name", [*SMALL, "spectrum-image", "spectrum-image-tall"])
-def test_the_whole_study_is_planned(workplace: Clone, donor: Path, name: str) -> None:
-    plan = workplace.planned(f"results/{name}/report.html")
+@pytest.fixture(scope="module")
+def plan(workplace: Clone, donor: Path) -> str:
+    """What a dry run of the whole studies prints."""
+    return workplace.build("--dry-run", *(f"results/{name}/report.html" for name in WHOLE))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_whole_study_is_planned(workplace: Clone, plan: str, name: str) -> None:
     study = PlannedStudy(workplace.directory / "config/studies" / f"{name}.yaml")
     cells = {case["kind"]: len(case["layouts"]) for case in study.cases.values()}
     reads = len(study.read_cases()) * cells["read"] * study.study.first_rounds
-    assert plan["measure_disk"] == reads + cells.get("write", 0) * study.study.first_rounds
-    assert plan["donor"] == bool(study.dataset.donor)
+    made = Counter(re.findall(rf"output: results/{name}/(cells/disk/|donor\.)", plan))
+    assert made["cells/disk/"] == reads + cells.get("write", 0) * study.study.first_rounds
+    assert made["donor."] == bool(study.dataset.donor)
 
 
 def test_without_a_donor_one_line_says_what_to_set(workplace: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,18 +155,16 @@ def test_counts_serve_where_there_is_no_donor(workplace: Clone, monkeypatch: pyt
 
 
 def test_another_donor_is_measured_anew(
-    workplace: Clone, donor: Path, monkeypatch: pytest.MonkeyPatch
+    measured: Clone, donor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = {**small("openmsi-aggression"), "layouts": {"none": {"chunks": [4, 4, 2048]}}}
-    workplace.write_study("other", study)
-    workplace.build("results/other/report.html")
+    workplace = measured
     assert not workplace.planned("results/other/report.html")
     # A donor copied here again is the same; Snakemake would make it anew and overlook all other changes.
     os.utime(donor)
-    workplace.write_study("other", {**study, "recommendation": {"size_bound": 3}})
+    workplace.write_study("other", {**OTHER, "recommendation": {"confirm_rounds": 0, "size_bound": 3}})
     plan = workplace.planned("results/other/report.html")
     assert (plan["donor"], plan["measure_disk"], plan["recommend"]) == (0, 0, 1)
-    workplace.write_study("other", study)
+    workplace.write_study("other", OTHER)
     other = donor.with_name("other.npy")
     np.save(other, np.load(donor)[::-1])
     monkeypatch.setenv(DONOR, str(other))
