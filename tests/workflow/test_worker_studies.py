@@ -19,9 +19,16 @@ STUDY: dict[str, Any] = {
     "layouts": {"4x4x64": {"chunks": [4, 4, 64], "filters": [{"gzip": 1}]}, "contiguous": None},
     "cases": {"slices": {"title": "variance of 40 slices", "reduce": {"z": 40}, "processes": [1, 2, 3]}},
     "sites": ["disk"],
-    "rounds": 3,
+    "rounds": 2,
     "repeats": {"cold": 3, "warm": 4},
     "recommendation": {"confirm_rounds": 0, "mix": {"slices-1p": 1}},
+}
+# With a count of ranks among its cells.
+WITH_RANKS: dict[str, Any] = {
+    **STUDY,
+    "layouts": {"contiguous": None},
+    "cases": {"slices": {**STUDY["cases"]["slices"], "processes": [1], "ranks": [1, 2]}},
+    "rounds": 1,
 }
 # What the first access is called on a disk and in memory.
 COLD = {"cold", "library-cold"}
@@ -30,25 +37,28 @@ NO_MPI = "there is no MPI here: no mpicc (Debian, Ubuntu: apt-get install mpich)
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone whose study `team` was measured up to its report."""
+    """A clone without MPI whose studies `team` and `ranks` were measured up to their reports."""
     clone = make_clone(tmp_path_factory.mktemp("team") / "clone")
+    (clone.directory / ".venv-mpi").mkdir()
+    (clone.directory / ".venv-mpi" / "made").write_text(NO_MPI + "\n", encoding="utf-8")
     clone.write_study("team", STUDY)
-    clone.build("--", REPORT)
+    clone.write_study("ranks", WITH_RANKS)
+    clone.build("--", REPORT, "results/ranks/report.html")
     return clone
 
 
-def table_of(clone: Clone) -> pd.DataFrame:
-    return pd.read_parquet(clone.directory / "results/team/measurements.parquet")
+def table_of(clone: Clone, study: str = "team") -> pd.DataFrame:
+    return pd.read_parquet(clone.directory / "results" / study / "measurements.parquet")
 
 
 def test_each_count_has_its_rows_and_its_key_in_the_summary(processes: Clone) -> None:
     table = table_of(processes)
-    assert len(table) == 2 * 3 * 3 * (3 + 4)
+    assert len(table) == 2 * 3 * 2 * (3 + 4)
     assert set(zip(table["case"], table["processes"], strict=True)) == {
         ("slices-1p", 1), ("slices-2p", 2), ("slices-3p", 3),
     }  # fmt: skip
     summary = pd.read_csv(processes.directory / "results/team/summary.csv")
-    assert len(summary) == 2 * 3 * 3 * 2
+    assert len(summary) == 2 * 3 * 2 * 2
     assert not summary.duplicated(["site", "layout", "case", "state", "round"]).any()
     assert not table["overlap"].any()
 
@@ -56,7 +66,7 @@ def test_each_count_has_its_rows_and_its_key_in_the_summary(processes: Clone) ->
 def test_every_count_reads_the_same_planes_and_what_arithmetic_says(processes: Clone) -> None:
     table = table_of(processes)
     cold = table[table["state"].isin(COLD)]
-    assert len(cold) == 2 * 3 * 3 * 3
+    assert len(cold) == 2 * 3 * 2 * 3
     assert (cold["requested_bytes"] == cold["requested_predicted_bytes"]).all()
     # 9 rows in chunks of 4: three workers of 3 rows each cut the first chunk row and the second.
     shared = table[table["layout"] == "4x4x64"].groupby("processes")["chunks_shared"].max()
@@ -79,7 +89,7 @@ def test_another_count_adds_its_own_cells_alone(processes: Clone) -> None:
     processes.write_study("team", study)
     try:
         planned = processes.planned("--", REPORT)
-        assert planned["measure_disk"] == 2 * 3
+        assert planned["measure_disk"] == 2 * 2
     finally:
         processes.write_study("team", STUDY)
 
@@ -107,20 +117,7 @@ PARALLEL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def with_ranks(directory: Path) -> Clone:
-    """A clone with the two studies that need an MPI."""
-    clone = make_clone(directory / "clone")
-    case = {**STUDY["cases"]["slices"], "processes": [1], "ranks": [1, 2]}
-    study = {**STUDY, "layouts": {"contiguous": None}, "cases": {"slices": case}, "rounds": 1}
-    clone.write_study("team", study)
-    clone.write_study("parallel", PARALLEL)
-    return clone
-
-
-def test_a_case_of_ranks_is_known_by_what_it_is(tmp_path: Path) -> None:
-    clone = with_ranks(tmp_path)
-    (clone.directory / ".venv-mpi").mkdir()
-    (clone.directory / ".venv-mpi" / "made").write_text(NO_MPI + "\n", encoding="utf-8")
+def test_a_case_of_ranks_is_known_by_what_it_is(processes: Clone) -> None:
     selection = {"read": {"z": 4}, "states": ["cold"]}
     # Named like one of ranks, and just as one of ranks in another study.
     cases = {
@@ -128,9 +125,10 @@ def test_a_case_of_ranks_is_known_by_what_it_is(tmp_path: Path) -> None:
         "slices-2r": selection,
         "slices": {**STUDY["cases"]["slices"], "ranks": [1]},
     }
-    clone.write_study("alike", {**STUDY, "layouts": {"contiguous": None}, "cases": cases, "rounds": 1})
-    planned = clone.planned("--", REPORT, "results/alike/report.html")
-    assert planned["measure_mpi_disk@team"] == 2
+    processes.write_study("alike", {**WITH_RANKS, "cases": cases})
+    processes.write_study("again", WITH_RANKS)
+    planned = processes.planned("--", "results/again/report.html", "results/alike/report.html")
+    assert planned["measure_mpi_disk@again"] == 2
     assert planned["measure_mpi_disk@alike"] == 1
     # One count of processes in one study, and in the other three counts beside two selections.
     assert planned["measure_disk"] == 1 + 3 + 2
@@ -142,14 +140,15 @@ def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[
     made = REPOSITORY / ".venv-mpi" / "made"
     said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
     require(None if said == "ready" else f"no environment of MPI ranks: {said}")
-    clone = with_ranks(tmp_path)
+    clone = make_clone(tmp_path / "clone")
+    clone.write_study("ranks", WITH_RANKS)
+    clone.write_study("parallel", PARALLEL)
     (clone.directory / ".venv-mpi").symlink_to(made.parent)
-    clone.build("--", REPORT)
-    clone.build("--", "results/parallel/report.html")
-    table = table_of(clone)
+    clone.build("--", "results/ranks/report.html", "results/parallel/report.html")
+    table = table_of(clone, "ranks")
     assert {*table["case"]} == {"slices-1p", "slices-1r", "slices-2r"}
     assert (table.groupby("case").size() == 7).all()
-    moved = pd.read_parquet(clone.directory / "results/parallel/measurements.parquet")
+    moved = table_of(clone, "parallel")
     apis = ("hdf5", "mpiio", "posix", "file-per-process")
     wanted = {f"alone-{api}-2r" for api in apis}
     assert {*moved["case"]} == wanted | {"together-hdf5-2r", "together-mpiio-2r"}
@@ -165,12 +164,9 @@ def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[
     assert not list((clone.directory / "testfiles").rglob("*.h5*"))
 
 
-def test_without_mpi_the_cells_of_ranks_say_so_and_all_else_is_measured(tmp_path: Path) -> None:
-    clone = with_ranks(tmp_path)
-    (clone.directory / ".venv-mpi").mkdir()
-    (clone.directory / ".venv-mpi" / "made").write_text(NO_MPI + "\n", encoding="utf-8")
-    clone.build("--", REPORT)
-    assert {*table_of(clone)["case"]} == {"slices-1p"}
-    record = read_record(clone.directory / "results/team/cells/disk/contiguous/slices-2r.r0.json")
+def test_without_mpi_the_cells_of_ranks_say_so_and_all_else_is_measured(processes: Clone) -> None:
+    assert {*table_of(processes, "ranks")["case"]} == {"slices-1p"}
+    results = processes.directory / "results" / "ranks"
+    record = read_record(results / "cells/disk/contiguous/slices-2r.r0.json")
     assert record["skipped"] == {"cold": NO_MPI, "warm": NO_MPI}
-    assert "there is no MPI here" in (clone.directory / REPORT).read_text(encoding="utf-8")
+    assert "there is no MPI here" in (results / "report.html").read_text(encoding="utf-8")
