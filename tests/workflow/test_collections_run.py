@@ -15,10 +15,10 @@ STUDY: dict[str, Any] = {
     "title": "A tiny collection",
     "dataset": {
         "axes": ["day", "lat", "lon"],
-        "shape": [36, 90, 180],
+        "shape": [12, 90, 180],
         "dtype": "float32",
         "fill": "daily-grid",
-        "collection": {"along": "day", "first": "2016-02-20"},
+        "collection": {"along": "day", "first": "2016-02-24"},
     },
     "layouts": {"month": {"files": "month", "chunks": "unidata"}, "day": {"files": 1}},
     "cases": {
@@ -47,10 +47,10 @@ def test_every_case_has_its_rows(measured: Clone) -> None:
     table = pd.read_parquet(measured.directory / "results/grids/measurements.parquet")
     assert set(table["case"]) == {"series", "days-2p", "fetched-1p", "open"}
     files = table.groupby("layout")["files"].unique()
-    assert {name: list(found) for name, found in files.items()} == {"day": [36], "month": [2]}
+    assert {name: list(found) for name, found in files.items()} == {"day": [12], "month": [2]}
     fetched = table[table["case"] == "fetched-1p"]
     assert (fetched["fetch_s"] > 0).all() and table[table["case"] == "series"]["fetch_s"].isna().all()
-    assert (table[table["case"] == "open"].groupby("layout")["calls"].max() == [36, 2]).all()
+    assert (table[table["case"] == "open"].groupby("layout")["calls"].max() == [12, 2]).all()
     assert not table["stale"].any()
 
 
@@ -59,5 +59,5 @@ def test_the_report_says_what_a_collection_is(measured: Clone) -> None:
     assert "a file for each" in page
     assert "daily-grid" in page
     record = read_record(measured.directory / "results/grids/cells/disk/day/series.r0.json")
-    assert record["file"]["files"] == 36
+    assert record["file"]["files"] == 12
     assert not list((measured.directory / "testfiles").rglob("*.h5"))
