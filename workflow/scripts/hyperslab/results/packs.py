@@ -132,6 +132,12 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
 
     Only when it has come to its end is the pack known to be whole. Raises PackError, with the pack's name.
     """
+    for path, content, _ in _checked(file):
+        yield path, content
+
+
+def _checked(file: Path) -> Iterator[tuple[str, bytes, list[dict[str, Any]]]]:
+    """Yield `contents` with the rows of each record, which anything else has none of."""
     if not file.is_file():
         there = [str(path) for path in file.parent.glob(f"*{SUFFIX}")]
         near = difflib.get_close_matches(str(file), there, n=1)
@@ -140,6 +146,7 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
     seen: set[str] = set()
     told: set[str] = set()
     rows: dict[str, list[dict[str, Any]]] = {}
+    count = 0
     try:
         for path, content in members(file):
             if path in seen:
@@ -158,18 +165,20 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
             if (found := _PREDICTION.fullmatch(path)) and found[1] == own:
                 _check_prediction(file, path, content)
                 told.add(path)
-            else:
-                rows[path] = _rows(file, path, content, own)
-            if sum(map(len, rows.values())) > ROWS_AT_ONCE:
+                yield path, content, []
+                continue
+            rows[path] = part = _rows(file, path, content, own)
+            count += len(part)
+            if count > ROWS_AT_ONCE:
                 _check_rows(file, rows)
-                rows = {}
-            yield path, content
+                rows, count = {}, 0
+            yield path, content, part
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
     if len(seen) == len(described) + len(told):
         raise PackError(f"{file}: holds no records")
     _check_rows(file, rows)
-    yield from ((f"config/studies/{name}.yaml", text) for name, text in described.items())
+    yield from ((f"config/studies/{name}.yaml", text, []) for name, text in described.items())
 
 
 def measurements(file: Path) -> pd.DataFrame:
@@ -177,14 +186,7 @@ def measurements(file: Path) -> pd.DataFrame:
 
     Raises PackError for a pack that is damaged.
     """
-    inside = contents(file)
-    rows = [
-        row
-        for path, content in inside
-        if (found := _RECORD.fullmatch(path))
-        for row in _rows(file, path, content, found[1])
-    ]
-    return tidy(rows).assign(stale=False)
+    return tidy([row for _, _, rows in _checked(file) for row in rows]).assign(stale=False)
 
 
 def records(file: Path) -> Iterator[tuple[str, Record]]:

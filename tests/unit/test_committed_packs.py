@@ -1,0 +1,77 @@
+"""The packs in packs/: each is small, has its study, and holds results of which every one still counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from golden_specifications import ROOT, studies
+
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.results.packs import SUFFIX, contents
+from hyperslab.studies import specification
+
+PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
+
+
+class Committed(NamedTuple):
+    """A pack: its file, its study, what paths it holds, and of each record what tests ask of it."""
+
+    file: Path
+    study: str
+    paths: list[str]
+    specifications: dict[str, dict[str, Any]]
+    peak_memory_bytes: dict[str, int]
+
+
+@pytest.fixture(scope="module", params=PACKS, ids=lambda path: path.name.removesuffix(SUFFIX))
+def pack(request: pytest.FixtureRequest) -> Committed:
+    """A pack that has been read to its end, once for all tests."""
+    found = Committed(request.param, request.param.name.removesuffix(SUFFIX), [], {}, {})
+    for path, content in contents(found.file):
+        found.paths.append(path)
+        if "/cells/" in path:
+            record = json.loads(content)
+            found.specifications[path] = record["specification"]
+            found.peak_memory_bytes[path] = record["peak_memory_bytes"]
+    return found
+
+
+def test_it_is_small_and_has_its_study(pack: Committed) -> None:
+    # Equals are told from each other by thousands of cells.
+    assert pack.file.stat().st_size < max(1.5e6, 1000 * len(pack.paths))
+    assert f"config/studies/{pack.study}.yaml" in pack.paths
+    # results/STUDY/cells/SITE/LAYOUT/CASE.ROUND.json: of one layout alone nothing could be told.
+    cells = [path.split("/") for path in pack.paths if path.startswith(f"results/{pack.study}/cells/")]
+    assert all(len(cell) == 6 for cell in cells) and len(cells) >= 8
+    assert len({layout for _, _, _, _, layout, _ in cells}) > 1 or len({cell[5] for cell in cells}) > 1
+
+
+def test_every_record_counts(monkeypatch: pytest.MonkeyPatch, pack: Committed) -> None:
+    monkeypatch.delenv("HYPERSLAB_DONOR", raising=False)
+    study = PlannedStudy(studies()[pack.study])
+    hashes = study.hashes("main") | study.hashes("confirm")
+    assert pack.specifications
+    # results/<study>/cells/<site>/<layout>/<case>.<round>.json
+    cells = {path: path.removesuffix(".json").split("/", 4)[4] for path in pack.specifications}
+    stale = [
+        path
+        for path, spec in pack.specifications.items()
+        if specification.standing(hashes.get(cells[path]), spec, study.name) == "stale"
+    ]
+    assert not stale, f"{len(stale)} of {len(cells)} records are stale, such as {stale[0]}"
+
+
+def test_rows_with_a_vector_take_less_than_a_gibibyte_of_memory(pack: Committed) -> None:
+    own = [
+        path
+        for path, spec in pack.specifications.items()
+        if spec["layout"].get("storage") == "offset-vector"
+    ]
+    for path in own:
+        assert pack.peak_memory_bytes[path] < 2**30, (path, pack.peak_memory_bytes[path])
+    # One whose page buffers are all that it compares has none of them yet.
+    others = not pack.study.startswith(("vl-", "rows-"))
+    assert own or others or pack.study.startswith(("vl-paged", "vl-page-buffer"))
