@@ -2,14 +2,14 @@
 
 That one time is less than another is refuted where it surely is not so by what matters: there the bound that
 counts for "fails" is another one. One table holds many sites, each a simulated study of its own, with fixed
-seeds.
+seeds; kinds of one truth are asked of the same tables.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from claim_samples import Truth, judged, measured, resolved
 
+from hyperslab.claims import judging
 from hyperslab.results.comparisons import MATTERS
 
 SITES = 60
@@ -81,7 +82,29 @@ CASES: dict[str, tuple[Truth, list[dict[str, Any]]]] = {
 # Ratios of times that have to be less than 1.
 DIRECTIONS = ("ratio", "ratio of cases", "fastest", "three comparisons")
 # Rounds, and the deviations of a cell and of a whole round.
-NOISE = [(3, 0.03, 0.05), (3, 0.03, 0.3), (5, 0.03, 0.0)]
+NOISE = ((3, 0.03, 0.05), (3, 0.03, 0.3), (5, 0.03, 0.0))
+Noise = tuple[tuple[int, float, float], ...]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nobody_asks_how_many_rounds_would_tell() -> Iterator[None]:
+    """To find that out takes longer than all verdicts, and decides none of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(judging, "_would_tell", lambda groups, deciding: {"rounds": None})
+        yield
+
+
+@cache
+def simulated(truth: Truth, seed: int, sites: int, noise: Noise) -> list[pd.DataFrame]:
+    """A table of `sites` studies with each kind of noise."""
+    rng = np.random.default_rng(seed)
+    return [
+        pd.concat(
+            [measured(truth, rng, rounds, sd, round_sd, site=f"s{number}") for number in range(sites)],
+            ignore_index=True,
+        )
+        for rounds, sd, round_sd in noise
+    ]
 
 
 def verdicts(
@@ -90,16 +113,13 @@ def verdicts(
     comparisons: list[dict[str, Any]],
     seed: int,
     sites: int = SITES,
-    noise: Sequence[tuple[int, float, float]] = NOISE,
+    noise: Noise = NOISE,
 ) -> Counter[str]:
     """How often which verdict was given, over `sites` studies with each kind of noise."""
-    rng = np.random.default_rng(seed)
     claims = resolved(directory, *comparisons)
     found: Counter[str] = Counter()
-    for rounds, sd, round_sd in noise:
-        names = [f"s{number}" for number in range(sites)]
-        tables = [measured(truth, rng, rounds, sd, round_sd, site=name) for name in names]
-        told = judged(claims, pd.concat(tables, ignore_index=True), **{name: {} for name in names})
+    for table in simulated(truth, seed, sites, noise):
+        told = judged(claims, table, **{f"s{number}": {} for number in range(sites)})
         found.update(entry["verdict"] for entry in told)
     return found
 
@@ -170,7 +190,7 @@ def test_a_false_claim_among_true_ones_is_found_out(tmp_path: Path) -> None:
 
 def test_equals_are_told_from_what_matters(tmp_path: Path) -> None:
     """Where the truth is 1 exactly a verdict comes, and it is the right one, once rounds are near enough."""
-    found = verdicts(tmp_path, flat, CASES["ratio"][1], seed=51, sites=20, noise=[(8, 0.02, 0.05)])
+    found = verdicts(tmp_path, flat, CASES["ratio"][1], seed=51, sites=20, noise=((8, 0.02, 0.05),))
     assert found["fails"] >= 0.9 * found.total(), found
 
 
