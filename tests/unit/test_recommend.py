@@ -329,7 +329,7 @@ def test_what_is_surely_beaten_is_neither_best_nor_runner_up() -> None:
 TIMES = hnp.arrays(float, (6, 2), elements=st.floats(0.001, 10))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(TIMES, st.floats(1e-3, 1e3), st.permutations(range(6)))
 def test_neither_the_unit_nor_the_names_nor_the_order_matter(
     times: np.ndarray, scale: float, order: list[int]
