@@ -61,9 +61,13 @@ def module_files() -> dict[str, Path]:
     return files
 
 
-def imported(file: Path) -> Iterator[str]:
+@cache
+def imported(file: Path) -> frozenset[str]:
     """Every module that a file imports, wherever the statement stands."""
-    tree = tree_of(file)
+    return frozenset(_imported(tree_of(file), file))
+
+
+def _imported(tree: ast.Module, file: Path) -> Iterator[str]:
     # What only a type checker reads is imported by nobody.
     unread = {
         id(inner)
@@ -94,10 +98,14 @@ def is_text(node: ast.AST, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
 
 
-def mentioned(file: Path) -> Iterator[str]:
+@cache
+def mentioned(file: Path) -> frozenset[str]:
     """What a file imports, or names in a text as the registries of formats and cases do."""
-    yield from imported(file)
-    nodes = list(ast.walk(tree_of(file)))
+    return imported(file) | frozenset(_named(tree_of(file)))
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
+    nodes = list(ast.walk(tree))
     # What follows "-m" is a command that another process runs.
     lists = [node.elts for node in nodes if isinstance(node, ast.List)]
     run = {id(b) for parts in lists for a, b in zip(parts, parts[1:], strict=False) if is_text(a, "-m")}
