@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Counted:
     read_ahead_bytes: int
     row: dict[str, Any]
 
-    @property
+    @cached_property
     def selection(self) -> Selection:
         """What is predicted to be asked for."""
         one, array, box = self.candidate, self.array, self.box
