@@ -104,9 +104,9 @@ def _writes(site: str, layout: str, round_: int) -> list[dict[str, Any]]:
 
 
 @cache
-def repeats() -> pd.DataFrame:
-    """The table of repeats of two sites; not to be changed in place."""
-    cells = itertools.product(("disk", "memory"), LAYOUTS, range(3))
+def repeats(*sites: str) -> pd.DataFrame:
+    """The table of repeats of these sites, by default of both; not to be changed in place."""
+    cells = itertools.product(sites or ("disk", "memory"), LAYOUTS, range(3))
     return tidy([row for cell in cells for row in (*_reads(*cell), *_writes(*cell))])
 
 

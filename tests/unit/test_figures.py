@@ -23,6 +23,8 @@ from hyperslab.studies.study import LoadedStudy
 
 STUDIES = Path(__file__).parents[2] / "config" / "studies"
 CASES = STUDY["cases"]
+# Those of spectra are drawn as those of slices are.
+EACH_KIND = [name for name in figure_kinds.names(STUDY) if not name.endswith("-spectra")]
 
 
 def test_names_of_a_study_are_in_the_order_of_the_report() -> None:
@@ -88,8 +90,8 @@ def test_a_described_grid_has_its_variables_and_layouts() -> None:
 
 
 @pytest.mark.parametrize("site", ["disk", "memory"])
-def test_every_name_is_drawn(site: str) -> None:
-    for name in figure_kinds.names(STUDY):
+def test_every_kind_is_drawn(site: str) -> None:
+    for name in EACH_KIND:
         figure = picture(name, site)
         assert f"· {site}" in figure.texts[0].get_text()
         assert figure.axes
@@ -125,7 +127,7 @@ assert not {"h5py", "snakemake"} & set(sys.modules)
 
 
 def test_library_cold_is_never_called_cold() -> None:
-    for name in figure_kinds.names(STUDY):
+    for name in EACH_KIND:
         assert "library-cold" not in texts(picture(name, "disk")), name
         assert "cold" not in texts(picture(name, "memory")).replace("library-cold", ""), name
     for name in ("ramp-slices", "grid-slices", "score", "tradeoff", "counts"):
@@ -135,22 +137,23 @@ def test_library_cold_is_never_called_cold() -> None:
 
 def test_flagged_cells_are_kept_and_counted() -> None:
     assert "8 of 24 cells flagged as noisy, kept" in texts(picture("session-slices"))
-    table = repeats()
+    table = repeats("disk")
     quiet = data_of(table.assign(noisy=False, overlap=table["round"] == 0))
     words = texts(figures.draw("session-slices", "disk", quiet))
     assert "noisy" not in words
     assert "8 of 24 cells overlapping" in words
 
 
-@pytest.mark.parametrize("name", ["ramp-slices", "session-slices", "writes", "counts"])
-def test_stale_and_confirming_rows_are_not_drawn(name: str) -> None:
-    table = repeats()
+def test_stale_and_confirming_rows_are_not_drawn() -> None:
+    table = repeats("disk")
     others = [table.assign(stale=True, round=7, time_s=99.0), table.assign(phase="confirm", time_s=99.0)]
-    figure = figures.draw(name, "disk", data_of(pd.concat([table, *others], ignore_index=True)))
-    assert texts(figure) == texts(picture(name))
-    for one, other in zip(figure.axes, picture(name).axes, strict=True):
-        assert one.dataLim.extents == pytest.approx(other.dataLim.extents)
-        assert len(one.lines) == len(other.lines)
+    given = data_of(pd.concat([table, *others], ignore_index=True))
+    for name in ("ramp-slices", "session-slices", "writes", "counts"):
+        figure = figures.draw(name, "disk", given)
+        assert texts(figure) == texts(picture(name)), name
+        for one, other in zip(figure.axes, picture(name).axes, strict=True):
+            assert one.dataLim.extents == pytest.approx(other.dataLim.extents), name
+            assert len(one.lines) == len(other.lines), name
 
 
 def test_axes_name_their_units() -> None:
@@ -163,7 +166,7 @@ def test_axes_name_their_units() -> None:
 
 
 def test_a_layout_named_by_a_number_is_found() -> None:
-    table = repeats()
+    table = repeats("disk")
     named = data_of(table.assign(layout=table["layout"].replace("2x2x64", "7")))
     # As pandas reads it from a file of which no layout has letters.
     summary = named.summary[named.summary["layout"] == "7"].astype({"layout": int})
@@ -193,7 +196,7 @@ def test_the_same_data_give_the_same_file(tmp_path: Path, name: str) -> None:
 
 
 def test_nothing_is_cut_off_at_the_edges_of_the_page() -> None:
-    for name in figure_kinds.names(STUDY):
+    for name in EACH_KIND:
         figure = picture(name)
         canvas: Any = FigureCanvasAgg(figure)
         box = figure.get_tightbbox(canvas.get_renderer())

@@ -70,7 +70,7 @@ def test_only_a_bar_beyond_the_axis_is_pale_and_has_its_value_on_it() -> None:
 
 
 def test_the_axis_holds_every_bar_where_they_are_alike() -> None:
-    table = repeats()
+    table = repeats("disk")
     alike = data_of(table[table["layout"].isin(["2x2x128", "4x4x256"])])
     figure = figures.draw("session-slices", "disk", alike)
     assert all(bar.get_alpha() == 1 for parts in bars(figure.axes[0]).values() for bar in parts)
@@ -89,7 +89,7 @@ def test_the_first_selection_of_a_session_is_a_mark_of_its_own() -> None:
 
 
 def test_a_mean_below_the_median_is_marked() -> None:
-    table = repeats()
+    table = repeats("disk")
     session = (table["layout"] == "auto") & (table["state"] == "session")
     times = table["time_s"].mask(session & (table["repeat"] < 2), 1e-5)
     times = times.mask(session & (table["repeat"] == 2), 0.006)
@@ -139,7 +139,7 @@ def test_agreement_is_said_and_written_files_are_not_compared() -> None:
 
 @pytest.mark.parametrize("column", ["index_bytes", "padding_bytes"])
 def test_one_disagreement_is_loud(column: str) -> None:
-    table = repeats()
+    table = repeats("disk")
     wrong = (table["layout"] == "4x4x64") & (table["round"] == 1) & (table["case"] == "spectra")
     figure = figures.draw("sizes", "disk", data_of(table.assign(**{column: table[column] + wrong})))
     (alarm,) = (text for text in figure.texts if "disagree" in text.get_text())

@@ -54,7 +54,7 @@ def test_the_ramp_lies_between_the_cold_and_the_warm_median() -> None:
 
 
 def test_few_layouts_have_a_panel_each() -> None:
-    table = repeats()
+    table = repeats("disk")
     few = ["contiguous", "2x2x64", "4x4x256"]
     figure = figures.draw("ramp-slices", "disk", data_of(table[table["layout"].isin(few)]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == few
@@ -94,14 +94,14 @@ def test_the_contiguous_layout_is_a_line_in_the_colour_bar_where_it_lies_within(
         return sorted({float(drawn.get_ydata()[0]) for drawn in bar.lines})
 
     assert marks(picture("grid-slices")) == []
-    table = repeats()
+    table = repeats("disk")
     between = table["time_s"].mask(table["layout"] == "contiguous", 0.001)
     figure = figures.draw("grid-slices", "disk", data_of(table.assign(time_s=between)))
     assert marks(figure) == pytest.approx([0.001])
 
 
 def test_an_unmeasured_cell_is_a_dash() -> None:
-    table = repeats()
+    table = repeats("disk")
     figure = figures.draw("grid-slices", "disk", data_of(table[table["layout"] != "2x2x128"]))
     (dash,) = (text for text in figure.axes[0].texts if text.get_text() == "–")
     assert dash.get_position() == (1.5, 0.5)
@@ -123,7 +123,7 @@ def test_a_grid_of_one_variable_is_one_row_and_each_grid_has_its_panels() -> Non
 
 
 def test_the_name_of_two_copies_takes_two_lines() -> None:
-    table = repeats()
+    table = repeats("disk")
     pair = "2x2x64-blosc-lz4-and-4x4x2048-blosc-lz4"
     axes = figures.draw(
         "tradeoff", "disk", data_of(table.assign(layout=table["layout"].replace("2x2x64", pair)))
@@ -151,9 +151,10 @@ def test_the_front_is_joined_and_every_layout_has_its_point() -> None:
 
 
 def test_of_many_layouts_those_with_a_role_or_on_the_front_are_named() -> None:
-    template = repeats().query("site == 'disk' and layout == '4x4x64'")
+    template = repeats("disk").query("layout == '4x4x64'")
     slow = [template.assign(layout=f"slow-{n}", time_s=template["time_s"] * (50 + n)) for n in range(9)]
-    figure = figures.draw("tradeoff", "disk", data_of(pd.concat([repeats(), *slow], ignore_index=True)))
+    table = pd.concat([repeats("disk"), *slow], ignore_index=True)
+    figure = figures.draw("tradeoff", "disk", data_of(table))
     points = pd.DataFrame({case: pooled(case, "cold") for case in ("slices", "spectra")})
     sizes = data().summary.query("site == 'disk'").groupby("layout")["file_bytes"].first()
     on = fronts(points, ["slices", "spectra"], sizes)
@@ -179,7 +180,7 @@ def test_beside_the_times_stand_the_sizes_of_the_files() -> None:
 
 
 def test_where_nothing_is_cold_the_picture_is_of_the_warm_times() -> None:
-    table = repeats().query("state == 'warm'")
+    table = repeats("disk").query("state == 'warm'")
     figure = figures.draw("tradeoff", "disk", data_of(table))
     assert figure.axes[0].get_title(loc="left") == "warm"
 
@@ -187,8 +188,8 @@ def test_where_nothing_is_cold_the_picture_is_of_the_warm_times() -> None:
 def test_names_of_points_do_not_cover_each_other() -> None:
     # Many layouts on one front, close together.
     rng = np.random.default_rng(1)
-    template = repeats().query("site == 'disk' and layout == '4x4x64'")
-    parts = [repeats()]
+    template = repeats("disk").query("layout == '4x4x64'")
+    parts = [repeats("disk")]
     for number in range(24):
         slower = {"slices": 1.25**number, "spectra": 1.2**-number}
         factor = template["case"].map(slower).fillna(1) * rng.uniform(0.97, 1.03)
@@ -228,15 +229,15 @@ def test_a_count_of_zero_is_said_not_drawn() -> None:
 
 
 def test_where_nobody_would_notice_there_is_no_mix_to_choose_for() -> None:
-    quick = repeats().assign(time_s=lambda rows: rows["time_s"] / 1e6)
+    quick = repeats("disk").assign(time_s=lambda rows: rows["time_s"] / 1e6)
     figure = figures.draw("mix", "disk", data_of(quick))
     assert not figure.axes
     assert any("nobody would notice" in text.get_text() for text in figure.texts)
-    assert figures.draw("mix", "disk", data_of(repeats())).axes
+    assert figures.draw("mix", "disk", data()).axes
 
 
 def test_points_are_those_of_the_tables_where_rounds_were_added() -> None:
-    table = repeats()
+    table = repeats("disk")
     # Of contiguous two rounds more were measured, which were slow ones.
     more = table[table["layout"].eq("contiguous") & table["round"].eq(2)]
     added = [more.assign(round=number, time_s=more["time_s"] * 3) for number in (3, 4)]
@@ -252,7 +253,7 @@ def test_points_are_those_of_the_tables_where_rounds_were_added() -> None:
 
 
 def test_intervals_lie_within_the_axes_and_are_named_where_there_are_some() -> None:
-    table = repeats().query("site == 'disk' and layout in ['auto', '2x2x64', '4x4x128']")
+    table = repeats("disk").query("layout in ['auto', '2x2x64', '4x4x128']")
     noise = table["round"].map({0: 1.0, 1: 2.0, 2: 0.6})
     rough = data_of(table.assign(time_s=table["time_s"] * noise))
     figure = tradeoff.draw(look("disk", rough))
@@ -267,7 +268,7 @@ def test_intervals_lie_within_the_axes_and_are_named_where_there_are_some() -> N
 
 
 def test_an_advice_names_the_reads_that_have_no_panel() -> None:
-    one = repeats().query("site == 'disk' and state == 'cold' and case == 'slices'")
+    one = repeats("disk").query("state == 'cold' and case == 'slices'")
     reads = ["slices", *(f"read{number}" for number in range(1, 6))]
     table = pd.concat([one.assign(case=name) for name in reads], ignore_index=True)
     study = {**STUDY, "cases": dict.fromkeys(reads, STUDY["cases"]["slices"])}
@@ -286,7 +287,7 @@ def test_an_advice_names_the_reads_that_have_no_panel() -> None:
 
 
 def test_intervals_of_an_advice_lie_within_the_axes() -> None:
-    table = repeats().query("site == 'disk' and state == 'cold' and case == 'slices'")
+    table = repeats("disk").query("state == 'cold' and case == 'slices'")
     noise = table["round"].map({0: 1.0, 1: 2.0, 2: 0.6})
     view = look("disk", data_of(table.assign(time_s=table["time_s"] * noise)))
     told = {"layout": "auto", "file_bytes": 1e5, "times": {"slices": 0.01}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,11 @@ def study() -> dict[str, Any]:
 STUDY = study()
 
 
+@cache
 def rows(rounds: int = ROUNDS) -> pd.DataFrame:
-    """Repeats around the seconds of each case; a slow round slows all of its cells alike."""
+    """Repeats around the seconds of each case; a slow round slows all of its cells alike. Not to be changed
+    in place.
+    """
     found = []
     for name, case in STUDY["cases"].items():
         for round_ in range(rounds):
