@@ -280,6 +280,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "platforms: {nodes: {executor: slurm}}\n"
     )
     monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None, sites=None: PROBE)
+    # What is written of a choice, and where, is the same however many candidates were simulated for it.
+    monkeypatch.setattr(choice, "SIMULATED", 6)
     with h5py.File("mine.h5", "w") as file:
         file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
         file["other"] = np.zeros((3, 4))
@@ -290,6 +292,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PROBED = at_sites.probed
+# One read is predicted sooner than those that are guessed.
+IMAGE = ["--reads", "image: [all, all, 1]"]
 
 
 def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
@@ -400,7 +404,7 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
     assert "cannot be written, so that nothing was measured; predicted from probes of" in said
     assert "which lies on another device" in said and "guessed" not in said
     assert "image in " in said and "spectrum in " in said and "\n" not in said
-    asked = ["long.h5::/counts", "--reads", "image: [all, all, 1]", "--formats"]
+    asked = ["long.h5::/counts", *IMAGE, "--formats"]
     # Nothing was probed by which Zarr could be predicted.
     with pytest.raises(SystemExit, match="predicted from probes of") as error:
         advise.main([*asked, "hdf5", "zarr"])
@@ -408,7 +412,7 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
     with pytest.raises(SystemExit, match="hdf5 is among them"):
         advise.main([*asked, "zarr"])
     with pytest.raises(SystemExit, match="too short to probe its storage by it"):
-        advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+        advise.main(["mine.h5::/counts", *IMAGE])
     assert files(here) == before
 
 
@@ -439,7 +443,7 @@ def test_sites_that_cannot_be_measured_so_are_not_probed(here: Path, monkeypatch
     (here / "slurm" / "config.yaml").write_text("jobs: 20\nexecutor: slurm\n")
     (here / "mine").mkdir()
     (here / "mine" / "config.v8+.yaml").write_text("cores: all\n")
-    asked = ["mine.h5::/counts", "--reads", "image: [all, all, 1]"]
+    asked = ["mine.h5::/counts", *IMAGE]
     with pytest.raises(SystemExit, match="cluster: needs a cluster; say PROFILE=slurm"):
         advise.main([*asked, "--site", "cluster", "--profile", "mine"])
     with pytest.raises(SystemExit, match="cluster: needs a cluster; say PROFILE=slurm"):
@@ -467,14 +471,14 @@ def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> No
     sites = here / "config" / "sites.yaml"
     sites.write_text(sites.read_text().replace("testfiles}", "testfiles, cap_bytes: 1000}"))
     with pytest.raises(SystemExit, match="needs 0.0. GB for one test artifact"):
-        advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+        advise.main(["mine.h5::/counts", *IMAGE])
     assert not list((here / "config" / "studies").iterdir()) and not list(here.glob("results/*"))
 
 
 def test_no_room_for_the_values_beside_the_results_is_said_and_the_last_answer_stays(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    advise.main(["mine.h5::/counts", "--reads", "image: [all, all, 1]"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     before = {path: path.read_bytes() for path in files(here)}
 
     class Full:
@@ -567,33 +571,33 @@ def test_a_study_of_the_users_own_is_never_written_over(here: Path) -> None:
 def test_advice_on_another_array_takes_no_place_of_the_first(here: Path) -> None:
     with h5py.File("mine.h5", "a") as file:
         file["more"] = counts()
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     before = {path: path.read_bytes() for path in files(here)}
     with pytest.raises(
         SystemExit, match=r"is there already, of .*mine.h5::/counts; give another name with NAME="
     ):
-        advise.main(["mine.h5::/more"])
+        advise.main(["mine.h5::/more", *IMAGE])
     assert {path: path.read_bytes() for path in files(here)} == before
-    advise.main(["mine.h5::/more", "--name", "other"])
+    advise.main(["mine.h5::/more", "--name", "other", *IMAGE])
     assert (here / "results" / "advice-other").is_dir()
 
 
 def test_the_same_array_is_known_under_other_names(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "link.h5").symlink_to("mine.h5")
     for name in ("mine.h5::/counts", "mine.h5::counts", "link.h5::counts"):
-        advise.main([name, "--name", "mine", "--copies", "no"])
+        advise.main([name, "--name", "mine", "--copies", "no", *IMAGE])
     study = here / "config" / "studies" / "advice-mine.yaml"
     assert "link.h5" in study.read_text() and "copies" not in study.read_text()
 
 
 def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     lock = here / ".snakemake" / "locks" / "0.output.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text("results/advice-other/advice.html\nresults/advice-mine/advice.html\n")
     before = {path: path.read_bytes() for path in files(here)}
     with pytest.raises(SystemExit, match="advice-mine is being made by another run; wait for it") as error:
-        advise.main(["mine.h5::/counts", "--seconds", "90"])
+        advise.main(["mine.h5::/counts", "--seconds", "90", *IMAGE])
     assert "\n" not in str(error.value)
     assert {path: path.read_bytes() for path in files(here)} == before
     # Or it begins while another is predicted.
@@ -606,11 +610,11 @@ def test_advice_that_is_being_measured_is_not_exchanged(here: Path, monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr(advise, "write_record", begun)
         with pytest.raises(SystemExit, match="is being made by another run"):
-            advise.main(["mine.h5::/counts", "--seconds", "90"])
+            advise.main(["mine.h5::/counts", "--seconds", "90", *IMAGE])
     lock.unlink()
     assert {path: path.read_bytes() for path in files(here)} == before
     lock.write_text("results/advice-other/advice.html\n")
-    advise.main(["mine.h5::/counts", "--seconds", "90"])
+    advise.main(["mine.h5::/counts", "--seconds", "90", *IMAGE])
 
 
 def test_two_advices_of_one_name_are_not_made_at_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -622,7 +626,7 @@ def test_two_advices_of_one_name_are_not_made_at_once(here: Path, monkeypatch: p
         assert not said
         said.append("")
         with pytest.raises(SystemExit) as error:
-            advise.main(["mine.h5::/counts"])
+            advise.main(["mine.h5::/counts", *IMAGE])
         said[:] = [str(error.value)]
         return probed(*given, **more)
 
@@ -630,7 +634,7 @@ def test_two_advices_of_one_name_are_not_made_at_once(here: Path, monkeypatch: p
     (here / "results").mkdir()
     (here / "results" / ".advice-mine.lock").touch()
     monkeypatch.setattr(at_sites, "probed", meanwhile)
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     (line,) = said
     assert "another advice of this name is being made; wait for it" in line and "\n" not in line
     assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
@@ -644,12 +648,12 @@ def test_the_pages_of_the_advice_before_stay_beside_what_may_never_be_measured(h
         return {path.name: path.read_text() for path in results.glob("*.html")}
 
     for text in ("first", "second"):
-        advise.main(["mine.h5::/counts"])
+        advise.main(["mine.h5::/counts", *IMAGE])
         for name in ("advice.html", "report.html"):
             (results / name).write_text(text)
     # Measured was neither the next one nor the one after that.
     for _ in range(2):
-        advise.main(["mine.h5::/counts"])
+        advise.main(["mine.h5::/counts", *IMAGE])
         assert pages() == dict.fromkeys(("advice-before.html", "report-before.html"), "second")
 
 
@@ -657,7 +661,7 @@ def test_the_pages_of_the_advice_before_stay_beside_what_may_never_be_measured(h
 def test_what_was_rewritten_survives_a_run_that_was_killed_in_its_last_moment(
     here: Path, exchanged: bool
 ) -> None:
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     results = here / "results" / "advice-mine"
     (results / "layout").mkdir()
     (results / "layout" / "recommended.h5").write_bytes(b"hours of work")
@@ -665,13 +669,13 @@ def test_what_was_rewritten_survives_a_run_that_was_killed_in_its_last_moment(
     results.rename(here / "results" / ".advice-mine.old")
     if exchanged:
         results.mkdir()
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     assert (results / "layout" / "recommended.h5").read_bytes() == b"hours of work"
     assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
 
 
 def predicted_of(here: Path, *arguments: str) -> dict[str, Any]:
-    advise.main([f"own.h5::/{arguments[0]}", "--name", arguments[0], *arguments[1:]])
+    advise.main([f"own.h5::/{arguments[0]}", "--name", arguments[0], *IMAGE, *arguments[1:]])
     found: dict[str, Any] = json.loads(
         (here / "results" / f"advice-{arguments[0]}" / "prediction.json").read_text()
     )
@@ -723,9 +727,9 @@ def test_elements_that_are_measured_as_longer_ones_are_named(here: Path) -> None
 def test_a_file_on_another_device_than_the_test_files_is_noted(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    advise.main(["mine.h5::/counts"])
+    advise.main(["mine.h5::/counts", *IMAGE])
     monkeypatch.setattr(at_sites, "one_device", lambda file, directory: False)
-    advise.main(["mine.h5::/counts", "--name", "far"])
+    advise.main(["mine.h5::/counts", "--name", "far", *IMAGE])
     for name, elsewhere in (("mine", False), ("far", True)):
         prediction = json.loads((here / "results" / f"advice-{name}" / "prediction.json").read_text())
         assert [one["elsewhere"] for one in prediction["sites"].values()] == [elsewhere]
