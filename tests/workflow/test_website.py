@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import unquote, urldefrag, urlparse
 
+import preloaded
 import pytest
 from browser import MISSING, Browser, chromium
 from clones import LONGEST_SECONDS, REPOSITORY
 from report_samples import assert_self_contained
+
+import website as command
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +62,45 @@ FOCUS = """(() => {
 })()"""
 
 
+class Forked:
+    """In place of `subprocess.Popen` for a command that starts Snakemake, which is forked (`preloaded`)."""
+
+    def __init__(self, words: Sequence[str], **_: Any) -> None:
+        arguments = words[words.index("snakemake") + 1 :]
+        done = preloaded.run(arguments, Path.cwd(), os.environ, LONGEST_SECONDS)
+        self.returncode = done.returncode
+        self.stdout = (done.stdout + done.stderr).splitlines(keepends=True)
+
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 def website(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command, until it ends."""
+    """The command in this process, until it ends."""
+    status: Any = 0
+    words = ["website.py", *map(str, arguments)]
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.redirect_stderr(io.StringIO()) as complained,
+    ):
+        patched.chdir(cwd)
+        patched.setattr(sys, "argv", words)
+        streams = {"PIPE": subprocess.PIPE, "STDOUT": subprocess.STDOUT}
+        patched.setattr(command, "subprocess", SimpleNamespace(Popen=Forked, **streams))
+        try:
+            command.main()
+        except SystemExit as ended:
+            status = int(ended.code is not None)
+            print(ended.code, file=sys.stderr)
+    return subprocess.CompletedProcess(words, status, said.getvalue(), complained.getvalue())
+
+
+def started(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command as whoever uses it starts it, until it ends."""
     return subprocess.run(
         [sys.executable, REPOSITORY / "workflow" / "scripts" / "website.py", *arguments],
         cwd=cwd, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
@@ -99,7 +144,7 @@ def test_it_writes_into_its_own_folder_alone(folder: Path, site: Path) -> None:
 def test_what_is_there_is_not_made_again(folder: Path, site: Path) -> None:
     pages = [site / page for page in PAGES] + [site / ".work" / "results" / report for report in REPORTS]
     before = [page.stat().st_mtime_ns for page in pages]
-    done = website(*PACKS, cwd=folder)
+    done = started(*PACKS, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "unpacking" not in done.stderr
     assert [page.stat().st_mtime_ns for page in pages] == before
