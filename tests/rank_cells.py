@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from idx_cells import cell
 
 from hyperslab.cases.context import Context, Outcome
+from hyperslab.cases.mpi import launch
 from hyperslab.cases.subvolumes import case as subvolumes
 from hyperslab.data.values import open_values
 from hyperslab.formats import load
@@ -53,3 +54,36 @@ def outcome_of(spec: Specification, directory: Path) -> Outcome:
     return subvolumes.run(
         Context(spec, format_, path, open_values(spec["dataset"]), True, f"mpirun -n {ranks}")
     )
+
+
+# One start of ranks, which takes longer than a small cell, runs all cells; the result of each is a row.
+RUN_ALL = """
+from dataclasses import replace
+from hyperslab import formats
+from hyperslab.cases.CASE import ranks as case
+from hyperslab.data.values import open_values
+run = case.run
+def run_all(ranks, context):
+    found = []
+    for number, spec in enumerate(context.specification["cells"]):
+        own = {"format": formats.load(spec["layout"]["format"]), "values": open_values(spec["dataset"])}
+        path = f"{context.path}.{number}"
+        found.append(run(ranks, replace(context, specification=spec, path=path, **own)))
+    return {**found[-1], "rows": found}
+case.run = run_all
+"""
+
+
+def outcomes_of(
+    specs: Sequence[Specification], directory: Path, program: Callable[[str], None], case: str = "subvolumes"
+) -> list[Outcome]:
+    """The outcomes of cells of one kind of case and as many ranks each."""
+    program(RUN_ALL.replace("CASE", case))
+    told: Any = {**specs[0], "cells": list(specs)}
+    format_, values = load(told["layout"]["format"]), open_values(told["dataset"])
+    ranks = told["case"]["workers"]
+    context = Context(told, format_, str(directory / "data"), values, True, f"mpirun -n {ranks}")
+    return [
+        Outcome(one["rows"], one["file"], one["skipped"], one["memory_bytes"], one["versions"])
+        for one in launch.ranks(context, f"{case}.ranks")["rows"]
+    ]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from process_tree import alive, below
+from rank_cells import outcomes_of
 from samples import file_specification, values_of
 from test_reduce import OneUnitMore, command, reduce_cell
 from test_workers import wait_until
@@ -114,17 +115,20 @@ ACCESS = [
     *(
         (api, False, interleaved)
         for api in ("hdf5", "mpiio", "posix", "file-per-process")
-        for interleaved in (0, 1)
+        for interleaved in (False, True)
     ),
-    *((api, True, interleaved) for api in ("hdf5", "mpiio") for interleaved in (0, 1)),
+    *((api, True, interleaved) for api in ("hdf5", "mpiio") for interleaved in (False, True)),
 ]
 
 
-@pytest.mark.parametrize(("api", "collective", "interleaved"), ACCESS)
-def test_every_interface_moves_and_verifies_every_byte(
-    memory: Path, api: str, collective: bool, interleaved: bool
-) -> None:
-    outcome = outcome_of(parallel_cell(api, collective, bool(interleaved)), memory)
+def test_every_interface_moves_and_verifies_every_byte(memory: Path, program: Callable[[str], None]) -> None:
+    specs = [parallel_cell(api, collective, interleaved) for api, collective, interleaved in ACCESS]
+    for access, outcome in zip(ACCESS, outcomes_of(specs, memory, program, "parallel"), strict=True):
+        assert_every_byte_is_moved(outcome, *access)
+
+
+def assert_every_byte_is_moved(outcome: Outcome, api: str, collective: bool, interleaved: bool) -> None:
+    """Every state is there, with its phases and counts, and the file says how it was written."""
     assert not outcome.skipped
     assert [row["state"] for row in outcome.repeats] == ["write"] * 2 + ["warm"] + ["library-cold"] * 2
     total = RANKS * 2 * 8192
@@ -187,7 +191,8 @@ def test_no_rank_makes_a_whole_dataset(
     assert not outcome_of(parallel_cell(api, False, interleaved), memory).skipped
 
 
-@pytest.mark.parametrize("api", ["posix", "file-per-process", "mpiio", "hdf5"])
+# Whatever the interface gives back is compared in one place: one file of all ranks, or one of each.
+@pytest.mark.parametrize("api", ["file-per-process", "hdf5"])
 def test_a_file_that_changes_after_the_write_fails(
     memory: Path, program: Callable[[str], None], api: str
 ) -> None:
@@ -290,8 +295,8 @@ def test_no_launcher_drops_the_last_words_of_ranks(tmp_path: Path) -> None:
     )
     words = [*environment.resolved(["mpirun", "-n", "2"]), environment.python(), str(program)]
     ranks_here = {name: value for name, value in os.environ.items() if name != launch.NOT_HERE}
-    # Ranks that abort at once lose them with MPICH in a quarter of all runs.
-    for _ in range(10):
+    # Ranks that abort at once lose them with MPICH in a quarter of all runs: six of them miss that in 18 %.
+    for _ in range(6):
         done = subprocess.run(words, env=ranks_here, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode and "ValueError: that is why" in done.stderr
 
@@ -319,7 +324,7 @@ def test_a_launcher_that_goes_on_after_a_rank_gave_up_is_ended(
         "    raise OSError('a disk is gone')\n"
         "moments.reduce_pieces = broken\n"
     )
-    monkeypatch.setattr(launch, "LOOK_SECONDS", 1)
+    monkeypatch.setattr(launch, "LOOK_SECONDS", 0.2)
     (mpirun,) = environment.resolved(["mpirun"])
     script = tmp_path / "launcher"
     script.write_text(goes_on.replace("mpirun", shlex.quote(mpirun)) + "\n")
@@ -367,18 +372,23 @@ def started_for(pid: int) -> list[int]:
 
 # Whether the ranks are at work, or their interpreters have only just been started.
 @pytest.mark.faults
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 1.0])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "seconds"),
+    [
+        *((signal.SIGKILL, seconds) for seconds in (0.0, 0.1, 0.3, 1.0)),
+        *((signal.SIGTERM, seconds) for seconds in (0.1, 1.0)),
+    ],
+)
 def test_a_killed_measurement_leaves_no_rank(
     root: Path, tmp_path: Path, number: signal.Signals, seconds: float
 ) -> None:
-    spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
+    spec = by_ranks(reduce_cell(2, {"warm": 10**5}))
     (root / "a").mkdir()
     FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
     run = subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        # Whoever ends the tests has not to wait for a million reductions.
+        # Whoever ends the tests has not to wait for so many reductions.
         preexec_fn=partial(end_with_parent, os.getpid()),
     )  # fmt: skip
     try:
@@ -394,7 +404,7 @@ def test_a_killed_measurement_leaves_no_rank(
 
 @pytest.mark.faults
 def test_a_killed_rank_fails_the_cell_with_one_line(root: Path, tmp_path: Path) -> None:
-    spec = by_ranks(reduce_cell(2, {"warm": 10**6}))
+    spec = by_ranks(reduce_cell(2, {"warm": 10**5}))
     (root / "a").mkdir()
     FORMAT.generate(str(root / "a" / "data.h5"), spec, values_of(spec))
     words = [*command(spec, root, tmp_path / "record.json"), "--launcher", "mpirun -n 2"]
