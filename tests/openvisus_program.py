@@ -1,4 +1,4 @@
-"""What tests run in the environment of OpenVisus: openvisus_program.py write|read DIRECTORY
+"""What tests run in the environment of OpenVisus: openvisus_program.py write|read|read-whole DIRECTORY
 
 DIRECTORY holds, for each cell, NAME.json (its specification), NAME.npy (its content) and NAME (the dataset,
 where it is read). One line of JSON says what was found.
@@ -6,6 +6,7 @@ where it is read). One line of JSON says what was found.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -51,11 +52,16 @@ def steps_of_levels(spec: Any, axes: int) -> Iterator[tuple[str, list[int]]]:
     yield from ((f"every {by}", [by] * axes) for by in (2, 4))
 
 
-def read(directory: Path, name: str, spec: Any, content: Any) -> list[dict[str, Any]]:
-    """Read it whole and in part at every level; returns what differs, and what was requested."""
+def read_whole(directory: Path, name: str, spec: Any, content: Any) -> list[dict[str, Any]]:
+    """Read it whole at every level; returns what differs, and what was requested."""
+    return read(directory, name, spec, content, boxes=1)
+
+
+def read(directory: Path, name: str, spec: Any, content: Any, boxes: int = 4) -> list[dict[str, Any]]:
+    """The same with so many boxes, of which the first is the whole array."""
     path, counters, found = str(directory / name), Counters(), []
     stored = FORMAT.stored_sizes(path, spec)
-    for box in boxes_of(content.shape):
+    for box in itertools.islice(boxes_of(content.shape), boxes):
         for level, steps in steps_of_levels(spec, content.ndim):
             asked = coarse(box, steps)
             opened = FORMAT.open(path, spec)
@@ -77,15 +83,18 @@ def read(directory: Path, name: str, spec: Any, content: Any) -> list[dict[str, 
     return found
 
 
+DEEDS: dict[str, Any] = {"write": write, "read": read, "read-whole": read_whole}
+
+
 def main() -> None:
     """Run the command."""
-    what, directory = sys.argv[1], Path(sys.argv[2])
+    do, directory = DEEDS[sys.argv[1]], Path(sys.argv[2])
     found: dict[str, Any] = {}
     for file in sorted(directory.glob("*.json")):
         spec = json.loads(file.read_text(encoding="utf-8"))
         spec["layout"]["settings"]["library"] = "openvisus"
         content = np.load(file.with_suffix(".npy"))
-        found[file.stem] = (write if what == "write" else read)(directory, file.stem, spec, content)
+        found[file.stem] = do(directory, file.stem, spec, content)
     print("\n" + json.dumps(found))
 
 
