@@ -128,11 +128,11 @@ def killed(deed: str, path: Path, size: int, filters: dict[str, Any], seconds: f
             os._exit(1)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        first = pipe.readline()
+        lines, end = [pipe.readline()], time.monotonic() + seconds
         # What it says meanwhile may be more than a pipe holds.
         os.set_blocking(pipe.fileno(), False)
-        lines, end = [first], time.monotonic() + seconds
-        while time.monotonic() < end:
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.01))
             lines.append(pipe.read() or b"")
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
