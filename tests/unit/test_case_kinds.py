@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_environments import SCRIPTS, mentioned, module_files
+from test_environments import SCRIPTS, mentioned, module_files, tree_of
 
 from hyperslab import cases, formats, layouts
 from hyperslab.studies import figures
@@ -41,9 +41,9 @@ def of_kind(node: ast.AST) -> bool:
     return False
 
 
-def asked_by_name(text: str) -> Iterator[int]:
+def asked_by_name(tree: ast.Module) -> Iterator[int]:
     """The lines on which a kind of case is compared with its name, looked up by it or listed with others."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             named = set().union(*map(constants, sides))
@@ -74,7 +74,7 @@ def asked_by_name(text: str) -> Iterator[int]:
     ],
 )
 def test_every_way_to_ask_for_a_name_is_seen(text: str) -> None:
-    assert list(asked_by_name(text))
+    assert list(asked_by_name(ast.parse(text)))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_every_way_to_ask_for_a_name_is_seen(text: str) -> None:
     ],
 )
 def test_other_uses_of_the_same_words_are_left_alone(text: str) -> None:
-    assert not list(asked_by_name(text))
+    assert not list(asked_by_name(ast.parse(text)))
 
 
 def outside() -> Iterator[Path]:
@@ -103,9 +103,7 @@ def test_nobody_outside_asks_for_a_kind_by_its_name() -> None:
     files = list(outside())
     assert len(files) > 100
     found = [
-        f"{file.relative_to(SCRIPTS)}:{line}"
-        for file in files
-        for line in asked_by_name(file.read_text("utf-8"))
+        f"{file.relative_to(SCRIPTS)}:{line}" for file in files for line in asked_by_name(tree_of(file))
     ]
     assert not found
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from h5py import h5d, h5f, h5o, h5p, h5s, h5t
 from h5py._hl.filters import guess_chunk
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperslab.layouts import chunks, hdf5_index
@@ -236,6 +236,7 @@ def test_sieve_by_hand(runs: list[tuple[int, int]], sieve: int, requested: int) 
     assert hdf5_index.sieve_requested_bytes(runs, itemsize=2, total_bytes=1000, sieve=sieve) == requested
 
 
+@settings(max_examples=40)
 @given(boxes(), st.integers(1, 4), st.integers(1, 200))
 def test_runs_that_lie_in_the_sieve_are_passed_over(box: Boxes, itemsize: int, sieve: int) -> None:
     origin, extent, shape, _ = box

@@ -89,19 +89,27 @@ def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path
 
 
 CLUSTER = """
-import os, sys, time
+import json, os, sys, time
 from pathlib import Path
 from hyperslab.cases.dask_cluster import DaskCluster
+from hyperslab.measuring.residency import warm
 
 if __name__ == "__main__":
     cluster = DaskCluster(2, Path(sys.argv[1]))
     print(*cluster.everywhere(os.getpid), flush=True)
+    for function, arguments in ((json.loads, ["x"]), (warm, [0.0, False])):
+        try:
+            cluster.everywhere(function, *arguments)
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}", flush=True)
     time.sleep(600)
 """
 
 
 @pytest.mark.faults
-def test_no_worker_outlives_whoever_started_it(python: str, tmp_path: Path) -> None:
+def test_what_a_worker_raises_is_one_line_and_none_outlives_whoever_started_it(
+    python: str, tmp_path: Path
+) -> None:
     program = tmp_path / "cluster.py"
     program.write_text(CLUSTER, encoding="utf-8")
     words = [python, str(program), str(tmp_path / "dask")]
@@ -109,38 +117,13 @@ def test_no_worker_outlives_whoever_started_it(python: str, tmp_path: Path) -> N
     assert run.stdout is not None
     workers = [int(word) for word in run.stdout.readline().split()]
     assert len(workers) == 2 and all(map(alive, workers))
+    assert [run.stdout.readline() for _ in range(2)] == [
+        "ChildProcessError: a Dask worker: JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n",
+        "NotInState: only 0.0% of the file fits in the page cache\n",
+    ]
     run.kill()
     run.communicate()
     assert wait_until(lambda: not any(map(alive, workers)))
-
-
-FAILING = """
-import json, sys
-from pathlib import Path
-from hyperslab.cases.dask_cluster import DaskCluster
-from hyperslab.measuring.residency import warm
-
-if __name__ == "__main__":
-    cluster = DaskCluster(1, Path(sys.argv[1]))
-    for function, arguments in ((json.loads, ["x"]), (warm, [0.0, False])):
-        try:
-            cluster.everywhere(function, *arguments)
-        except Exception as error:
-            print(f"{type(error).__name__}: {error}", flush=True)
-    cluster.end()
-"""
-
-
-def test_what_a_worker_raises_is_one_line(python: str, tmp_path: Path) -> None:
-    program = tmp_path / "failing.py"
-    program.write_text(FAILING, encoding="utf-8")
-    done = subprocess.run(
-        [python, str(program), str(tmp_path / "dask")], capture_output=True, text=True, timeout=SECONDS
-    )
-    assert done.stdout.splitlines() == [
-        "ChildProcessError: a Dask worker: JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
-        "NotInState: only 0.0% of the file fits in the page cache",
-    ], done.stderr
 
 
 def test_cells_of_these_workers_have_an_environment_of_their_own(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_donors import write_imzml
 
@@ -169,6 +169,7 @@ def test_the_studies_of_the_pages_are_whole(tmp_path: Path, page: str, donor: bo
     assert bool(PlannedStudy(tmp_path / "example.yaml").dataset.donor) == donor
 
 
+@settings(max_examples=40)
 @given(
     shape=st.lists(st.integers(1, 5000), min_size=1, max_size=6),
     dtype=st.sampled_from(["uint8", "float64"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from figure_samples import RAW, STUDY, bars, data_of, line, repeats, row, texts
+from matplotlib.figure import Figure
 from report_samples import MAIN, inputs, measured
 from studies import changed, load, mistake
 
@@ -28,10 +30,11 @@ from hyperslab.studies import figures as figure_kinds
 EXACT, LOSSY = "4x4x64", "4x4x256"
 
 
-def filtered(exact: float = 4.0, lossy: float = 8.0) -> FigureData:
+@cache
+def filtered() -> FigureData:
     """The study of the figures with two filtered layouts, one of them lossy."""
     table = repeats().copy()
-    for layout, ratio in ((EXACT, exact), (LOSSY, lossy)):
+    for layout, ratio in ((EXACT, 4.0), (LOSSY, 8.0)):
         here = table["layout"] == layout
         table.loc[here, "filters"] = "gzip 4" if layout == EXACT else "zfp accuracy 0.5"
         table.loc[here, ["ratio_raw", "ratio_padded"]] = [ratio, 1.25 * ratio]
@@ -43,6 +46,12 @@ def filtered(exact: float = 4.0, lossy: float = 8.0) -> FigureData:
     table.loc[lossy_rows, "error_max"] = 0.25 + 0.1 * table["round"]
     study = {**copy.deepcopy(STUDY), "filtered": [EXACT, LOSSY]}
     return data_of(table, study=study)
+
+
+@cache
+def drawn(name: str) -> Figure:
+    """A figure of it, which no test changes."""
+    return figures.draw(name, "disk", filtered())
 
 
 def test_a_study_without_filters_has_no_ratios() -> None:
@@ -57,7 +66,7 @@ def test_which_layouts_are_filtered_is_said_only_where_some_are(tmp_path: Path) 
 
 
 def test_bars_and_marks_are_the_two_ratios() -> None:
-    axes = figures.draw("ratios", "disk", filtered()).axes[0]
+    axes = drawn("ratios").axes[0]
     (parts,) = bars(axes).values()
     marks = dict(zip(*reversed(line(axes, "of its chunks, filled up at the edges")), strict=True))
     for layout, ratio in ((EXACT, 4.0), (LOSSY, 8.0), ("contiguous", 0.9)):
@@ -67,7 +76,7 @@ def test_bars_and_marks_are_the_two_ratios() -> None:
 
 @pytest.mark.parametrize("name", ["sizes", "ratios"])
 def test_the_largest_error_stands_beside_the_lossy_layout_alone(name: str) -> None:
-    figure = figures.draw(name, "disk", filtered())
+    figure = drawn(name)
     axes = figure.axes[0]
     beside = {text.get_position()[1]: text.get_text() for text in axes.texts}
     assert beside[row(axes, LOSSY)].endswith("± 0.450")

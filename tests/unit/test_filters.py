@@ -216,7 +216,7 @@ def numbers(kind: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndar
     return rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype).reshape(shape)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_any_filter_loses_what_it_says_and_grows_as_foreseen(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -376,7 +376,7 @@ def test_c_writes_what_h5py_reads_and_reads_it_back(
 def test_c_and_h5py_are_compared(program: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPTS / "compare_with_c.py"), "--rows", "50", "--elements", "20"]
     done = subprocess.run(
-        [*command, "--call", "5", "--rounds", "2", "--directory", str(tmp_path)],
+        [*command, "--call", "5", "--rounds", "1", "--directory", str(tmp_path)],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -210,7 +210,7 @@ def test_where_there_is_no_factor_the_reason_is_said() -> None:
 RATIOS = st.lists(st.tuples(*[st.floats(0.01, 100)] * 3), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(RATIOS, st.integers(1, 8))
 def test_the_factor_is_the_smallest(ratios: list[tuple[float, float, float]], target: int) -> None:
     assume(target <= len(ratios))
@@ -229,7 +229,7 @@ def test_the_factor_is_the_smallest(ratios: list[tuple[float, float, float]], ta
     assert len(found.layouts) >= target
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(RATIOS, st.floats(0.01, 100))
 def test_the_factor_follows_the_speed_of_the_site(
     ratios: list[tuple[float, float, float]], speed: float

@@ -271,7 +271,7 @@ def places(content: Any) -> list[tuple[Any, Any]]:
     return [place for key, value in pairs for place in [(content, key), *places(value)]]
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_values_in_the_wrong_place(directory: Path, data: st.DataObject) -> None:
     content = copy.deepcopy(yaml.safe_load(BASE))
@@ -282,7 +282,7 @@ def test_values_in_the_wrong_place(directory: Path, data: st.DataObject) -> None
     loads_or_says_why(directory, yaml.safe_dump(content, allow_unicode=True))
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_mangled_text(directory: Path, data: st.DataObject) -> None:
     text = BASE
