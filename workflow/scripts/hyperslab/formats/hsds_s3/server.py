@@ -25,6 +25,8 @@ class HsdsS3Artifact(HsdsArtifact):
         # It writes at the top of a bucket and knows no prefix.
         self._store = StoredArtifact(self.data, alias=(BUCKET, f"{self.data.name}/{BUCKET}/"))
         self._put = False
+        # Whether it is still to be started, by what would start it anew.
+        self._waits = False
 
     def root(self) -> str:
         """Return that there is no directory: its objects are in the store."""
@@ -65,16 +67,26 @@ class HsdsS3Artifact(HsdsArtifact):
             super().start(layout)
 
     def upload(self) -> dict[str, float]:
-        """Put what was written before the server starts into the bucket, and start it.
+        """Put what was written before the server starts into the bucket, and start it where nothing was.
 
-        Returns columns of that; none where nothing was, or the server has written by itself.
+        Returns columns of that; none where nothing was, or the server has written by itself. Whoever reads
+        starts it anew first: what lies in a store is never read warm.
         """
         if self._put:
             return {}
         columns = self._store.upload()
-        self._put = True
-        self.start(self._layout)
+        self._put, self._waits = True, bool(columns)
+        if not self._waits:
+            self.start(self._layout)
         return columns
+
+    def restart(self) -> None:
+        """Start another server of the same data, or the first one where it was not started yet."""
+        if self._waits:
+            self._waits = False
+            self.start(self._layout)
+        else:
+            super().restart()
 
     def files(self) -> list[Path]:
         """Return the files in which a store that lies here keeps its objects; none of any other."""
