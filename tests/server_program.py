@@ -28,7 +28,7 @@ from hyperslab.measuring.workers import Workers
 WHOLE = Box((0, 0, 0), SHAPE)
 PART = Box((1, 15, 3), (4, 30, 50))
 # Of the others there are cells.
-FILTERS = ["lz4hc", "blosclz"]
+FILTERS = ["lz4", "lz4hc", "blosclz"]
 
 
 @contextmanager
