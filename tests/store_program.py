@@ -1,6 +1,7 @@
 """A store with users and passwords, moto's own, in the environment of object stores; it ends with its input.
 
-It prints its port and the key and password of the only user, who may do everything. There is a bucket "mine".
+It prints its port and the key and password of the only user, who may do everything. There is a bucket "mine",
+and one, "versions", that keeps every version.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def main() -> None:
     endpoint = f"http://127.0.0.1:{server.port}"
     nobody = {"aws_access_key_id": "nobody", "aws_secret_access_key": "nothing"}
     given = {"endpoint_url": endpoint, "region_name": "us-east-1", **nobody}
-    boto3.client("s3", **given).create_bucket(Bucket="mine")
+    client = boto3.client("s3", **given)
+    for bucket in ("mine", "versions"):
+        client.create_bucket(Bucket=bucket)
+    client.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
     users = boto3.client("iam", **given)
     users.create_user(UserName="tester")
     users.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=json.dumps(EVERYTHING))

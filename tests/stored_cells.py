@@ -16,8 +16,11 @@ from faulty_store import FaultyStore
 from samples import read_cell
 
 import hyperslab
+from hyperslab.layouts import layout_of
+from hyperslab.layouts.environments import of_cell
+from hyperslab.measuring.process import interpreter_of
 from hyperslab.sites.roots import MARKER, Root
-from hyperslab.specifications import LayoutSpecification, Specification
+from hyperslab.specifications import LayoutSpecification, Specification, file_digest
 from hyperslab.studies.specification import text
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +50,9 @@ STORE = {
     "latency_ms": 0.0, "bandwidth": None,
 }  # fmt: skip
 
+# What artifacts were filled with, by what tells their data apart: files by their place in an artifact.
+_filled: dict[str, dict[Path, bytes]] = {}
+
 
 class Users(NamedTuple):
     """A store with passwords, behind a proxy that causes faults, and the credentials of its user."""
@@ -55,14 +61,12 @@ class Users(NamedTuple):
     credentials: dict[str, str]
     # A client that goes past the proxy.
     client: Any
-    # What cells were filled with, by what tells them apart: files by their place in an artifact.
-    made: dict[str, dict[Path, bytes]]
 
-    def listed(self) -> list[str]:
-        """What lies in the bucket."""
+    def listed(self, bucket: str = "mine") -> list[str]:
+        """What lies in a bucket."""
         from pyarrow import fs
 
-        found = self.client.get_file_info(fs.FileSelector("mine", recursive=True))
+        found = self.client.get_file_info(fs.FileSelector(bucket, recursive=True))
         return [one.path for one in found if one.type == fs.FileType.File]
 
     @property
@@ -91,7 +95,7 @@ def store_of_users(python: str) -> Iterator[Users]:
         endpoint_override=f"127.0.0.1:{said['port']}",
     )  # fmt: skip
     try:
-        yield Users(faults, credentials, client, {})
+        yield Users(faults, credentials, client)
     finally:
         faults.close()
         store.stdin.close()
@@ -109,6 +113,20 @@ def cell(format_: str, **repeats: int) -> Specification:
     return read_cell({"dataset": dataset, "layout": LAYOUTS[format_]}, (12, 1, 1), repeats or {"cold": 2})
 
 
+def fill(spec: Specification, artifact: Path) -> None:
+    """Have an artifact hold the data of a cell, which are written once for all cells that have the same."""
+    key = file_digest(spec)
+    if key not in _filled:
+        done = run("generate", spec, artifact, None)
+        assert (done.returncode, done.stderr) == (0, "")
+        files = [path for path in artifact.rglob("*") if path.is_file()]
+        _filled[key] = {path.relative_to(artifact): path.read_bytes() for path in files}
+        return
+    for path, content in _filled[key].items():
+        (artifact / path).parent.mkdir(parents=True, exist_ok=True)
+        (artifact / path).write_bytes(content)
+
+
 def run(
     program: str, spec: Specification, artifact: Path, record: Path | None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -120,9 +138,13 @@ def run(
 
 
 def words(program: str, spec: Specification, artifact: Path, record: Path | None) -> list[str]:
-    """The command of a cell."""
-    more = ["--record", str(record), "--site", "store"] if record else []
-    start = [sys.executable, "-m", f"hyperslab.{program}", "--specification", text(spec)]
+    """The command of a cell; one that measures is begun where it would go on: it loads all modules once."""
+    python, more = sys.executable, list[str]()
+    if record:
+        own = of_cell(spec["case"], layout_of(spec["layout"]).environment())
+        assert own is not None
+        python, more = str(interpreter_of(str(ROOT / own))), ["--record", str(record), "--site", "store"]
+    start = [python, "-m", f"hyperslab.{program}", "--specification", text(spec)]
     return [*start, "--artifact", str(artifact), *more]
 
 

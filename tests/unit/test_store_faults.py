@@ -5,7 +5,6 @@ Every fault is really caused: by a proxy before a store with passwords, or by ki
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from stored_cells import (
     STORE,
     Users,
     cell,
+    fill,
     put_store,
     run,
     summed_cell,
@@ -106,22 +106,10 @@ class Cell(NamedTuple):
 
 
 def written(users: Users, root: Path, tmp_path: Path, spec: Specification) -> Cell:
-    """A cell with its data, which are made once for all cells of a layout."""
+    """A cell with its data."""
     put_store(root, users.site)
     found = Cell(spec, root / "s" / "l" / "box.r0", tmp_path / "r", users)
-    key = json.dumps([spec["dataset"], spec["layout"]], sort_keys=True)
-    if key not in users.made:
-        made = run("generate", spec, found.artifact, None)
-        assert (made.returncode, made.stderr) == (0, "")
-        users.made[key] = {
-            path.relative_to(found.artifact): path.read_bytes()
-            for path in found.artifact.rglob("*")
-            if path.is_file()
-        }
-        return found
-    for path, content in users.made[key].items():
-        (found.artifact / path).parent.mkdir(parents=True, exist_ok=True)
-        (found.artifact / path).write_bytes(content)
+    fill(spec, found.artifact)
     return found
 
 
@@ -133,12 +121,13 @@ def failed_in_one_line(given: Cell, done: subprocess.CompletedProcess[str], said
     assert given.nothing_stays()
 
 
-@pytest.mark.parametrize("way", WAYS)
+# By reference Zarr's client asks for ranges, as it does below HDF5 through obstore.
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "by reference"])
 def test_what_goes_wrong_for_a_moment_is_asked_again_and_counted(
     users: Users, store_root: Path, tmp_path: Path, way: str
 ) -> None:
     chosen = WAYS[way]
-    given = written(users, store_root, tmp_path, specification(chosen, cold=3))
+    given = written(users, store_root, tmp_path, specification(chosen, cold=2))
     # In the second repeat at the latest.
     given.outlives(3, "throttled", 2, chosen.part, method="GET", after=chosen.before, then="cut")
     rows: Any = read_record(given.record)["repeats"]
@@ -199,8 +188,10 @@ def large(format_: str) -> Specification:
 PUTS = {"objects": cell("zarr-s3", cold=1), "parts": large("hdf5-s3")}
 
 
-@pytest.mark.parametrize("fault", ["throttled", "cut-put"])
-@pytest.mark.parametrize("what", PUTS)
+# A client that is throttled waits and asks again, whatever it puts; what was cut it has to send anew.
+@pytest.mark.parametrize(
+    ("what", "fault"), [("objects", "throttled"), ("objects", "cut-put"), ("parts", "cut-put")]
+)
 def test_what_goes_wrong_while_data_are_put_is_tried_again(
     users: Users, store_root: Path, tmp_path: Path, what: str, fault: str
 ) -> None:
@@ -383,9 +374,9 @@ with contextlib.suppress(ImportError):
 def test_versitygw_is_a_store_for_a_cell_and_looks_at_clocks(store_root: Path, tmp_path: Path) -> None:
     put_store(store_root, {**STORE, "start": VERSITYGW})
     spec, artifact, record = cell("zarr-s3"), store_root / "s" / "l" / "box.r0", tmp_path / "r"
-    for program, place in (("generate", None), ("measure", record)):
-        done = run(program, spec, artifact, place)
-        assert (done.returncode, done.stderr) == (0, "")
+    fill(spec, artifact)
+    done = run("measure", spec, artifact, record)
+    assert (done.returncode, done.stderr) == (0, "")
     found: Any = read_record(record)
     assert [row["wire_requests"] for row in found["repeats"]] == [3, 3]
     # Its files are evicted before each question.
@@ -395,7 +386,7 @@ def test_versitygw_is_a_store_for_a_cell_and_looks_at_clocks(store_root: Path, t
     # Who signs has a clock that is two hours slow.
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW_CLOCK)
-    run("generate", spec, artifact, None)
+    fill(spec, artifact)
     done = run(
         "measure", spec, artifact, record, PYTHONPATH=f"{tmp_path / 'slow'}:{os.environ['PYTHONPATH']}"
     )
