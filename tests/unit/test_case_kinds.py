@@ -102,9 +102,7 @@ def outside() -> Iterator[Path]:
 def test_nobody_outside_asks_for_a_kind_by_its_name() -> None:
     files = list(outside())
     assert len(files) > 100
-    found = [
-        f"{file.relative_to(SCRIPTS)}:{line}" for file in files for line in asked_by_name(tree_of(file))
-    ]
+    found = [f"{file.relative_to(SCRIPTS)}:{line}" for file in files for line in asked_by_name(tree_of(file))]
     assert not found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from golden_specifications import ROOT, studies
 
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.results.packs import SUFFIX, contents
+from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 
 PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
@@ -22,7 +23,7 @@ class Committed(NamedTuple):
     file: Path
     study: str
     paths: list[str]
-    specifications: dict[str, dict[str, Any]]
+    specifications: dict[str, Specification]
     peak_memory_bytes: dict[str, int]
 
 
@@ -66,9 +67,7 @@ def test_every_record_counts(monkeypatch: pytest.MonkeyPatch, pack: Committed) -
 
 def test_rows_with_a_vector_take_less_than_a_gibibyte_of_memory(pack: Committed) -> None:
     own = [
-        path
-        for path, spec in pack.specifications.items()
-        if spec["layout"].get("storage") == "offset-vector"
+        path for path, spec in pack.specifications.items() if spec["layout"].get("storage") == "offset-vector"
     ]
     for path in own:
         assert pack.peak_memory_bytes[path] < 2**30, (path, pack.peak_memory_bytes[path])

@@ -267,9 +267,7 @@ def test_what_lies_under_the_prefix_already_is_not_touched(
         users.client.delete_file("mine/runs/s/l/box.r0/precious")
 
 
-def test_a_bucket_that_keeps_every_version_is_refused(
-    users: Users, store_root: Path, tmp_path: Path
-) -> None:
+def test_a_bucket_that_keeps_every_version_is_refused(users: Users, store_root: Path, tmp_path: Path) -> None:
     put_store(store_root, {**users.site, "bucket": "versions"})
     spec, artifact = cell("zarr-s3"), store_root / "s" / "l" / "versions.r0"
     fill(spec, artifact)

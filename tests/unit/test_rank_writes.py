@@ -32,7 +32,6 @@ from hyperslab.formats.idx.parallel import division as idx
 from hyperslab.formats.idx.places import files_of
 from hyperslab.specifications import Specification
 
-
 # By the number of ranks: the way, and what a study says of layout and case.
 CELLS: dict[int, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
     1: [("aggregated", {}, {})],

@@ -42,8 +42,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "allocated early": {"filters": [GZIP], "settings": {"alloc_time": "early"}},
     "never filled": {"filters": [GZIP], "settings": {"fill_time": "never"}},
 }
-# How a chunk is written depends on the layout, and whether it is on what the original stores: each layout with
-# values everywhere, and those that store, fill or leave out chunks in ways of their own with other originals.
+# The layout says how a chunk is written, the original whether it is: each layout with values everywhere, and
+# those that store, fill or leave out chunks in ways of their own with other originals.
 COPIES = [
     *(("whole", name) for name in LAYOUTS),
     *(("in part", name) for name in ("gzip", "blosc2", "contiguous", "allocated early")),

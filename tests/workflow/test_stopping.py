@@ -91,10 +91,13 @@ def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Pat
     def confirmed() -> int:
         return len(list(records.glob("*/*.c*.json")))
 
+    def more_than(number: int) -> bool:
+        return confirmed() > number
+
     for number in (signal.SIGTERM, signal.SIGINT):
         before = confirmed()
         with clone.running("results/stopped/confirmation.json") as process:
-            wait_for(lambda before=before: confirmed() > before, "a confirming round")
+            wait_for(partial(more_than, before), "a confirming round")
             caught = catch("measure", root)
             # To the run alone: a terminal would tell all of them.
             os.kill(process.pid, number)
