@@ -47,7 +47,8 @@ LAYOUTS: dict[str, Any] = {
 CASES: dict[str, Any] = {
     "series": {"read": {"lat": 1, "lon": 1}, "repeats": {"cold": 3, "warm": 3}},
     "region": {
-        "read": {"day": 12, "lat": 5, "lon": 7}, "repeats": {"cold": 3, "warm": 3, "session": 3},
+        "read": {"day": 12, "lat": 5, "lon": 7}, "states": ["cold", "warm", "session"],
+        "repeats": {"cold": 3, "warm": 3, "session": 3},
     },
     "write": {"write": {"day": 9, "lat": "all", "lon": "all"}, "repeats": {"write": 2}},
     "open": {"open_all": True, "repeats": {"cold": 2, "warm": 2}},
