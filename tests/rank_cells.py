@@ -83,7 +83,10 @@ def outcomes_of(
     format_, values = load(told["layout"]["format"]), open_values(told["dataset"])
     ranks = told["case"]["workers"]
     context = Context(told, format_, str(directory / "data"), values, True, f"mpirun -n {ranks}")
-    return [
-        Outcome(one["rows"], one["file"], one["skipped"], one["memory_bytes"], one["versions"])
-        for one in launch.ranks(context, f"{case}.ranks")["rows"]
-    ]
+    found = []
+    for one in launch.ranks(context, f"{case}.ranks")["rows"]:
+        # What the launcher adds to each row.
+        added = {name: one[name] for name in ("physical_cores", "nodes")}
+        rows = [{**row, **added} for row in one["rows"]]
+        found.append(Outcome(rows, one["file"], one["skipped"], one["memory_bytes"], one["versions"]))
+    return found

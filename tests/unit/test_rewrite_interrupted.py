@@ -30,7 +30,7 @@ LAYOUT = "{chunks: [1, 512, 256], filters: [{gzip: 9}]}"
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("original") / "mine.h5"
     with h5py.File(path, "w") as file:
-        data = np.random.default_rng(3).integers(0, 16, (128, 512, 256), np.uint8)
+        data = np.random.default_rng(3).integers(0, 16, (256, 512, 256), np.uint8)
         file.create_dataset("counts", data=data, chunks=(32, 32, 256))
         file["counts"].attrs["unit"] = "1"
     return path

@@ -162,7 +162,7 @@ def test_a_pack_less_is_a_report_less_and_mistakes_are_one_line(site: Path, tmp_
     (record, *_) = (tmp_path / "site" / ".work" / "results").glob("*/cells/*/*/*.json")
     kept = record.read_bytes()
     record.write_text("{}", encoding="utf-8")
-    failed = website(PACKS[1], cwd=tmp_path)
+    failed = started(PACKS[1], cwd=tmp_path)
     record.write_bytes(kept)
     assert failed.returncode == 1
     assert re.search(r"^error: .* is not a record of Hyperslab .* as it was before; .*$", failed.stderr, re.M)
