@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
 # After a signal the shell of a job that was under way may still make its log.
 SECONDS_UNDER_WAY = 0.05
+# A signal passes from the run to the command in it, and from that to the run inside, while a cell stands still.
+SECONDS_TO_THE_INSIDE = 1
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,7 @@ def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Pat
             caught = catch("measure", root)
             # To the run alone: a terminal would tell all of them.
             os.kill(process.pid, number)
+            time.sleep(SECONDS_TO_THE_INSIDE)
             caught.send(signal.SIGCONT)
             measured = confirmed()
         assert process.returncode != 0
@@ -119,6 +122,7 @@ def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) ->
         wait_for(lambda: list(cells.glob("*/*.r3.json")), "an added round")
         caught = catch("measure", root)
         os.kill(process.pid, signal.SIGTERM)
+        time.sleep(SECONDS_TO_THE_INSIDE)
         caught.send(signal.SIGCONT)
         measured = len(list(cells.glob("*/*.json")))
     assert process.returncode != 0
