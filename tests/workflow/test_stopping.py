@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 SMALL = {**{key: TINY[key] for key in ("dataset", "layouts", "cases", "repeats")}, "rounds": 12}
 # After a signal the shell of a job that was under way may still make its log.
 SECONDS_UNDER_WAY = 0.05
-# A signal passes from the run to the command in it, and from that to the run inside, while a cell stands still.
+# A signal passes from the run to the command in it, and on to the run inside, while a cell stands still.
 SECONDS_TO_THE_INSIDE = 1
 
 
