@@ -119,7 +119,8 @@ def test_other_results_are_not_overwritten(packed: Path, other: Clone) -> None:
 def test_what_is_missing_is_said_and_fails_nothing(packed: Path, other: Clone) -> None:
     pack(other, "unpack", str(packed))
     other.write_study("tiny", {**TINY, "sites": ["disk", "memory"]})
-    (other.directory / "results/tiny/cells/disk/auto/slices.r1.json").unlink()
+    # Nothing is recommended by writes, so that no other layout is to be confirmed.
+    (other.directory / "results/tiny/cells/disk/4x4x64/write.r1.json").unlink()
     other.build("--config", "measure=false", "--", REPORT)
     page = (other.directory / REPORT).read_text(encoding="utf-8")
     assert "planned cells have no result (disk 1); no cell has a result at memory." in page
