@@ -181,19 +181,11 @@ class Adding:
 
     def _measure(self, stage: Stage) -> None:
         """Have the records of a stage measured that are not there; ends the process where one fails."""
-        config = self._run["config"]
-        whole = all(
-            self._study.is_todays(Path(record), cell)
-            for site in stage.cells
-            for record, cell in zip(stage.records_at(self._study.name, site), stage.at(site), strict=True)
-        )
+        wanted = [record for site in stage.cells for record in stage.records_at(self._study.name, site)]
         own = {"study": self._study.name, "stage": stage.number}
         own |= {"claim": self._claim} if self._claim else {}
-        if (
-            config.get("measure", True)
-            and (not whole or config.get("remeasure"))
-            and inner_run.measure(ADDING, stage.phase, self._run, own, self._log)
-        ):
+        needed = inner_run.needed(self._study, wanted, self._run["config"])
+        if needed and inner_run.measure(ADDING, stage.phase, self._run, own, self._log):
             sys.exit(f"hyperslab.add_rounds: not every added cell could be measured; see {self._log}")
         for site in stage.cells:
             if not all(Path(record).exists() for record in stage.records_at(self._study.name, site)):

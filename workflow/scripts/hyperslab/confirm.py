@@ -15,7 +15,7 @@ from pathlib import Path
 from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import cell_of, read_json, write_record
+from hyperslab.records import read_json, write_record
 
 
 def main() -> None:
@@ -33,13 +33,8 @@ def main() -> None:
     studies = Path(run["snakefile"]).parent / "config" / "studies"
     study = PlannedStudy(studies / f"{options.study}.yaml")
     records = wanted_records(recommendation, study, options.cases, options.rounds)
-    config, own = run["config"], {"study": options.study}
-    whole = all(study.is_todays(Path(record), cell_of(Path(record))) for record in records)
-    if (
-        config.get("measure", True)
-        and (not whole or config.get("remeasure"))
-        and inner_run.measure(CONFIRMING, "confirm", run, own, options.log)
-    ):
+    needed, own = inner_run.needed(study, records, run["config"]), {"study": options.study}
+    if needed and inner_run.measure(CONFIRMING, "confirm", run, own, options.log):
         sys.exit(f"hyperslab.confirm: not every confirming round could be measured; see {options.log}")
     present = [record for record in records if Path(record).exists()]
     write_record(options.output, {"wanted": records, "records": present})

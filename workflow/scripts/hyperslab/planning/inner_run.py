@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.records import cell_of
 from hyperslab.validation.errors import name_mistake
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
@@ -46,6 +48,14 @@ def command(snakefile: str | Path, config: Mapping[str, Any], target: str, *opti
         "--rerun-triggers", "mtime", "params", "input", "code",
         "--config", *configured(config), "--", target,
     ]  # fmt: skip
+
+
+def needed(study: PlannedStudy, records: Collection[str], config: Mapping[str, Any]) -> bool:
+    """Return whether a run inside one of this configuration may have some of these records to measure."""
+    if not records or not config.get("measure", True):
+        return False
+    there = all(study.is_todays(Path(record), cell_of(Path(record))) for record in records)
+    return not there or bool(config.get("remeasure"))
 
 
 def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str, Any], log: Path) -> int:
