@@ -165,8 +165,7 @@ class Adding:
         done = list(records(self._study, self._first))
         for end in range(after, here, -1):
             stage = Stage(len(self._stages) + 1, here, end, cells)
-            wanted = [record for site in stage.cells for record in stage.records_at(self._study.name, site)]
-            missing = [record for record in wanted if not Path(record).exists()]
+            missing = [record for record in stage.records(self._study.name) if not Path(record).exists()]
             if not missing or self._course.fits(len(missing), done):
                 return stage
         self._lacking |= dict.fromkeys(cells, TIME_ENDED)
@@ -181,10 +180,9 @@ class Adding:
 
     def _measure(self, stage: Stage) -> None:
         """Have the records of a stage measured that are not there; ends the process where one fails."""
-        wanted = [record for site in stage.cells for record in stage.records_at(self._study.name, site)]
         own = {"study": self._study.name, "stage": stage.number}
         own |= {"claim": self._claim} if self._claim else {}
-        needed = inner_run.needed(self._study, wanted, self._run["config"])
+        needed = inner_run.needed(self._study, stage.records(self._study.name), self._run["config"])
         if needed and inner_run.measure(ADDING, stage.phase, self._run, own, self._log):
             sys.exit(f"hyperslab.add_rounds: not every added cell could be measured; see {self._log}")
         for site in stage.cells:
@@ -193,12 +191,7 @@ class Adding:
 
     def _write(self, found: Look) -> None:
         """Write the stages so far, and what `found` says of each comparison."""
-        wanted = [
-            record
-            for stage in self._stages
-            for site in stage.cells
-            for record in stage.records_at(self._study.name, site)
-        ]
+        wanted = [record for stage in self._stages for record in stage.records(self._study.name)]
         content = {
             "deciding": self._study.deciding_of(self._claim) if self._claim else self._study.deciding,
             "first": self._first,

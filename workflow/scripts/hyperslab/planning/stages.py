@@ -47,6 +47,10 @@ class Stage:
         """Return where the records of these cells lie."""
         return [record_of(study, site, cell) for cell in self.at(site)]
 
+    def records(self, study: str) -> list[str]:
+        """Return where the records of the cells of all sites lie."""
+        return [record for site in self.cells for record in self.records_at(study, site)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return what json.dumps accepts."""
         return {"rounds": [self.begin, self.end], "cells": {site: list(c) for site, c in self.cells.items()}}
