@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import check_comparisons
 from check_comparisons import delayed, gates, rank_correlation, told_apart
 from hyperslab.results import statistics
 from hyperslab.results.comparisons import Contrasts, of_rounds
@@ -106,3 +109,13 @@ def test_gates_hold_where_rounds_end_when_pairs_are_told_apart() -> None:
     failed = gates(told_apart(unlike, first=3), planted, stopped=True).set_index("gate")["holds"]
     assert not failed["p under 0.05, all pairs"]
     assert not failed["families with equals called different"]
+
+
+def test_more_rounds_than_there_are_cannot_come_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check_comparisons, "measurements", lambda _: measured(1, rounds=5))
+    monkeypatch.setattr(sys, "argv", ["check_comparisons.py", "--pack", "some.tar.xz", "--first", "50"])
+    with pytest.raises(SystemExit) as refused:
+        check_comparisons.main()
+    assert refused.value.code == 2 and "--first: at least 3 rounds" in capsys.readouterr().err

@@ -62,6 +62,7 @@ CASES: dict[str, tuple[Truth, list[dict[str, Any]]]] = {
     "value": (flat, [{"a": SLICES, "below": 1}]),
     "value of a set": (flat, [{"a": {"layouts": ALL, "case": "slices"}, "below": 1}]),
     "ratio": (flat, [{"a": SLICES, "b": OTHER, "below": 1}]),
+    "no slower": (flat, [{"a": SLICES, "b": OTHER, "at_most": 1}]),
     "ratio of cases": (flat, [{"a": SLICES, "b": {"case": "spectra"}, "below": 1}]),
     "similar": (quarter_slower, [{"a": SLICES, "b": OTHER, "similar": 1}]),
     "slope": (flat, [{"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0}]),

@@ -97,6 +97,23 @@ def test_first_access_maximum_and_median_are_of_each_round(tmp_path: Path) -> No
     assert [result["value"] for result in found] == [pytest.approx(one, rel=1e-3) for one in (4.2, 1.2, 1.4)]
 
 
+def test_what_a_limit_holds_back_is_judged_by_means(tmp_path: Path) -> None:
+    """As in reports and scores: a median is the time of a burst."""
+    table = measured(lambda case, layout, values: 1.0, repeats=5)
+    comparisons = [
+        {"a": {"layouts": "2x2x10", "case": case, **state}, "above": 0.5}
+        for case, state in (("slices", {"state": "cold"}), ("slices", {"state": "session"}), ("chunk", {}))
+    ]
+    late = table["repeat"] == 4
+    table["time_s"] = table["time_s"].where(~late, 50.0)
+    claims = resolved(tmp_path, *comparisons)
+    free, held = (judged(claims, table.assign(throttled_s=seconds))[0] for seconds in (0.0, 0.01))
+    median, session, written = [result["value"] for result in results(free)]
+    assert (median, written) == (pytest.approx(1.2, rel=1e-3), pytest.approx(1.2, rel=1e-3))
+    mean = pytest.approx((1.0 + 1.1 + 1.2 + 1.3 + 50) / 5, rel=1e-3)
+    assert [result["value"] for result in results(held)] == [mean, session, mean]
+
+
 def test_a_first_access_needs_cold_repeats(tmp_path: Path) -> None:
     claims = resolved(
         tmp_path, {"a": {"layouts": "2x2x10", "case": "slices", "of": "first_access"}, "above": 1}

@@ -61,6 +61,15 @@ def test_a_claim_holds_only_if_all_hold_and_fails_if_any_fails(verdicts: list[An
     assert (found == "cannot tell") == (set(verdicts) <= {"holds", "cannot tell"} and found != "holds")
 
 
+def test_a_ratio_of_times_is_no_count(tmp_path: Path) -> None:
+    """How many times as fast as the slowest client the fastest one was differs from round to round."""
+    fairness = {"layouts": "2x2x10", "case": "slices", "of": "fairness"}
+    claims = resolved(tmp_path, {"a": fairness, "at_most": 1.25})
+    noisy = TABLE.assign(fairness=TABLE["round"].map({0: 1.62, 1: 3.88, 2: 6.88}))
+    assert judged(claims, noisy)[0]["verdict"] == "cannot tell"
+    assert judged(claims, TABLE.assign(fairness=3.0))[0]["verdict"] == "fails"
+
+
 def test_a_claim_is_the_sum_of_its_comparisons(tmp_path: Path) -> None:
     assert judged(resolved(tmp_path, FASTER, COUNT), TABLE)[0]["verdict"] == "holds"
     assert judged(resolved(tmp_path, FASTER, SLOWER), TABLE)[0]["verdict"] == "fails"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +49,13 @@ def test_it_is_small_and_has_its_study(pack: Committed) -> None:
     cells = [path.split("/") for path in pack.paths if path.startswith(f"results/{pack.study}/cells/")]
     assert all(len(cell) == 6 for cell in cells) and len(cells) >= 8
     assert len({layout for _, _, _, _, layout, _ in cells}) > 1 or len({cell[5] for cell in cells}) > 1
+
+
+def test_its_study_asks_for_no_more_rounds_than_it_has(pack: Committed) -> None:
+    rounds = [int(match[1]) for path in pack.paths if (match := re.search(r"\.r(\d+)\.json$", path))]
+    # Equals are compared in as many rounds as there was time for.
+    if pack.study != "same-twice":
+        assert PlannedStudy(studies()[pack.study]).study.first_rounds <= 1 + max(rounds)
 
 
 def test_every_record_counts(monkeypatch: pytest.MonkeyPatch, pack: Committed) -> None:

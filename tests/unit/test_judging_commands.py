@@ -35,6 +35,7 @@ MISTAKES: list[tuple[ModuleType, list[str], str]] = [
     (check_harness, ["quick", "--layouts", "contiguous", "--cases", "spectrum"], "no 'spectrum' in study "),
     (judge_advice, ["gone.yaml"], "gone.yaml: there is no such file"),
     (replay_advice, ["--donor", "same-twice"], "--donor: same-twice: should be NAME=FILE"),
+    (replay_advice, ["--donor", "same-twise=mine.h5"], "--donor: no pack 'same-twise' is replayed"),
     (compare_with_h5repack, ["mine.h5", "/counts", "{}"], "needs h5repack and h5diff"),
 ]
 

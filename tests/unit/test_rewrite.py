@@ -31,6 +31,7 @@ from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.rows import holds_rows
 from hyperslab.rewriting.storage import StoredChunks
+from hyperslab.validation.errors import ConfigurationError
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 BUDGET = 256 * 2**20
@@ -156,6 +157,19 @@ def test_chunks_of_unidatas_formula_are_those_of_the_dataset(tmp_path: Path, ask
         assert file["a"].chunks == balanced_chunk((40, 30, 50), 4, most)
     with pytest.raises(RewriteError, match="flat: has shape .9,.: Unidata's formula is one of three axes"):
         rewritten(original, "flat", wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{chunks: [0100, 16]}", "chunks.0: 0100 is 64 in YAML"),
+        ("{chunks: [8, 8], chunks: [16, 16]}", "chunks: this key is given twice"),
+        ("{chunks: [8", "not valid YAML"),
+    ],
+)
+def test_a_layout_that_yaml_takes_for_another_one_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^--layout: {said}"):
+        read_layout(text)
 
 
 def test_chunks_that_were_never_written_are_not_written_now(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyimzml.ImzMLWriter import ImzMLWriter
 from row_cells import LAYOUTS, cell, run, written
 from studies import mistake
 
-from hyperslab import figures, ragged
+from hyperslab import convert_rows, figures, ragged
 from hyperslab.convert_rows import convert
 from hyperslab.data.models import open_content, raw_bytes
 from hyperslab.data.rows import Rows
@@ -277,6 +277,20 @@ def test_rows_that_a_plug_in_compressed_are_read_back(donor: Path, tmp_path: Pat
     subprocess.run(command, check=True, timeout=60, cwd=tmp_path, env=environment, capture_output=True)
     with h5py.File(tmp_path / "back.h5") as file, h5py.File(donor) as original:
         assert [row.tolist() for row in file["rows"][:]] == [row.tolist() for row in original["rows"][:]]
+
+
+@pytest.mark.parametrize("option", [("--filter", "gzip"), ("--chunk-bytes", "4096")])
+def test_what_only_a_vector_can_have_is_refused_for_variable_length_rows(
+    option: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "back.h5"
+    monkeypatch.setattr(sys, "argv", ["convert_rows", "new.h5::/rows", str(target), "--to", "vlen", *option])
+    with pytest.raises(SystemExit):
+        convert_rows.main()
+    assert "no filter reaches HDF5's variable-length rows" in capsys.readouterr().err and not target.exists()
 
 
 @pytest.mark.parametrize("depth", range(3))

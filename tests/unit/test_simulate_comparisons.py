@@ -39,6 +39,15 @@ def test_what_is_asked_of_a_direction_keeps_its_level_at_both_ends(shared: bool)
         assert found.loc[(test, "1/1.05"), "holds"] > 0.9
 
 
+def test_fewer_rounds_than_a_test_needs_are_refused_before_a_pack_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["simulate_comparisons.py", "none.tar.xz", "--rounds", "5", "2"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "--rounds: at least 3" in capsys.readouterr().err
+
+
 def test_the_command_takes_variances_from_packs(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ WRONG = {
     "results/mine/figures/disk/sizes.png": "there is no such figure; one is figures/SITE/NAME.svg",
     "results/mine/claims/000.2.html": "no claim '000.2' that is tested in this study; it has 000.1",
     "results/mine/claims/000.1.json": "there is no such page; one is claims/CLAIM.html",
+    "results/mine/advice.html": "this study asks for no advice; make advise FILE=",
     "results/mine/batches/disk/r0of1.json": "site disk is not measured in batches by this run",
 }
 
@@ -137,6 +138,28 @@ def test_a_target_that_there_cannot_be_is_one_line(inventory: Inventory, target:
     text = str(error.value)
     assert text.splitlines() == [text]
     assert f": {WRONG[target]}" in text
+
+
+def test_a_result_that_no_rule_makes_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    targets.check_names([*GOOD, "results/mine/donor.0123.npy", "results/mine/layout/recommended.h5", "all"])
+    with pytest.raises(ConfigurationError) as error:
+        targets.check_names(["results/mine/raport.html"])
+    assert str(error.value).startswith("results/mine/raport.html: there is no such result of a study; there are")
+    assert "report.html" in str(error.value)
+    # What is there is asked for in vain, and no mistake.
+    Path("results/mine").mkdir(parents=True)
+    Path("results/mine/raport.html").touch()
+    targets.check_names(["results/mine/raport.html"])
+
+
+def test_results_are_what_rules_make(pytestconfig: pytest.Config) -> None:
+    rules = "".join(file.read_text("utf-8") for file in (pytestconfig.rootpath / "rules").glob("*.smk"))
+    made = set(re.findall(r'"results/\{study\}/([\w.-]+)"', rules))
+    # Advice writes it before any rule runs.
+    assert made - {"prediction.json"} == set(targets.FILES)
 
 
 SUBMITTED = {

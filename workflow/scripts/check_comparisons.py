@@ -34,7 +34,6 @@ Exit status 1 where a gate fails.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -181,7 +180,8 @@ def main() -> None:
         parser.error(f"study {options.study} has no twins: layouts called NAME and NAME{TWIN}")
     if options.split is not None and not MIN_ROUNDS <= options.split <= measured["round"].nunique():
         parser.error(f"--split: at least {MIN_ROUNDS} rounds make a set, and not more than there are")
-    if options.first is not None and not MIN_ROUNDS <= options.first <= (options.split or math.inf):
+    most = options.split or measured["round"].nunique()
+    if options.first is not None and not MIN_ROUNDS <= options.first <= most:
         parser.error(f"--first: at least {MIN_ROUNDS} rounds, and no more than a set has")
     both = (measured, delayed(measured, options.delay))
     same, planted = (told_apart(one, options.first, options.split) for one in both)

@@ -42,9 +42,12 @@ import pandas as pd
 
 from hyperslab.advising.choice import FLOOR_S, different
 from hyperslab.advising.model import Predicted
+from hyperslab.formats.donor_files import DonorError
+from hyperslab.results import rule
 from hyperslab.results.comparisons import not_worse_than_best
 from hyperslab.results.packs import SUFFIX, PackError
 from hyperslab.results.steadied import TAU, steadied
+from hyperslab.validation.nearest import choices as choices_of
 from replayed_packs import PRIOR, Measured, compared_by, replayed, slower
 
 Floats = npt.NDArray[np.float64]
@@ -138,12 +141,8 @@ def objective(logs: Floats, shares: Floats | None, best: Floats) -> Floats:
     `logs` are cases x layouts of seconds, `best` the seconds of the best layout of each case. Times under the
     floor count as the floor, as in every recommendation.
     """
-    times = np.maximum(FLOOR_S, np.exp(logs))
-    if shares is not None:
-        expected: Floats = np.log(shares @ times)
-        return expected
-    regret: Floats = np.log((times / np.maximum(FLOOR_S, best)[:, None]).max(axis=0))
-    return regret
+    judged: Floats = np.log(rule.objective(np.exp(logs), shares, best, FLOOR_S))
+    return judged
 
 
 def halves(count: int) -> list[tuple[list[int], list[int]]]:
@@ -257,11 +256,15 @@ def main() -> None:
             parser.error(f"--donor: {given}: should be NAME=FILE or NAME=FILE::DATASET")
     donors = dict(given.split("=", 1) for given in options.donor)
     packs: list[Measured] = []
-    for pack in options.packs or sorted((PROJECT / "packs").glob(f"*{SUFFIX}")):
+    files = options.packs or sorted((PROJECT / "packs").glob(f"*{SUFFIX}"))
+    known = [pack.name.removesuffix(SUFFIX) for pack in files]
+    for name in donors:
+        if name not in known:
+            parser.error(f"--donor: no pack {name!r} is replayed; there are {choices_of(name, known)}")
+    for pack, name in zip(files, known, strict=True):
         try:
-            donor = donors.get(pack.name.removesuffix(SUFFIX))
-            packs += replayed(pack, donor, storage, options.rounds)
-        except PackError as error:
+            packs += replayed(pack, donors.get(name), storage, options.rounds)
+        except (PackError, DonorError) as error:
             sys.exit(f"error: {error}")
     if not packs:
         sys.exit("error: none of these packs has six layouts of one array that were read cold in two rounds")

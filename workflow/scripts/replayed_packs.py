@@ -25,7 +25,7 @@ from hyperslab.advising.reads import Read
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.data.selections import Box, asked_boxes, generator
 from hyperslab.data.values import Values
-from hyperslab.formats.donor_files import open_donor
+from hyperslab.formats.donor_files import DonorError, open_donor
 from hyperslab.layouts.chunks import chunks_touched
 from hyperslab.records import Record
 from hyperslab.results.packs import SUFFIX, records
@@ -259,9 +259,12 @@ def _key(candidate: Candidate) -> tuple[Any, ...]:
 
 @contextmanager
 def data_of(shape: Sequence[int], dtype: str, donor: str) -> Iterator[Values]:
-    """Open the data that filled the files of a pack, for samples of it."""
+    """Open the data that filled the files of a pack, for samples of it; raises DonorError."""
     file, _, dataset = donor.partition(SEPARATOR)
     with open_donor(Path(file), dataset or None) as array:
+        if len(array.shape) != len(shape):
+            axes = f"{len(array.shape)} axes, and the array of the pack {len(shape)}"
+            raise DonorError(f"{donor}: has {axes}; it did not fill these files")
         held = [min(a, b) for a, b in zip(array.shape, shape, strict=True)]
         yield InPlace(array, held, dtype, Path(file))
 
@@ -269,7 +272,9 @@ def data_of(shape: Sequence[int], dtype: str, donor: str) -> Iterator[Values]:
 def replayed(
     pack: Path, donor: str | None = None, storage: Storage = PRIOR, most_rounds: int | None = None
 ) -> list[Measured]:
-    """Return what a pack says at each of its sites, where that is enough; raises PackError."""
+    """Return what a pack says at each of its sites, where that is enough; raises PackError, and DonorError
+    for data that cannot have filled it.
+    """
     name = pack.name.removesuffix(SUFFIX)
     sites: dict[str, Replay] = {}
     with ExitStack() as stack:

@@ -232,6 +232,8 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.15, help="planted delay as a share (default 0.15)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default 1)")
     options = parser.parse_args()
+    if min(options.rounds) < MIN_ROUNDS:
+        parser.error(f"--rounds: at least {MIN_ROUNDS}")
     spreads = []
     for file in options.packs:
         print(f"simulate_comparisons.py: reading {file}", file=sys.stderr, flush=True)

@@ -136,6 +136,9 @@ def main() -> None:
     file, separator, name = options.rows.partition(SEPARATOR)
     if not separator:
         parser.error(f"{options.rows}: name the rows as FILE{SEPARATOR}DATASET")
+    if options.to == VLEN and (options.filter != "none" or options.chunk_bytes is not None):
+        why = "no filter reaches HDF5's variable-length rows"
+        parser.error(f"--filter and --chunk-bytes are of the vector: {why}")
     try:
         print(convert(Path(file), name, options.target, options.to, options.chunk_bytes, options.filter))
     except (OSError, ragged.RaggedError) as error:

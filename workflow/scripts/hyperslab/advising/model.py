@@ -27,6 +27,7 @@ from hyperslab.advising.reads import Read, shares
 from hyperslab.advising.requests import SIEVE_BYTES, passes_cache, runs, runs_in_chunks, selection
 from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.layouts.chunks import chunks_touched
+from hyperslab.results import rule
 
 # Boxes a read, of which the mean counts.
 BOXES = 3
@@ -172,15 +173,10 @@ def objective(
     """Return what a candidate is judged by, and the same without the floor, which decides between equals; of
     many candidates where `times` has arrays.
 
-    With weights the expected seconds; without, the largest of times over `best`, as recommendations have it.
+    Shares count where some read has a weight.
     """
     weights = shares(reads)
     weighted = any(read.weight is not None for read in reads)
-
-    def of(floor: float) -> Any:
-        floored = {name: np.maximum(floor, times[name]) for name in weights}
-        if weighted:
-            return sum(weight * floored[name] for name, weight in weights.items())
-        return np.maximum.reduce([floored[name] / max(floor, best[name]) for name in weights])
-
-    return of(floor_s), of(0.0)
+    asked = list(weights.values()) if weighted else None
+    each, least = [times[name] for name in weights], [best[name] for name in weights]
+    return rule.objective(each, asked, least, floor_s), rule.objective(each, asked, least, 0.0)

@@ -68,9 +68,13 @@ class Task:
 
     @property
     def refuting(self) -> tuple[float, float]:
-        """The ends beyond which it fails: those of the bound, but for what is more or less than 1 by time."""
+        """The ends beyond which it fails: those of the bound, but for what is more or less than 1 by time.
+
+        What is at most 1 may be equal, and is refuted by whatever is surely more.
+        """
         by_time = self.comparison["unit"] == "ratio" and not self.comparison["exact"]
-        return refuting(self.ends) if by_time and not self.could else self.ends
+        strict = 1 in (self.bound.above, self.bound.below)
+        return refuting(self.ends) if by_time and strict and not self.could else self.ends
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from hyperslab.claims.verdicts import Verdict
 from hyperslab.results.comparisons import Floats
 from hyperslab.results.scoring import site_state
+from hyperslab.results.statistics import by_mean
 from hyperslab.studies.claims.quantities import QUANTITIES, Quantity
 
 # (weight, case, layout, state, quantity), on side "a" or "b" of a comparison.
@@ -91,6 +93,9 @@ class Lookup:
                 raise NotMeasured(f"case {case} was not measured in state {state} at {site}")
             if "older_protocol" in rows:
                 self.older_protocols |= set(rows["older_protocol"].dropna().astype(int))
+        # Of a site that is held back a median is the time of a burst: reports and scores take means, too.
+        if known.take == "median" and not known.exact and "throttled_s" in rows and by_mean(rows):
+            known = replace(known, take="mean")
         missing = [name for name in known.columns if name not in rows]
         values = pd.DataFrame() if missing else per_round(rows, known)
         if values.empty:

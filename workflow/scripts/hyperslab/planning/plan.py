@@ -55,6 +55,8 @@ class Plan:
         self.reruns = Reruns(self.inventory, self.batches, request.remeasure, request.asked_s)
         self.inputs = PageInputs(self.inventory, self.reruns)
         named = request.studies
+        if called.main:
+            targets.check_names(called.targets)
         advice_first.settle(request, named)
         if request.invocation.main:
             targets.check(request.invocation.targets, self.inventory, request.config["site"])

@@ -12,7 +12,7 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.claims_page import MARKDOWN, TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.stages import ADDING
-from hyperslab.studies import figures
+from hyperslab.studies import advised, figures
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
@@ -25,6 +25,14 @@ OF_THE_DEFAULT = ("all", "batch_cells", ADDING, CONFIRMING)
 RULES = {"claims_page": TARGET}
 # Environments are made for no study.
 ENVIRONMENTS = (".venv-", "mpi_environment")
+# What rules make in a study's results, beside what lies in directories (KINDS).
+FILES = (
+    "report.html", "advice.html", "advice-figures", "measurements.parquet", "summary.csv", "context.json",
+    "sources.json", "recommendation.json", "score.json", "claims.json", "rounds.json", "confirmation.json",
+    "confirmation.parquet", "confirmation.csv", "confirmation-context.json", "confirmation-sources.json",
+)  # fmt: skip
+ADVICE = ("advice.html", "advice-figures")
+DONOR = re.compile(r"donor\..+\.npy")
 RECORD = re.compile(r"(?P<case>[^/]+)\.(?P<phase>[rc])(?P<number>0|[1-9]\d*)\.json")
 RESULT = "a target is a file, such as results/{study}/report.html, or the rule all"
 
@@ -61,17 +69,34 @@ def _study(target: str, default: str) -> str:
     raise ConfigurationError(target, "", f"there is no such target; {RESULT.format(study=default)}")
 
 
+def _results(targets: Sequence[str]) -> list[str]:
+    return [target for target in targets if target.startswith("results/") and target != TARGET]
+
+
+def check_names(targets: Sequence[str]) -> None:
+    """Refuse targets that are called as no result is, which can be told before any study is known.
+
+    Raises ConfigurationError, which names the target.
+    """
+    for target in _results(targets):
+        name = Path(target).parts[2]
+        known = name in FILES or name in KINDS or name == "layout" or DONOR.fullmatch(name)
+        if not known and not Path(target).exists():
+            raise _mistake(target, f"there is no such result of a study; there are {choices(name, FILES)}")
+
+
 def check(targets: Sequence[str], inventory: Inventory, site: str = "") -> None:
     """Refuse targets that no study can have; raises ConfigurationError, which names the target.
 
     `site` is that whose recommendation rewritten files follow, "" for any.
     """
-    results = [target for target in targets if target.startswith("results/") and target != TARGET]
-    for target in results:
+    for target in _results(targets):
         _, name, *inside = Path(target).parts
         study = inventory.study(name)
         if look := KINDS.get(inside[0]):
             look(target, inside[1:], study, inventory)
+        if inside[0] in ADVICE and not advised.prediction(name).exists():
+            raise _mistake(target, "this study asks for no advice; make advise FILE=... makes one that does")
         if inside[0] == "layout" and site:
             known = inventory.sites_of(study)
             if site not in known:

@@ -11,6 +11,8 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.comparisons import MATTERS
+from hyperslab.results.requests import question_of
+from hyperslab.results.rule import objective
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 Foretold = Mapping[str, Any]
@@ -39,18 +41,19 @@ def _objectives(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> pd.Series
     recommendation.
     """
     fits = [row["layout"] for row in choice["ranking"] if row["fits"] and row["layout"] in estimated.index]
-    # That of the choice is a share of it where a part was measured.
-    counted = estimated.loc[fits].clip(lower=IMPERCEPTIBLE_MS / 1e3)
-    if choice["rule"] == "mix":
-        return sum(share * counted[entry] for entry, share in choice["shares"].items())
-    return (counted / counted.min()).max(axis=1)
+    asked = question_of(choice)
+    counting = estimated.loc[fits, list(asked.named)]
+    # The floor of the choice is a share of it where a part was measured.
+    floor = IMPERCEPTIBLE_MS / 1e3
+    judged = objective(counting.to_numpy().T, asked.weights, counting.min().to_list(), floor)
+    return pd.Series(judged, counting.index)
 
 
 def better_than_pick(estimated: pd.DataFrame, choice: Mapping[str, Any]) -> str:
     """Return the layout that the estimates make better than the pick by what matters; "" for none."""
-    objective = _objectives(estimated, choice)
-    best, pick = str(objective.idxmin()), choice["pick"]
-    return best if pick not in objective.index or objective[best] * MATTERS < objective[pick] else ""
+    judged = _objectives(estimated, choice)
+    best, pick = str(judged.idxmin()), choice["pick"]
+    return best if pick not in judged.index or judged[best] * MATTERS < judged[pick] else ""
 
 
 def over_pick(estimated: pd.DataFrame, choice: Mapping[str, Any], layout: str | None) -> float:
@@ -59,10 +62,10 @@ def over_pick(estimated: pd.DataFrame, choice: Mapping[str, Any], layout: str | 
     """
     if not {layout, choice["pick"]} <= set(estimated.index):
         return 1.0
-    objective = _objectives(estimated, choice)
-    other = objective.min() if layout == choice["pick"] else objective[choice["pick"]]
+    judged = _objectives(estimated, choice)
+    other = judged.min() if layout == choice["pick"] else judged[choice["pick"]]
     # What does not fit is left alone by nobody.
-    return float(objective.get(layout, math.inf) / other)
+    return float(judged.get(layout, math.inf) / other)
 
 
 def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:

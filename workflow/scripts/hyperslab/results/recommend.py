@@ -37,6 +37,7 @@ from hyperslab.results.requests import (
     shares,
     typical,
 )
+from hyperslab.results.rule import objective
 from hyperslab.results.scoring import plain
 from hyperslab.results.steadied import TAU, steadied
 from hyperslab.states import LIBRARY_COLD
@@ -250,12 +251,8 @@ def steadied_best(
         [[foretold[name][case][number] for number in rounds] for name in layouts] for case, _ in entries
     ]
     steady = np.exp(steadied(np.array([each.to_numpy() for each in measured]), np.log(predicted), tau))
-    counted = np.maximum(question.floor_s, steady)
-    if question.rule == "mix":
-        objective = np.array([question.shares[entry] for entry in entries]) @ counted
-    else:
-        objective = (counted / np.array([best[entry] for entry in entries])[:, None]).max(axis=0)
-    return str(layouts[int(objective.argmin())])
+    judged = objective(steady, question.weights, [best[entry] for entry in entries], question.floor_s)
+    return str(layouts[int(judged.argmin())])
 
 
 def _comparable(logs: pd.DataFrame) -> tuple[list[str], dict[str, str]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.adjusted import adjusted_means
+from hyperslab.results.rule import objective
 from hyperslab.results.scoring import site_state
 from hyperslab.results.statistics import by_round
 from hyperslab.studies import case_kinds
@@ -43,6 +44,11 @@ class Question:
     shares: Mapping[Entry, float]
     rule: Rule
     floor_s: float
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The shares where they count, as `rule.objective` has them."""
+        return list(self.shares.values()) if self.rule == "mix" else None
 
     @property
     def named(self) -> dict[str, float]:
@@ -110,20 +116,16 @@ def best_times(rows: pd.DataFrame, question: Question, layouts: Sequence[str]) -
 def objectives(rows: pd.DataFrame, question: Question, best: Mapping[Entry, float]) -> pd.DataFrame:
     """Return layouts x rounds of the log of what is to be least: expected seconds, or the largest regret.
 
-    NaN where a layout lacks an entry in a round. `best` is `best_times`; the same for all rounds, so that a
-    regret moves with the layout's time alone.
+    NaN where a layout lacks an entry in a round. `best` is `best_times`, which only a regret needs; the same
+    for all rounds, so that a regret moves with the layout's time alone.
     """
     layouts, rounds = sorted(set(rows["layout"])), sorted(set(rows["round"]))
-    total = pd.DataFrame(0.0 if question.rule == "mix" else -math.inf, index=layouts, columns=rounds)
-    for entry, share in question.shares.items():
-        times = request_times(rows, entry).reindex(index=layouts, columns=rounds)
-        counted = times.clip(lower=question.floor_s)
-        if question.rule == "mix":
-            total += share * counted
-        else:
-            # Not fmax: what is not known is not small.
-            total = pd.DataFrame(np.maximum(total, np.log(counted / best[entry])), layouts, rounds)
-    return np.log(total) if question.rule == "mix" else total
+    times = [
+        request_times(rows, entry).reindex(index=layouts, columns=rounds).to_numpy() for entry in question.shares
+    ]
+    least = [best[entry] for entry in question.shares] if question.rule == "regret" else []
+    judged = objective(times, question.weights, least, question.floor_s)
+    return pd.DataFrame(np.log(judged), layouts, rounds)
 
 
 def case_times(times: Mapping[Entry, float], question: Question) -> dict[str, float]:

@@ -95,9 +95,9 @@ def _requests(measurements: pd.DataFrame) -> pd.Series:
     return measurements[ANSWER].fillna(waits) if ANSWER in measurements else waits
 
 
-def by_mean(summary: pd.DataFrame) -> bool:
-    """Return whether means stand for the rounds in these rows of a summary, or some of them."""
-    held = summary[summary["state"].isin(THROTTLED_STATES)]
+def by_mean(rows: pd.DataFrame) -> bool:
+    """Return whether means stand for the rounds in these rows, of a summary or of repeats, or some of them."""
+    held = rows[rows["state"].isin(THROTTLED_STATES)]
     return bool((held["throttled_s"].astype(float) > 0).any())
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hyperslab.layouts import load
 from hyperslab.layouts.hdf5 import Hdf5Layout
 from hyperslab.layouts.hdf5_filters import FILTERS
@@ -19,7 +17,8 @@ from hyperslab.layouts.schema import UNIDATA, UNIDATA_BYTES, LayoutModel
 from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel, ZarrSettings
 from hyperslab.rewriting import RewriteError
-from hyperslab.validation.errors import ConfigurationError, Place
+from hyperslab.validation.errors import Place
+from hyperslab.validation.yaml_files import parsed
 
 HDF5, ZARR = Hdf5Layout.suffix, ZarrLayout.suffix
 # Any other format is HDF5's for arrays.
@@ -30,12 +29,8 @@ SHAPING = ("libver", "meta_block_bytes", "alignment", "paging", "alloc_time", "f
 
 def read_layout(text: str) -> dict[str, Any]:
     """Return a layout as a study would say it; raises ConfigurationError for a mistake."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise ConfigurationError("--layout", "", f"not valid YAML: {said}") from None
-    place = Place(Path("--layout"))
+    option = Path("--layout")
+    content, place = parsed(text, option), Place(option)
     format_ = content.get("format") if isinstance(content, dict) else None
     if format_ == ZARR_FORMAT:
         zarr = place.validate(ZarrModel, content)

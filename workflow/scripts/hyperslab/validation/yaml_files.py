@@ -23,11 +23,27 @@ Path_ = tuple[str, ...]
 def read_yaml(file: Path) -> Any:
     """Return the content of a YAML file.
 
-    Raises ConfigurationError where the file is missing, endless or not YAML, has a key twice, or a number
-    that YAML takes for another one than a reader does.
+    Raises ConfigurationError where the file is missing or endless, and for what `parsed` refuses.
     """
     try:
-        loader = yaml.SafeLoader(_text(file))
+        text = _text(file)
+    except FileNotFoundError:
+        raise ConfigurationError(file, "", "there is no such file") from None
+    except OSError as error:
+        raise ConfigurationError(file, "", f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(file, "", f"not valid YAML: {error}") from None
+    return parsed(text, file)
+
+
+def parsed(text: str, file: Path) -> Any:
+    """Return the content of a text of YAML, of which messages speak as of `file`.
+
+    Raises ConfigurationError where it is not YAML, has a key twice, or a number that YAML takes for another
+    one than a reader does.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -37,10 +53,6 @@ def read_yaml(file: Path) -> Any:
             elif isinstance(inner, yaml.ScalarNode) and (wrong := _misread(inner)):
                 raise ConfigurationError(file, ".".join(path), wrong)
         return loader.construct_document(node)
-    except FileNotFoundError:
-        raise ConfigurationError(file, "", "there is no such file") from None
-    except OSError as error:
-        raise ConfigurationError(file, "", f"cannot be read: {error.strerror}") from None
     except RecursionError:
         raise ConfigurationError(file, "", "not valid YAML: nested too deeply") from None
     except yaml.MarkedYAMLError as error:

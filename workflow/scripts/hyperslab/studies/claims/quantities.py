@@ -13,8 +13,8 @@ class Quantity:
     """The sum of `columns` in each repeat, and what is taken of a round's repeats; `state` is the only one in
     which it is taken, where it is not one of any state. Those `of_file` are of the file alone, in no state.
 
-    A time has intervals from rounds. Anything else is `exact`: a count that has the value it has, whose
-    range over the rounds is shown where they differ.
+    A time has intervals from rounds, and so has what is `of_times`, whatever its unit. Anything else is
+    `exact`: a count that has the value it has, whose range over the rounds is shown where they differ.
     """
 
     columns: tuple[str, ...]
@@ -24,11 +24,12 @@ class Quantity:
     writes_only: bool = False
     state: str | None = None
     of_file: bool = False
+    of_times: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether it is counted rather than timed."""
-        return self.unit != "s"
+        return self.unit != "s" and not self.of_times
 
     @property
     def of_device(self) -> bool:
@@ -75,6 +76,7 @@ QUANTITIES: dict[str, Quantity] = {
     "answer_p95": Quantity(("answer_p95_s",), "median", "time within which 95 % are answered"),
     "call_mean": _write("mean of a call", "call_mean_s"),
     "read_to_close": Quantity(("time_s", "close_s"), "median", "first read to close"),
+    "fairness": Quantity(("fairness",), "median", "fastest over slowest client", "ratio", of_times=True),
     "latency": _write("from a row's append to its reading, median", "latency_median_s"),
     "write_to_close": _write("first write to close", "write_s", "flush_s", "close_s"),
     **dict([
@@ -90,7 +92,6 @@ QUANTITIES: dict[str, Quantity] = {
         _count("requested_writes", "", "writes requested from the kernel"),
         _count("requests", "", "requests of all clients"),
         _count("errors", "", "requests that failed"),
-        _count("fairness", "ratio", "fastest over slowest client"),
         _count("server_memory_bytes", "bytes", "memory of the server"),
         _count("wire_requests", "", "requests to the object store"),
         _count("wire_bytes", "bytes", "bytes from the object store"),
