@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from hyperslab import formats
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
-from hyperslab.measuring import limits, locks, machine
+from hyperslab.measuring import limits, locks, machine, other_file_systems
 from hyperslab.measuring.artifact import NOTE, SHARED, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
 from hyperslab.records import Note, read_json
@@ -74,7 +74,9 @@ def main() -> None:
     with ends_in_one_line("hyperslab.generate", options.artifact, formats.Unavailable):
         if written(options.artifact, spec):
             return
-        enter(layout_of(spec["layout"]).environment())
+        layout = layout_of(spec["layout"])
+        other_file_systems.keep(layout.other_file_systems())
+        enter(layout.environment())
         ask_itself_directly()
         generate(spec, options.artifact, options.donor)
 

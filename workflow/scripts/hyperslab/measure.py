@@ -13,7 +13,7 @@ from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
-from hyperslab.measuring import limits, locks, machine, pagecache, probes, read_ahead
+from hyperslab.measuring import limits, locks, machine, other_file_systems, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.fork_parent import FORKED
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
@@ -136,7 +136,9 @@ def main() -> None:
     spec, left = json.loads(options.specification), False
     try:
         with ends_in_one_line("hyperslab.measure", options.artifact, VerificationError):
-            enter(of_cell(spec["case"], layout_of(spec["layout"]).environment()))
+            layout = layout_of(spec["layout"])
+            other_file_systems.keep(layout.other_file_systems())
+            enter(of_cell(spec["case"], layout.environment()))
             ask_itself_directly()
             try:
                 measured = measure(spec, options.artifact, options.donor, options.launcher)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,14 @@ def roots() -> dict[str, str]:
     """Return name -> root of every file system that a layout may name; empty outside of a run."""
     found: dict[str, str] = json.loads(os.environ.get(VARIABLE, "{}"))
     return found
+
+
+def keep(names: Collection[str]) -> None:
+    """Know from now on, here and in processes that this one starts, the file systems of these names alone.
+
+    A cell looks at no others: one that hangs or fails would take it along.
+    """
+    os.environ[VARIABLE] = json.dumps({name: root for name, root in roots().items() if name in names})
 
 
 def template(file_system: str) -> str:
