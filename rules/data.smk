@@ -18,8 +18,8 @@ rule donor:
         "../envs/measure.yaml"
     resources:
         **PLAN.batches.aside,
-        # A job of Slurm has minutes enough to read the file at 10 MB/s.
-        runtime=lambda wildcards, input: 30 + int(input.size_mb / 600),
+        # A job of Slurm has minutes enough to read the file at 10 MB/s, if its platform gives them.
+        runtime=lambda wildcards, input: PLAN.batches.minutes_aside(30 + int(input.size_mb / 600)),
     params:
         dataset=lambda wildcards: PLAN.study(wildcards.study).dataset_json(),
     shell:

@@ -21,8 +21,8 @@ rule rewrite:
         "../envs/workflow.yaml"
     resources:
         **PLAN.batches.aside,
-        # A job of Slurm has minutes enough to read and write the file at 10 MB/s.
-        runtime=lambda wildcards, input: 30 + int(input.size_mb / 300),
+        # A job of Slurm has minutes enough to read and write the file at 10 MB/s, if its platform gives them.
+        runtime=lambda wildcards, input: PLAN.batches.minutes_aside(30 + int(input.size_mb / 300)),
     params:
         dataset=lambda wildcards: choice.own_dataset(PLAN.study(wildcards.study))[1],
         layouts=lambda wildcards: choice.text(PLAN.study(wildcards.study), wildcards.layout),

@@ -151,6 +151,14 @@ def test_jobs_that_measure_nothing_are_charged_to_the_account_of_the_first_site(
     assert BatchJobs(found).aside == {}
 
 
+def test_jobs_that_measure_nothing_ask_for_no_more_time_than_their_platform_gives(tmp_path: Path) -> None:
+    found = inventory(tmp_path, {"minutes": 60}, {})
+    assert [BatchJobs(found).minutes_aside(wanted) for wanted in (30, 61)] == [30, 60]
+    found = inventory(tmp_path, {"minutes": 60}, {})
+    found.left_out["far"] = "no cluster here"
+    assert BatchJobs(found).minutes_aside(61) == 61
+
+
 def test_what_is_far_away_is_cut_into_more_jobs(tmp_path: Path) -> None:
     found = inventory(tmp_path, {"minutes": 60}, {})
     assert len(BatchJobs(found).of("mine", "far")) == 1

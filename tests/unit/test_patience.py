@@ -113,6 +113,18 @@ def test_why_a_batch_does_not_start_is_said_once(
     assert capfd.readouterr().err.splitlines() == [said + reason for reason in reasons]
 
 
+def test_why_a_job_that_measures_nothing_does_not_start_is_said_once(
+    pending: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    submits = Submits()
+    Patience(submits).begin()
+    job = "rule_donor_wildcards_a_study_0a1b2c3d"
+    pending[job] = "PartitionTimeLimit"
+    for _ in range(2):
+        still_active(submits, [submitted(0)])
+    assert capfd.readouterr().err == f"hyperslab: job {job} waits in the queue: PartitionTimeLimit\n"
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(
     tmp_path: Path, ended: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -90,6 +90,14 @@ class BatchJobs:
         """What jobs that measure nothing ask of Slurm: to run where the batches of the first site do."""
         return next((_where(site) for site in self._inventory.submitted), {})
 
+    def minutes_aside(self, wanted: int) -> int:
+        """Return the minutes of a job that measures nothing: `wanted`, but no more than the first site gives.
+
+        A job that asks for more than its partition allows waits for ever.
+        """
+        given = [int(site["minutes"]) for site in self._inventory.submitted[:1]]
+        return min([wanted, *given])
+
     def note(self, studies: Iterable[PlannedStudy], phase: str) -> None:
         """Note which records of a phase there are before any job of a batch has begun."""
         for study in studies:

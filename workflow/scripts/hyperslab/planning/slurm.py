@@ -96,12 +96,15 @@ def jobs() -> dict[str, Queued] | None:
 
 
 def held_up(known: Mapping[str, Queued], run: str) -> dict[str, str]:
-    """Return which batches of the jobs named `run` wait for more than their turn, with Slurm's reason."""
+    """Return which of the jobs named `run` wait for more than their turn, with Slurm's reason."""
     found = {}
     for queued in known.values():
-        batch = BATCH_COMMENT.match(queued.comment)
-        if batch and queued.name == run and queued.reason not in IN_TURN:
-            found["{study}: batch {batch} of {site}".format(**batch.groupdict())] = queued.reason
+        if queued.name != run or queued.reason in IN_TURN:
+            continue
+        said = f"job {queued.comment}"
+        if batch := BATCH_COMMENT.match(queued.comment):
+            said = "{study}: batch {batch} of {site}".format(**batch.groupdict())
+        found[said] = queued.reason
     return found
 
 

@@ -153,10 +153,10 @@ class Patience:
                 yield job
 
     def _say_what_is_held_up(self, known: Mapping[str, slurm.Queued]) -> None:
-        """Say once of each batch why it does not start: nodes that are drained, a limit, a job on hold."""
+        """Say once of each job why it does not start: nodes that are drained, a limit, a job on hold."""
         found = slurm.held_up(known, self._submits.run_uuid)
-        for batch, reason in found.items() - self._held_up.items():
-            print(f"hyperslab: {batch} waits in the queue: {reason}", file=sys.stderr, flush=True)
+        for job, reason in found.items() - self._held_up.items():
+            print(f"hyperslab: {job} waits in the queue: {reason}", file=sys.stderr, flush=True)
         self._held_up = found
 
     def _forgotten(self, job: Any, known: Mapping[str, slurm.Queued]) -> bool:
