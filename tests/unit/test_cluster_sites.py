@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from hyperslab import batch, probe_site
 from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
+from hyperslab.measuring import locks
 from hyperslab.planning import slurm, slurm_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
@@ -430,3 +433,55 @@ def test_a_root_that_only_its_node_knows_is_probed_there(
     assert places == [tmp_path / "files"]
     with pytest.raises(SystemExit, match="^hyperslab.probe_site: .* ONLY_THERE is not set$"):
         probe_site.main()
+
+
+def of_root(root: Path) -> Any:
+    """The options of a probe of a root."""
+    return SimpleNamespace(root=root, file=None, cgroup=None, read_ahead_bytes=None, zarr=False)
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_a_probe_takes_no_root_from_a_run_that_begins_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "new" / "files"
+
+    def storage(*_: Any) -> Probe:
+        roots.prepare(str(root), roots.Root())
+        return PROBE
+
+    monkeypatch.setattr(probe_site, "storage", storage)
+    assert probe_site.probed(of_root(root)) == PROBE
+    assert roots.identity_of(str(root))
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_two_probes_of_a_new_root_at_once_do_not_take_it_from_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "new" / "files"
+
+    def storage(place: Path, *_: Any) -> Probe:
+        time.sleep(0.2)
+        assert place.is_dir()
+        return PROBE
+
+    monkeypatch.setattr(probe_site, "storage", storage)
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(probe_site.probed, [of_root(root)] * 2)) == [PROBE, PROBE]
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_nothing_is_timed_on_a_node_while_a_file_is_read_to_probe_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def storage_of_file(*_: Any) -> Probe:
+        with pytest.raises(locks.HeldElsewhere), locks.exclusive(locks._of_node(), wait=False):
+            pass
+        return PROBE
+
+    monkeypatch.setattr(probe_site, "storage_of_file", storage_of_file)
+    options = of_root(tmp_path)
+    options.file = tmp_path / "mine.h5"
+    assert probe_site.probed(options) == PROBE

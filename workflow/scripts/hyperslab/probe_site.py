@@ -24,19 +24,17 @@ from hyperslab.validation.errors import ConfigurationError
 
 @contextmanager
 def prepared(root: Path) -> Iterator[None]:
-    """Have a root for a while: one that was not there is gone afterwards, with all that was made for it."""
-    if roots.identity_of(str(root)):
-        yield
-        return
+    """Have a directory for a while: one that was not there is gone afterwards, with what was made for it."""
     made = [parent for parent in (root, *root.parents) if not parent.exists()]
-    roots.prepare(str(root), roots.Root())
+    root.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
-        for name in (roots.MARKER, locks.ROOT_LOCK):
-            (root / name).unlink(missing_ok=True)
+        # A run or another advice may have begun to use it.
+        with suppress(OSError):
+            if not (root / roots.MARKER).exists():
+                (root / locks.ROOT_LOCK).unlink(missing_ok=True)
         for parent in made:
-            # Somebody may have begun to use it.
             with suppress(OSError):
                 parent.rmdir()
 
@@ -49,12 +47,14 @@ def probed(options: argparse.Namespace) -> Probe:
         return limits.join_cgroup(options.cgroup, mounts.block_devices(place))
 
     if options.file:
-        # Nothing can be written there, so that nobody measures there either.
+        # Nothing can be written there, so that nobody measures there either, but on this node somebody may.
         scratch = Path(tempfile.gettempdir())
-        return storage_of_file(options.file, scratch, options.read_ahead_bytes, hold_back)
+        with locks.on_node():
+            return storage_of_file(options.file, scratch, options.read_ahead_bytes, hold_back)
     root, ahead = str(options.root), options.read_ahead_bytes
-    # As a cell is timed: nobody else on this node or file system, with the site's read-ahead.
-    with prepared(options.root), locks.alone(root), read_ahead.kept(root, ahead):
+    # As a cell is timed: nobody else on this node or file system, with the site's read-ahead. The node's lock
+    # comes first: no other probe takes the root away meanwhile.
+    with locks.on_node(), prepared(options.root), locks.in_root(root), read_ahead.kept(root, ahead):
         return storage(options.root, options.zarr, ahead, hold_back)
 
 

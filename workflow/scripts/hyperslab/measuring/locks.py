@@ -138,7 +138,7 @@ def _of_node() -> Path:
 
 
 @contextmanager
-def _on_node() -> Iterator[bool]:
+def on_node() -> Iterator[bool]:
     """Hold the lock of this node; yields False where the file system knows no locks."""
     own = _of_node()
     with exclusive(own) as lock:
@@ -154,13 +154,24 @@ def _on_node() -> Iterator[bool]:
 
 
 @contextmanager
+def in_root(root: str) -> Iterator[bool]:
+    """Wait until whoever times something else in `root` lets it, then hold its lock; yields as `one_of` does.
+
+    A root that no run has used yet lets in one.
+    """
+    count = roots.read(root).concurrency if roots.identity_of(root) else 1
+    with one_of(Path(root) / ROOT_LOCK, count) as held:
+        yield held
+
+
+@contextmanager
 def alone(root: str) -> Iterator[dict[str, bool]]:
     """Wait until no other timed job runs on this node or in `root`, then hold both locks.
 
     A root whose sites ask for a concurrency above one lets as many in, each on a node of its own.
     """
     with (
-        _on_node() as on_node,
+        on_node() as node_held,
         one_of(Path(root) / ROOT_LOCK, roots.read(root).concurrency) as root_held,
     ):
-        yield {"node": on_node, "root": root_held}
+        yield {"node": node_held, "root": root_held}
