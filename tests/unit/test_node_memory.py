@@ -86,11 +86,17 @@ def test_where_it_cannot_be_had_nothing_starts(
     monkeypatch.setattr(table_of_mounts, "TABLE", file)
     with pytest.raises(OSError, match=said):
         node_memory.join(LIMIT)
-    study: Any = SimpleNamespace(file=Path("mine.yaml"), cases={"held-1p": {"family": "held"}})
-    study_checks._check_node_memory(study)
+    study: Any = SimpleNamespace(
+        file=Path("mine.yaml"),
+        cases={"held-1p": {"family": "held"}},
+        cells=lambda site, _: [("all", "held-1p", "r0")] if site == "here" else [],
+    )
+    study_checks._check_node_memory(study, ["here"])
     study.cases["held-1p"]["node_memory_bytes"] = LIMIT
     with pytest.raises(ConfigurationError, match=f"mine.yaml: cases.held: node_memory_bytes: .*{said}"):
-        study_checks._check_node_memory(study)
+        study_checks._check_node_memory(study, ["other", "here"])
+    # It is no business of a node on which the case is not measured.
+    study_checks._check_node_memory(study, ["other"])
 
 
 @pytest.mark.parametrize(("version", "timed"), [(1, True), (2, False), (2, True)])

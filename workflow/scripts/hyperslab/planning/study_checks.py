@@ -60,8 +60,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
         check_read_ahead(timed, inventory.sites, inventory.sites_file)
-        if timed:
-            _check_node_memory(study)
+        _check_node_memory(study, timed)
         if not inventory.batched:
             # Inside a batch another one may be measuring there.
             check_stores(here, inventory.sites, inventory.sites_file)
@@ -90,9 +89,13 @@ def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inven
             prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency, identity)
 
 
-def _check_node_memory(study: PlannedStudy) -> None:
-    """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot."""
-    for name, case in study.cases.items():
+def _check_node_memory(study: PlannedStudy, timed: Sequence[str]) -> None:
+    """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot.
+
+    `timed` are the sites that this node measures; cases of others are another's.
+    """
+    for name in dict.fromkeys(case for site in timed for _, case, _ in study.cells(site, "r0")):
+        case = study.cases[name]
         if NODE_MEMORY in case and (wrong := node_memory.mistake()):
             raise ConfigurationError(study.file, f"cases.{case.get('family', name)}", wrong)
 
