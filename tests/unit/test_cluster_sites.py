@@ -22,7 +22,7 @@ from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
 from hyperslab.measuring import locks
-from hyperslab.planning import slurm, slurm_patches
+from hyperslab.planning import slurm, slurm_patches, study_checks
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
 from hyperslab.planning.confirmation import RUN_VARIABLE
@@ -34,8 +34,9 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
 from hyperslab.records import Cell
-from hyperslab.sites import roots
+from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import load_sites
+from hyperslab.sites.places import Place
 from hyperslab.validation.errors import ConfigurationError
 
 
@@ -485,3 +486,29 @@ def test_nothing_is_timed_on_a_node_while_a_file_is_read_to_probe_it(
     options = of_root(tmp_path)
     options.file = tmp_path / "mine.h5"
     assert probe_site.probed(options) == PROBE
+
+
+def test_an_emptied_root_is_judged_on_its_node_where_this_machine_mounts_it_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = inventory(tmp_path, {}, {})
+    study, root = found.study("mine"), str(tmp_path / "files")
+    monkeypatch.setattr(study_checks, "_places", lambda _: [Place("lustre", "server:/scratch", "one")])
+
+    def prepared(batched: str, kind: str, source: str) -> str:
+        """The identity of the root when it is prepared by a run that finds it mounted so."""
+        found.batched = batched
+        monkeypatch.setattr(places, "place_of", lambda _, *known: Place(kind, source, *known))
+        study_checks.prepare_roots(study, ["far"], found)
+        return roots.identity_of(root)
+
+    assert prepared("", "nfs4", "login:/scratch") == ""
+    with pytest.raises(ConfigurationError, match="is lustre on other:/scratch now, "):
+        prepared("far", "lustre", "other:/scratch")
+    assert prepared("far", "lustre", "server:/scratch") == "one"
+    assert prepared("", "nfs4", "login:/scratch") == "one"
+    # A root that vanishes while the run goes on is another matter.
+    (tmp_path / "files" / roots.MARKER).unlink()
+    with pytest.raises(ConfigurationError, match="was there when the run began"):
+        prepared("far", "lustre", "server:/scratch")

@@ -159,7 +159,7 @@ def in_root(root: str) -> Iterator[bool]:
 
     A root that no run has used yet lets in one.
     """
-    count = roots.read(root).concurrency if roots.identity_of(root) else 1
+    count = roots.read(root).concurrency if roots.is_prepared(root) else 1
     with one_of(Path(root) / ROOT_LOCK, count) as held:
         yield held
 

@@ -159,15 +159,15 @@ def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory:
         raise ConfigurationError(study.file, "dataset.donor", wrong)
 
 
-def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
-    """Return the identity that the records of a site give its root, or "".
+def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str | None:
+    """Return the identity that the records of a site give its root, or ""; None where its node has to tell.
 
     Raises ConfigurationError where the root is another place than theirs, or has gone since the run began.
     """
     described = inventory.sites[site]
     root, key = described["root"], f"file_systems.{described['file_system']}.root"
     identity = roots.identity_of(root)
-    if not identity and site == inventory.batched and not described["node_local"]:
+    if site == inventory.batched and not described["node_local"] and not roots.is_prepared(root):
         said = (
             f"{root} was there when the run began, and is not now: is its file system mounted on this node?"
         )
@@ -182,8 +182,10 @@ def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str:
         now = replace(known[0], identity=identity)
     found = next((place for place in known if place.same(now)), None)
     if found is None:
-        # Where its type says nothing for sure, a root that was not used before is judged on its node.
-        if not known or (submitted and not identity):
+        # What is seen here says nothing for sure: a root that was emptied is judged on its node.
+        if submitted and not identity and (known or roots.is_prepared(root)):
+            return None
+        if not known:
             return ""
         theirs = " and ".join(map(str, known))
         said = (

@@ -313,11 +313,12 @@ def _no_root(given: str, absolute: Path) -> str | None:
 
 
 def prepare_root(
-    sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int], identity: str = ""
+    sites: Expansion, name: str, file: Path, concurrency: Callable[[str], int], identity: str | None = ""
 ) -> None:
     """Make the root of a site with its marker and striping; raises ConfigurationError.
 
-    A root that has none gets `identity`, which its site's records have, or a new one.
+    A root that has none gets `identity`, which its site's records have, or a new one ("": they have none), or
+    stays without (None: its node tells which it is).
 
     `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
     lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
@@ -333,10 +334,10 @@ def prepare_root(
         read_ahead_bytes=site["read_ahead_bytes"],
         memory_mb=min(memory) if site["executor"] == "slurm" else None,
         store=site["store"],
-        identity=identity,
+        identity=identity or "",
     )
     try:
-        roots.prepare(site["root"], described)
+        roots.prepare(site["root"], described, judged=identity is not None)
         if site["stripe"]:
             striping.apply(site["root"], site["stripe"]["count"], site["stripe"]["size_bytes"])
     except (OSError, striping.StripingError) as error:

@@ -38,14 +38,15 @@ class Root:
 VARIABLE = "HYPERSLAB_ROOTS"
 
 
-def prepare(root: str, described: Root) -> str:
+def prepare(root: str, described: Root, judged: bool = True) -> str:
     """Make a root and its marker, and return its identity; raises OSError.
 
-    A root keeps the identity that it has. One that has none gets that of `described`, or a new one.
+    A root keeps the identity that it has. One that has none gets that of `described`, or a new one, or stays
+    without until it is `judged` which it is.
     """
     directory = Path(root)
     directory.mkdir(parents=True, exist_ok=True)
-    identity = identity_of(root) or described.identity or uuid.uuid4().hex
+    identity = identity_of(root) or described.identity or (uuid.uuid4().hex if judged else "")
     text = json.dumps(asdict(replace(described, identity=identity)))
     marker = directory / MARKER
     if marker.exists() and marker.read_bytes() == text.encode():
@@ -61,11 +62,20 @@ def prepare(root: str, described: Root) -> str:
 
 
 def identity_of(root: str) -> str:
-    """Return the identity of a root; "" where it is not there, or was never used."""
+    """Return the identity of a root; "" where it is not there, was never used, or is yet to be judged."""
     try:
         return _marked(root).identity
     except (OSError, ValueError):
         return ""
+
+
+def is_prepared(root: str) -> bool:
+    """Tell whether a root has its marker."""
+    try:
+        _marked(root)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def read(root: str) -> Root:
