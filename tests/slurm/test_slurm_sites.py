@@ -49,7 +49,7 @@ COUNTED = [
 @pytest.fixture(scope="module")
 def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
     pair = "PartitionName=pair Nodes=n[5-6] MaxTime=INFINITE State=UP"
-    hidden = "PartitionName=hidden Nodes=n1 Hidden=YES MaxTime=1-12:00:00 State=UP"
+    hidden = "PartitionName=hidden Nodes=n[1-2] Hidden=YES MaxTime=1-12:00:00 State=UP"
     with short_lived_cluster(require, nodes=6, cpus=4, lines=(pair, hidden)) as running:
         yield running
 
@@ -206,7 +206,8 @@ def test_every_partition_is_known_with_its_limit() -> None:
     assert slurm.partitions() == {**limits, "hidden": 36 * 60}
     slurm.partitions.cache_clear()
     slurm.node_count.cache_clear()
-    assert slurm.node_count("hidden") == 1
+    assert slurm.node_count("hidden") == 2
+    assert slurm.node_count("hidden,first") == 2
 
 
 # ---- several nodes

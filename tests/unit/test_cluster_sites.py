@@ -254,20 +254,22 @@ def test_no_job_is_submitted_for_a_batch_of_which_every_record_is_there(
     assert wanted() == [third]
 
 
-def test_a_partition_is_asked_once_how_many_nodes_it_has(
+def test_partitions_are_asked_once_how_many_nodes_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     def said(*command: str) -> str:
         asked.append(command[0])
-        return "3 regular*\n"
+        assert {"--all", "--Node"} <= set(command)
+        return "n1 regular*\nn2 regular*\nn3 regular*\nn3 hidden\nn4 hidden\n"
 
     monkeypatch.setattr(slurm, "_said", said)
     slurm.node_count.cache_clear()
-    found = inventory(tmp_path, {"partition": "regular"}, {}, node_local=True)
-    assert [found.concurrency("far") for _ in range(3)] == [3, 3, 3]
+    found = inventory(tmp_path, {"partition": "regular,hidden"}, {}, node_local=True)
+    assert [found.concurrency("far") for _ in range(3)] == [4, 4, 4]
     assert asked == ["sinfo"]
+    assert slurm.node_count(None) == 3
     slurm.node_count.cache_clear()
 
 

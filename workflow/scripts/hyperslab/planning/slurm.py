@@ -57,12 +57,12 @@ def _minutes(limit: str) -> float:
 
 @functools.cache
 def node_count(partition: str | None) -> int:
-    """Return the nodes of a partition (of the default one, without a name) that are up; at least one."""
+    """Return the nodes of partitions (of the default one, without a name) that are up; at least one."""
     asked = [f"--partition={partition}"] if partition else []
-    said = _said("sinfo", "--noheader", "--responding", "--format=%D %P", *asked) or ""
+    # A line for each node in each partition, hidden ones too: a node may be in several.
+    said = _said("sinfo", "--all", "--noheader", "--responding", "--Node", "--format=%N %P", *asked) or ""
     rows = [line.split() for line in said.splitlines()]
-    counts = [int(count) for count, name in rows if partition or name.endswith("*")]
-    return max(1, sum(counts))
+    return max(1, len({node for node, name in rows if partition or name.endswith("*")}))
 
 
 def answers() -> bool:
