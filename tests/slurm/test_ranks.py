@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from clones import REPOSITORY
+from own_environments import variables
+from samples import file_specification, prepared
 
+from cluster import Cluster
+from cluster_processes import wait_until
+from hyperslab.studies.specification import text
 from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.mpi, pytest.mark.slow]
@@ -45,20 +55,43 @@ WEAK = {
     "repeats": {"write": 1},
 }
 TABLES = [f"results/{name}/measurements.parquet" for name in ("parallel", "weak")]
+# A reduction that goes on until somebody ends it.
+ENDLESS: Any = {
+    **file_specification((32, 32, 4096)),
+    "case": {
+        "name": "slices-2r", "family": "slices", "kind": "reduce", "planes": "z", "split": "x",
+        "extent": [32, 32, 512], "by": "ranks", "workers": 2, "states": ["warm"],
+    },
+    "repeats": {"warm": 10**5}, "study": "mine", "seed": 1, "round": "r0", "protocol": 1,
+}  # fmt: skip
+SECONDS = 60
 
 
-def srun(python: Path) -> str:
-    """What starts ranks of this Python in a step: MPICH speaks PMI 2, Open MPI PMIx."""
-    asked = "from mpi4py import MPI; print(MPI.Get_library_version())"
+@pytest.fixture(scope="module")
+def environment(require: Callable[[str | None], None]) -> Path:
+    """The environment of ranks."""
+    made = REPOSITORY / ".venv-mpi" / "made"
+    said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
+    require(None if said == "ready" else f"no environment of MPI ranks: {said}")
+    return made.parent
+
+
+@pytest.fixture(scope="module")
+def cluster(require: Callable[[str | None], None], environment: Path) -> Iterator[Cluster]:
+    with short_lived_cluster(require) as running:
+        yield running
+
+
+def srun(environment: Path) -> str:
+    """What starts ranks of this environment in a step: MPICH speaks PMI 2, Open MPI PMIx."""
+    python, asked = environment / "bin/python", "from mpi4py import MPI; print(MPI.Get_library_version())"
     quiet = {**os.environ, "MPI4PY_RC_INITIALIZE": "0"}
     said = subprocess.run([python, "-c", asked], env=quiet, capture_output=True, text=True, check=True).stdout
     return f"srun --overlap --mpi={'pmix' if 'Open MPI' in said else 'pmi2'}"
 
 
-def test_ranks_on_two_nodes_write_together(require: Callable[[str | None], None], tmp_path: Path) -> None:
-    made = REPOSITORY / ".venv-mpi" / "made"
-    said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
-    require(None if said == "ready" else f"no environment of MPI ranks: {said}")
+@pytest.mark.usefixtures("cluster")
+def test_ranks_on_two_nodes_write_together(environment: Path, tmp_path: Path) -> None:
     clone = make_slurm_clone(
         tmp_path / "clone",
         {"main": {**NODES, "nodes": 2, "partition": "main", "memory_mb": 3000}},
@@ -68,10 +101,8 @@ def test_ranks_on_two_nodes_write_together(require: Callable[[str | None], None]
     look_early(clone)
     clone.write_study("parallel", STUDY)
     clone.write_study("weak", WEAK)
-    (clone.directory / ".venv-mpi").symlink_to(made.parent)
-    launcher = f"mpi={srun(clone.directory / '.venv-mpi' / 'bin' / 'python')}"
-    with short_lived_cluster(require):
-        clone.build("--config", launcher, "--", *TABLES)
+    (clone.directory / ".venv-mpi").symlink_to(environment)
+    clone.build("--config", f"mpi={srun(environment)}", "--", *TABLES)
     table, weak = (pd.read_parquet(clone.directory / name) for name in TABLES)
     assert {*table["case"]} == {f"all-{api}-2r" for api in ("hdf5", "mpiio", "posix", "file-per-process")}
     assert (table["processes"] == 2).all() and {*table["node"]} <= {"n1", "n2"}
@@ -80,3 +111,51 @@ def test_ranks_on_two_nodes_write_together(require: Callable[[str | None], None]
     assert {*weak[weak["processes"] == 2]["nodes"]} == {*table["nodes"]} == {"n1 n2"}
     assert {*weak[weak["processes"] == 1]["nodes"]} <= {"n1", "n2"}
     assert not list((tmp_path / "files").rglob("*.h5*"))
+
+
+def ranks_with(cluster: Cluster, file: Path) -> dict[int, tuple[str, int]]:
+    """Rank -> its node and process, of those that have a file open."""
+    found = {}
+    for process in map(str, cluster.processes("job")):
+        with suppress(OSError):
+            words = Path("/proc", process, "cmdline").read_bytes().split(b"\0")
+            told = Path("/proc", process, "environ").read_text("utf-8", "replace").split("\0")
+            opened = {os.readlink(entry) for entry in Path("/proc", process, "fd").iterdir()}
+            if str(file) in opened and any(word.endswith(b"/ranks.py") for word in words):
+                known = dict(entry.split("=", 1) for entry in told if "=" in entry)
+                found[int(known["SLURM_PROCID"])] = (known["SLURMD_NODENAME"], int(process))
+    return found
+
+
+@pytest.mark.faults
+def test_a_rank_killed_on_the_other_node_fails_the_cell_with_one_line(
+    cluster: Cluster, environment: Path, tmp_path: Path
+) -> None:
+    with prepared(tmp_path.resolve()) as root:
+        artifact, record, said = root / "mine/slices.r0", tmp_path / "record.json", tmp_path / "said"
+        told = ["--specification", text(ENDLESS), "--artifact", str(artifact)]
+        measuring = ["--record", str(record), "--site", "here", "--launcher", f"{srun(environment)} -n 2"]
+        places = f"PYTHONPATH={variables()['PYTHONPATH']}"
+        commands = [
+            ["env", places, sys.executable, "-m", f"hyperslab.{program}", *told, *more]
+            for program, more in (("generate", []), ("measure", measuring))
+        ]
+        # As in a batch, whoever measures is a step on one node.
+        script = " && ".join(f"srun --nodes=1 --ntasks=1 {shlex.join(words)}" for words in commands)
+        asked = ["--nodes=2", "--ntasks=2", "--chdir", str(REPOSITORY), "--output", str(said)]
+        cluster.run("sbatch", *asked, "--wrap", script)
+        ranks: dict[int, tuple[str, int]] = {}
+
+        def at_work() -> bool:
+            ranks.update(ranks_with(cluster, artifact / "data.h5"))
+            return len(ranks) == 2
+
+        assert wait_until(at_work, SECONDS), said.read_text()
+        (first, _), (other, process) = ranks[0], ranks[1]
+        assert {first, other} == {"n1", "n2"}
+        os.kill(process, signal.SIGKILL)
+        assert wait_until(lambda: not cluster.run("squeue", "--noheader").strip(), SECONDS)
+        (line,) = [line for line in said.read_text().splitlines() if line.startswith("hyperslab.measure: ")]
+        assert "ChildProcessError: MPI ranks ended with status " in line
+        assert not record.exists() and not (root / "mine").exists()
+        assert wait_until(lambda: not cluster.processes("job"), SECONDS)

@@ -19,6 +19,8 @@ from hyperslab.measuring.artifact import Artifact
 
 LOCKS = sorted((ROOT / "envs" / "mpi").glob("*.lock"))
 CREATE = ROOT / "envs" / "create-mpi"
+# One rank that is killed ends the others.
+SRUN = ["srun", "--kill-on-bad-exit=1"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
@@ -117,23 +119,28 @@ def test_ranks_take_the_launcher_of_the_mpi_that_they_were_built_with(
 
 def test_srun_spreads_ranks_over_the_nodes_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(job_nodes.JOB, raising=False)
-    assert environment.resolved(["srun", "-n", "2"]) == ["srun", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "2"]) == [*SRUN, "-n", "2"]
     monkeypatch.setenv(job_nodes.JOB, "7")
     monkeypatch.setenv("SLURMD_NODENAME", "n2")
     monkeypatch.setenv("SLURM_NNODES", "1")
+    monkeypatch.setenv("SLURM_MPI_TYPE", "pmix")
     monkeypatch.setattr(
         job_nodes, "described", lambda: "   NodeList=n[1-3]\n   NumNodes=3 NumCPUs=6 NumTasks=3"
     )
     monkeypatch.setattr(job_nodes, "_said", lambda *words: "n1\nn2\nn3\n" if words[-1] == "n[1-3]" else "")
     # The node of whoever asks comes first, and a rank has a node to itself where there are enough.
-    assert environment.resolved(["srun", "-n", "1"]) == ["srun", "--nodes=1", "--nodelist=n2", "-n", "1"]
-    assert environment.resolved(["srun", "-n", "2"]) == ["srun", "--nodes=2", "--nodelist=n2,n1", "-n", "2"]
-    assert environment.resolved(["srun", "-n", "6"])[1:-2] == ["--nodes=3", "--nodelist=n2,n1,n3"]
-    assert environment.resolved(["srun", "-n", "7"])[3] == "--overcommit"
-    assert environment.resolved(["srun", "--nodes=1", "-n", "2"]) == ["srun", "--nodes=1", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "1"]) == [*SRUN, "--nodes=1", "--nodelist=n2", "-n", "1"]
+    assert environment.resolved(["srun", "-n", "2"]) == [*SRUN, "--nodes=2", "--nodelist=n2,n1", "-n", "2"]
+    assert environment.resolved(["srun", "-n", "6"])[2:-2] == ["--nodes=3", "--nodelist=n2,n1,n3"]
+    assert environment.resolved(["srun", "-n", "7"])[4] == "--overcommit"
+    assert environment.resolved(["srun", "--nodes=1", "-n", "2"]) == [*SRUN, "--nodes=1", "-n", "2"]
+    # What is configured stands behind it, and counts.
+    assert environment.resolved(["srun", "--kill-on-bad-exit=0"]) == [*SRUN, "--kill-on-bad-exit=0"]
     # What a step says of itself srun would take for its own options.
     given = job_nodes.environment()
     assert given[job_nodes.JOB] == "7" and "SLURM_NNODES" not in given and "PATH" in given
+    # It takes this one as its own --mpi, as it is meant.
+    assert given["SLURM_MPI_TYPE"] == "pmix"
 
 
 def test_a_controller_that_is_away_names_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +174,20 @@ def test_a_launcher_that_refuses_is_told_with_what_helps(
     context = Context(spec, formats.load("hdf5"), "a.h5", values_of(spec), False, launcher=str(launcher))
     with pytest.raises(ChildProcessError, match=f"status 1: {complaint}.* \\(set {variable}"):
         launch.ranks(context, "reduce.ranks")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        # Of a rank that was killed srun alone tells; others that it ends after it say nothing of use.
+        (["a warning of MPI", "srun: error: n2: task 1: Killed", "srun: error: n1: task 0: Terminated"], 1),
+        (["a complaint", "srun: error: n2: task 1: Exited with exit code 1"], 0),
+        (["rank 1 of 2: ValueError: no", "srun: error: n1: tasks 0-1: Killed"], 0),
+    ],
+)
+def test_of_a_rank_that_was_killed_it_is_said_where(said: list[str], words: int) -> None:
+    error = launch._failure(137, "", "\n".join(said))
+    assert str(error) == f"MPI ranks ended with status 137: {said[words]}"
 
 
 def test_files_of_ranks_go_with_the_data(tmp_path: Path) -> None:

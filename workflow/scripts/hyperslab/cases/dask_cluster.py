@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import signal
 import socket
@@ -36,8 +35,6 @@ SCRIPTS = str(Path(hyperslab.__file__).parents[1])
 # How long workers may take to start and to report to the scheduler, and between two looks whether they live.
 START_S, LOOK_S = 120, 2
 LOOPBACK = "127.0.0.1"
-# How srun says on which node a task has ended.
-ENDED = re.compile(r"srun: error: \S+: tasks? [\d,-]+: ")
 
 
 class DaskCluster:
@@ -138,8 +135,7 @@ class DaskCluster:
         """Return what srun says of the first worker that ended, else the last line that any of them wrote."""
         text = (self._directory / "said").read_text(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        ended = [line for line in lines if ENDED.match(line)]
-        return (ended[:1] or lines[-1:] or ["nothing was said"])[0]
+        return job_nodes.first_ended(lines) or (lines[-1:] or ["nothing was said"])[0]
 
     @property
     def workers(self) -> list[str]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hyperslab.measuring.machine import node_name
 
 JOB = "SLURM_JOB_ID"
-# Of what begins with SLURM_, all that is not of a step.
-OF_A_JOB = (JOB, "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
+# Of what begins with SLURM_, all that is not of a step; how MPI starts is the choice of the user or the site.
+OF_A_JOB = (JOB, "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_MPI_TYPE")
+# How srun says on which node a task has ended.
+ENDED = re.compile(r"srun: error: \S+: tasks? [\d,-]+: ")
 
 
 def in_job() -> bool:
@@ -63,6 +65,11 @@ def spread(count: int) -> list[str]:
     processors = re.search(r"\bNumCPUs=(\d+)", said)
     shared = ["--overcommit"] if processors and count > int(processors[1]) else []
     return [f"--nodes={len(chosen)}", f"--nodelist={','.join(chosen)}", *shared]
+
+
+def first_ended(lines: Iterable[str]) -> str | None:
+    """Return the line in which srun says how the first task of all ended amiss, and where; None without one."""
+    return next((line for line in lines if ENDED.match(line)), None)
 
 
 def environment() -> Mapping[str, str]:

@@ -50,6 +50,10 @@ def resolved(words: list[str]) -> list[str]:
     """
     if words[0] == MPIRUN:
         return [_said(LAUNCHER) or MPIRUN, *words[1:]]
-    if words[0] != "srun" or "-n" not in words or any(word.startswith(PLACED) for word in words):
+    if words[0] != "srun":
         return words
-    return [words[0], *job_nodes.spread(int(words[words.index("-n") + 1])), *words[1:]]
+    # One rank that is killed ends the others, which would wait for it for as long as their job may take.
+    srun, options = [words[0], "--kill-on-bad-exit=1"], words[1:]
+    if "-n" not in options or any(word.startswith(PLACED) for word in options):
+        return [*srun, *options]
+    return [*srun, *job_nodes.spread(int(options[options.index("-n") + 1])), *options]

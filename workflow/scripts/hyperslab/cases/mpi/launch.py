@@ -103,7 +103,10 @@ def _failure(status: int, said: str, complained: str) -> Exception:
     own = next((found[0] for line in lines if (found := FAILURE.search(line))), None)
     # Of a traceback the last line says it, of a launcher's message the first.
     plain = [line for line in lines if re.search(r"\w", line)] or ["nothing was said"]
-    words = own or plain[-1 if plain[0].startswith("Traceback") else 0]
+    # Who is killed says nothing, and srun ends all others after it.
+    ended = job_nodes.first_ended(lines)
+    killed = ended if ended and "exit code" not in ended else None
+    words = own or killed or plain[-1 if plain[0].startswith("Traceback") else 0]
     for kind in (VerificationError, formats.Unavailable):
         if own and f": {kind.__name__}: " in own:
             return kind(own.partition(f"{kind.__name__}: ")[2])
