@@ -92,7 +92,7 @@ def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inven
 def _check_node_memory(study: PlannedStudy, timed: Sequence[str]) -> None:
     """Raise ConfigurationError where a case holds workers to a memory of their own, and this node cannot.
 
-    `timed` are the sites that this node measures; cases of others are another's.
+    `timed` are the sites at which this node measures; what is measured only at others is no matter of it.
     """
     for name in dict.fromkeys(case for site in timed for _, case, _ in study.cells(site, "r0")):
         case = study.cases[name]
