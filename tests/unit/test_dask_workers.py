@@ -97,6 +97,7 @@ from hyperslab.measuring.residency import warm
 if __name__ == "__main__":
     cluster = DaskCluster(2, Path(sys.argv[1]))
     print(*cluster.everywhere(os.getpid), flush=True)
+    print(cluster._cluster.scheduler.worker_ttl, flush=True)
     for function, arguments in ((json.loads, ["x"]), (warm, [0.0, False])):
         try:
             cluster.everywhere(function, *arguments)
@@ -117,7 +118,9 @@ def test_what_a_worker_raises_is_one_line_and_none_outlives_whoever_started_it(
     assert run.stdout is not None
     workers = [int(word) for word in run.stdout.readline().split()]
     assert len(workers) == 2 and all(map(alive, workers))
-    assert [run.stdout.readline() for _ in range(2)] == [
+    assert [run.stdout.readline() for _ in range(3)] == [
+        # How long a worker may send no heartbeat: for ever, since it sends none while it works.
+        "None\n",
         "ChildProcessError: a Dask worker: JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n",
         "NotInState: only 0.0% of the file fits in the page cache\n",
     ]

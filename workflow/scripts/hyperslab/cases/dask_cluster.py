@@ -54,6 +54,8 @@ class DaskCluster:
         # A task that a worker died of fails at once, and is not tried on the others.
         settings: dict[str, Any] = {"distributed.scheduler.allowed-failures": 0}
         settings |= {"temporary-directory": str(directory), "distributed.worker.daemon": False}
+        # A worker that runs what all are asked for sends no heartbeat, however long that takes.
+        settings["distributed.scheduler.worker-ttl"] = None
         settings["distributed.scheduler.http.routes"] = []
         with dask.config.set(settings):
             self._cluster = LocalCluster(
