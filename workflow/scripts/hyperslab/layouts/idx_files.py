@@ -154,10 +154,6 @@ class IdxFiles:
         stored = self.block_count() * self.blocks.samples - math.prod(self.shape)
         return self.times * self.fields * stored * self.itemsize
 
-    def predicted_bytes(self) -> int:
-        """Return the bytes of all binary files without codec."""
-        return self.times * sum(self.file_bytes(int(first)) for first in self.files)
-
     def largest_files(self) -> int:
         """Return an upper bound of the number of files and folders, the description among them."""
         files = min(self.block_count(), -(-self.blocks.count // self.blocks_per_file))
