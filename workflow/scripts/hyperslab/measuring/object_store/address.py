@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-# Attempts at one request, the first included, and about how long all may take, unless the line is slow.
+# Attempts at one request, the first included, and how long it may stand still, unless the line is slow.
 ATTEMPTS, PATIENCE_SECONDS = 4, 60
+# Longer than any object takes on any line.
+MOST = "24h"
 # Objects that are put, or parts that are copied, at once.
 AT_ONCE = 8
 # Packages whose errors are those of the store, and how far one may lie behind another's.
@@ -34,7 +36,7 @@ class Address:
     secret: str = field(repr=False)
     # Whether the gateway that listens there has ended.
     ended: Callable[[], bool] = field(repr=False, compare=False)
-    # How long a request may take with its attempts.
+    # How long a request may stand still, and until when it is tried again.
     patience_s: float = PATIENCE_SECONDS
 
     def name_of(self, path: str | Path) -> str:
@@ -53,7 +55,12 @@ class Address:
             access_key_id=self.key,
             secret_access_key=self.secret,
             virtual_hosted_style_request=False,
-            client_options={"allow_http": True, "timeout": f"{self.patience_s:.0f}s"},
+            client_options={
+                "allow_http": True,
+                # From the request to its answer, and then from one piece of that to the next.
+                "read_timeout": f"{self.patience_s:.0f}s",
+                "timeout": MOST,
+            },
             retry_config={
                 "max_retries": ATTEMPTS - 1,
                 "retry_timeout": timedelta(seconds=self.patience_s),
@@ -71,7 +78,12 @@ _addresses: dict[Path, Address] = {}
 
 
 def reached(data: Path, address: Address) -> None:
-    """Have clients find the data of an artifact at an address."""
+    """Have clients find the data of an artifact at an address, and load what they ask with.
+
+    Every process that asks is told so before its first stopwatch.
+    """
+    import obstore.store  # noqa: F401
+
     _addresses[data] = address
 
 

@@ -277,7 +277,10 @@ class StoredArtifact(Artifact):
 
 
 def patience_seconds(bandwidth: int | None) -> float:
-    """Return how long a request may take on a line of so many bytes a second, beside others at once."""
+    """Return how long a request may stand still on a line of so many bytes a second, beside others at once.
+
+    A part that is put stands still until the store has all of it.
+    """
     return max(PATIENCE_SECONDS, 2 * AT_ONCE * PART_BYTES / bandwidth) if bandwidth else PATIENCE_SECONDS
 
 
