@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from hyperslab.measuring.object_store import control
+from hyperslab.measuring.object_store import control, started
 from hyperslab.measuring.object_store.artifact import StoredArtifact
 from hyperslab.sites.roots import MARKER, Root
 
@@ -27,8 +27,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=50, help="requests of each size, each way, in turn")
     parser.add_argument("--latency-ms", type=float, default=0.0, help="what the gateway adds to each")
     parser.add_argument("--bandwidth", type=int, help="bytes a second that it lets pass")
-    parser.add_argument("--start", default="moto", help="the store: moto or versitygw")
+    parser.add_argument("--start", default="moto", choices=started.STORES, help="the store")
     options = parser.parse_args()
+    if options.repeats < 1:
+        parser.error("--repeats should be 1 or more")
+    if not options.latency_ms >= 0:
+        parser.error("--latency-ms should be 0 or more")
+    if options.bandwidth is not None and options.bandwidth < 1:
+        parser.error("--bandwidth should be 1 or more")
     store = {
         "start": options.start, "endpoint": None, "region": "us-east-1", "bucket": "control",
         "prefix": "control/", "latency_ms": options.latency_ms, "bandwidth": options.bandwidth,
@@ -44,6 +50,10 @@ def main() -> None:
             sys.exit(f"gateway_cost: {error}")
         finally:
             artifact.stop()
+    for name, size in control.SIZES.items():
+        if f"straight_{name}_s" not in found:
+            why = f"a wait ends after {control.SECONDS} s"
+            sys.exit(f"gateway_cost: an object of {size:,} bytes did not come; {why}")
     print("    bytes   straight, ms   the gateway adds, ms")
     for name, size in control.SIZES.items():
         straight, own = (1e3 * found[f"{way}_{name}_s"] for way in ("straight", "gateway"))
