@@ -17,6 +17,8 @@ from golden_specifications import ROOT, studies
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
+from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import (
     RESERVE_BYTES,
     RESERVE_FILES,
@@ -26,7 +28,7 @@ from hyperslab.planning.site_checks import (
     sites_of,
 )
 from hyperslab.sites import roots
-from hyperslab.sites.configuration import load_sites
+from hyperslab.sites.configuration import EXAMPLE, load_sites, usual_file
 from hyperslab.sites.roots import MARKER
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -81,6 +83,16 @@ def mistake(directory: Path, work: Callable[[], Any]) -> str:
 
 
 # ---- what the file means
+
+
+def test_a_users_own_file_of_sites_stands_in_for_the_example(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    assert usual_file(tmp_path) == config / "sites.yaml"
+    (config / "sites.local.yaml").touch()
+    assert usual_file(tmp_path) == config / "sites.local.yaml"
+    named = [Request({"sites": name}, Invocation(), tmp_path).sites_file for name in (EXAMPLE, "other.yaml")]
+    assert named == [config / "sites.local.yaml", tmp_path / "other.yaml"]
 
 
 def test_sites_with_every_default_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hyperslab.planning.sites_table import tables
-from hyperslab.sites.configuration import load_sites
+from hyperslab.sites.configuration import load_sites, usual_file
 from hyperslab.validation.errors import ConfigurationError
 
 
@@ -21,9 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="another file of sites")
     options = parser.parse_args()
-    config = Path(__file__).parents[2] / "config"
-    own = config / "sites.local.yaml"
-    file = options.file or (own if own.exists() else config / "sites.yaml")
+    file = options.file or usual_file(Path(__file__).parents[2])
     try:
         print(tables(load_sites(file)))
     except ConfigurationError as error:

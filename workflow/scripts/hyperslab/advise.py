@@ -34,7 +34,7 @@ from hyperslab.measuring.locks import HeldElsewhere, exclusive
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
-from hyperslab.sites.configuration import Expansion, load_sites
+from hyperslab.sites.configuration import Expansion, load_sites, usual_file
 from hyperslab.sites.mounts import existing
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
@@ -339,7 +339,6 @@ def run(options: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
-    local = Path("config/sites.local.yaml")
     parser = argparse.ArgumentParser(prog="python -m hyperslab.advise", description=__doc__)
     add = parser.add_argument
     add("array", nargs="?", metavar="FILE[::DATASET]", help="your array, such as mine.h5::/counts")
@@ -352,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--state", default="", help="cold or warm")
     add("--size-bound", default="", help="largest file, relative to the array without filters")
     add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
-    add("--sites", type=Path, default=local if local.exists() else Path("config/sites.yaml"))
+    add("--sites", type=Path, default=usual_file(Path()))
     add("--seconds", default="", help="how long all of it may take")
     add("--copies", default="", help="yes: advise two copies in one file where these are better")
     add("--profile", default="", help="of Snakemake, which says how it will be measured")

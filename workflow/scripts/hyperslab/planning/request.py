@@ -14,10 +14,9 @@ from hyperslab.planning import targets
 from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
-from hyperslab.planning.run_configuration import DEFAULT_SITES
 from hyperslab.planning.stages import ADDING, phase_of
+from hyperslab.sites.configuration import EXAMPLE, usual_file
 
-OWN_SITES = "config/sites.local.yaml"
 # What is said to one run alone, which tells those inside it for itself.
 OWN = ("batched", "batch", "stage")
 # What of the results of a study shows none of its records.
@@ -112,10 +111,10 @@ class Request:
     def sites_file(self) -> Path:
         """The file of sites: the user's own stands in for the committed example, if no other is named."""
         named = str(self.config["sites"])
-        candidates = [Path(named), self.directory / named]
-        if named == DEFAULT_SITES:
-            candidates.insert(0, self.directory / OWN_SITES)
-        return next((file for file in candidates if file.exists()), candidates[-1])
+        beside = self.directory / named
+        if named == EXAMPLE and (usual := usual_file(self.directory)) != beside:
+            return usual
+        return next((file for file in (Path(named), beside) if file.exists()), beside)
 
     @cached_property
     def targets(self) -> list[str]:

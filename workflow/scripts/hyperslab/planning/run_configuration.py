@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from hyperslab.sites.configuration import EXAMPLE
 from hyperslab.studies.figure_style import FigureStyle
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
 from hyperslab.validation.models import LONGEST_TEXT, Strict, Text
@@ -18,7 +19,6 @@ from hyperslab.validation.nearest import did_you_mean
 from hyperslab.validation.yaml_files import read_yaml
 
 COMMAND_LINE = "--config"
-DEFAULT_SITES = "config/sites.yaml"
 WORDS = {
     "true": True,
     "yes": True,
@@ -72,7 +72,7 @@ class RunConfiguration(Strict):
         description="the study that is made where no target is named"
     )
     sites: Annotated[Text, BeforeValidator(_text)] = Field(
-        default=DEFAULT_SITES,
+        default=EXAMPLE,
         description="the file of sites; config/sites.local.yaml, if there is one, stands in for the default",
     )
     measure: Switch = Field(

@@ -35,6 +35,8 @@ REFUSED = frozenset({
     "--job-name", "-J", "--output", "-o", "--error", "-e", "--parsable", "--export", "--comment", "--workdir",
     "-D", "--ntasks", "-n", "--ntasks-per-gpu", "--cpus-per-gpu", "--clusters", "--gres", "--gpus",
 })  # fmt: skip
+# In the directory of the project: the committed example, and a user's own file, which stands in for it.
+EXAMPLE, OWN = "config/sites.yaml", "config/sites.local.yaml"
 # What the marker of a root, or the root itself, has one of for all who measure there.
 OF_A_ROOT = ("store", "cgroup", "read_ahead_bytes", "node_local", "stripe")
 
@@ -181,6 +183,12 @@ Resolved = dict[str, Any]
 Expansion = Annotated[
     dict[str, Resolved], "name of a site -> what its platform and file system say, and its expanded root"
 ]
+
+
+def usual_file(directory: Path) -> Path:
+    """Return the user's own file of sites, config/sites.local.yaml, or else the committed example."""
+    own = directory / OWN
+    return own if own.exists() else directory / EXAMPLE
 
 
 def load_sites(file: Path, inside: str = "") -> Expansion:
