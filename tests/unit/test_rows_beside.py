@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -267,6 +268,26 @@ def test_rows_of_a_users_file_go_there_and_back(donor: Path, tmp_path: Path) -> 
         assert dict(file["rows"].attrs) == {"unit": "counts"}
         for there, here in zip(file["rows"][:], original["rows"][:], strict=True):
             assert there.dtype == here.dtype and there.tobytes() == here.tobytes()
+
+
+def test_a_new_file_is_on_its_device_before_it_gets_its_name(
+    donor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append(str(target))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")
+    assert done == [f"{tmp_path}/.new.h5.{os.getpid()}", f"{tmp_path}/new.h5", str(tmp_path)]
 
 
 def test_rows_that_a_plug_in_compressed_are_read_back(donor: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from hyperslab import ragged
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.measuring.syncing import fsync, sync_directory
 from hyperslab.ragged.convention import MARK, NUMBER, REUSE, TYPE, VECTOR
 
 VLEN, OFFSET_VECTOR = "vlen", "offset-vector"
@@ -71,7 +72,10 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
             made.attrs.update(attributes)
             count, values = len(rows), len(rows.vector)
             rows.close()
+        # The original may be removed as soon as this one has its name.
+        fsync(written)
         written.replace(target)
+        sync_directory(target.parent)
     finally:
         written.unlink(missing_ok=True)
     sizes = f"{source.stat().st_size:,} bytes before, {target.stat().st_size:,} now"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hyperslab.measuring import other_file_systems, pagecache
+from hyperslab.measuring.syncing import fsync
 from hyperslab.records import read_json
 from hyperslab.sites import roots
 
@@ -169,15 +170,6 @@ class Artifact:
 
 def _nothing() -> None:
     """Do nothing."""
-
-
-def fsync(path: Path) -> None:
-    """Hand one file to the device."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_directory(directory: Path) -> None:

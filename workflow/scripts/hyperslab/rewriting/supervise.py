@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.syncing import sync_directory
 from hyperslab.rewriting import RewriteError
 
 SUFFIX = ".partial"
@@ -80,7 +81,7 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
             os.fsync(held)
             _replace(partial, path)
             _narrow(held, made if directory else mode)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         return 1 if status < 0 else status
     finally:
         _remove(partial)
@@ -179,11 +180,3 @@ def _leave(status: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a renaming last; some file systems cannot."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    with suppress(OSError):
-        os.fsync(descriptor)
-    os.close(descriptor)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.mpi.communicator import Ranks
-from hyperslab.measuring import artifact, pagecache
+from hyperslab.measuring import pagecache, syncing
 from hyperslab.measuring.artifact import Artifact
 
 
@@ -60,7 +60,7 @@ def plain_write(ranks: Ranks, path: str, buffers: Sequence[npt.NDArray[Any]]) ->
 
     def fsync() -> None:
         if ranks.first:
-            artifact.fsync(Path(path))
+            syncing.fsync(Path(path))
 
     seconds = timed(ranks, write) + timed(ranks, fsync)
     removed(ranks, Artifact(path))

@@ -18,10 +18,10 @@ from hyperslab.cases.mpi.steps import equal, plain_write, settled, timed
 from hyperslab.cases.parallel.interfaces import APIS, Api, Buffers
 from hyperslab.cases.parallel.pattern import Pattern, cut
 from hyperslab.cases.states import each_state
-from hyperslab.measuring.artifact import fsync
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.residency import cold, still_cold, warm
+from hyperslab.measuring.syncing import fsync
 from hyperslab.records import Row
 
 PHASES = ("create", "write", "flush", "close", "fsync")

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab.measuring.artifact import Artifact, fsync, make_directory
+from hyperslab.measuring.artifact import Artifact, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import (
@@ -35,6 +35,7 @@ from hyperslab.measuring.object_store.address import (
     told,
 )
 from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.syncing import fsync
 from hyperslab.sites import roots
 
 # Bytes of a part of a large object.
