@@ -327,6 +327,14 @@ def test_a_store_that_goes_while_objects_are_removed_is_not_asked_for_each(store
     assert done.stdout.strip() in ("EndpointConnectionError", "ConnectionClosedError", "ClientError")
 
 
+def ended(python: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """What an interpreter with Hyperslab has run, to its end."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(hyperslab.__file__).parents[1])}
+    return subprocess.run(
+        [python, *words], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
 BEFORE_OPENING = """
 import json, sys
 from types import SimpleNamespace
@@ -352,10 +360,118 @@ def test_zarr_is_started_and_all_is_loaded_before_a_reference_is_opened(
     put_store(store_root, STORE)
     spec, artifact = cell("virtual"), store_root / "s" / "l" / "box.r0"
     fill(spec, artifact)
-    scripts = str(Path(hyperslab.__file__).parents[1])
-    done = subprocess.run(
-        [store_python, "-c", BEFORE_OPENING, str(artifact / "data.virtual"), text(spec)],
-        env={**os.environ, "PYTHONPATH": scripts},
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+    done = ended(store_python, "-c", BEFORE_OPENING, str(artifact / "data.virtual"), text(spec))
     assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr
+
+
+BEFORE_COPYING = """
+import json, sys
+from functools import partial
+from multiprocessing.sharedctypes import RawArray
+from pathlib import Path
+from hyperslab.cases.reduce.division import Division, Share
+from hyperslab.cases.reduce.source import Fetch, Source
+from hyperslab.data.selections import Box
+from hyperslab.measuring.object_store.address import Address, reached
+
+data, spec = Path(sys.argv[1]), json.loads(sys.argv[2])
+nowhere = Address("http://127.0.0.1:9", "us-east-1", "mine", "runs/", data.parent, "key", "secret", bool)
+source = Source(spec, str(data), partial(reached, data, nowhere))
+share = Share(source, 0, RawArray("d", Division.of(spec).cells))
+go = share.prepare(Fetch(Box((0, 0, 0), tuple(spec["dataset"]["shape"]))))
+loaded = set(sys.modules)
+# Nothing was put: no store is asked.
+go()
+print(*sorted(name for name in set(sys.modules) - loaded if name.startswith("obstore")))
+"""
+
+
+def test_a_worker_has_loaded_its_client_before_it_copies(store_python: str, tmp_path: Path) -> None:
+    spec = summed_cell("zarr-s3", fetch="each")
+    done = ended(store_python, "-c", BEFORE_COPYING, str(tmp_path / "data.zarr"), text(spec))
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr
+
+
+# A store that pauses in its answers: together for longer than a client is patient, or once for ever.
+PAUSES = """
+import http.server, threading, time
+from pathlib import Path
+import obstore
+from obstore.exceptions import BaseError
+from hyperslab.measuring.object_store.address import Address
+from hyperslab.measuring.process import ask_itself_directly
+
+PIECES, PIECE, PAUSE, PATIENCE = 6, 1000, 0.5, 2
+done = threading.Event()
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        size = PIECES * PIECE
+        self.send_response(206)
+        self.send_header("Content-Length", str(size))
+        self.send_header("Content-Range", f"bytes 0-{size - 1}/{size}")
+        self.send_header("ETag", '"one"')
+        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.end_headers()
+        for _ in range(PIECES):
+            self.wfile.write(bytes(PIECE))
+            if "still" in self.path:
+                done.wait()
+            time.sleep(PAUSE)
+
+    def do_PUT(self):
+        done.wait()
+
+    def log_message(self, *_):
+        pass
+
+ask_itself_directly()
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+where = f"http://127.0.0.1:{server.server_port}"
+store = Address(where, "us-east-1", "mine", "runs/", Path(), "key", "secret", bool, PATIENCE).store()
+size = PIECES * PIECE
+print(len(obstore.get_range(store, "slow", start=0, length=size)))
+for ask in (lambda: obstore.get_range(store, "still", start=0, length=size),
+            lambda: obstore.put(store, "still", b"values")):
+    try:
+        ask()
+    except BaseError:
+        print("given up")
+done.set()
+"""
+
+
+def test_what_stands_still_is_given_up_and_not_what_takes_long(store_python: str) -> None:
+    done = ended(store_python, "-c", PAUSES)
+    assert done.stdout.splitlines() == ["6000", "given up", "given up"], done.stdout + done.stderr
+
+
+# what the command that times a gateway is told -> what its last line says
+OPTIONS = {
+    "--repeats 0": "--repeats should be 1 or more",
+    "--start minio": "invalid choice: 'minio'",
+    "--latency-ms -1": "--latency-ms should be 0 or more",
+    "--bandwidth 0": "--bandwidth should be 1 or more",
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_mistake_of_what_times_a_gateway_is_one_line(store_python: str, options: str) -> None:
+    done = ended(store_python, "-c", "import gateway_cost; gateway_cost.main()", *options.split())
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert OPTIONS[options] in done.stderr.splitlines()[-1]
+
+
+NOTHING_CAME = """
+import gateway_cost
+gateway_cost.StoredArtifact.control = lambda *_: {}
+gateway_cost.main()
+"""
+
+
+def test_an_object_that_does_not_come_through_a_gateway_is_one_line(store_python: str) -> None:
+    done = ended(store_python, "-c", NOTHING_CAME)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("gateway_cost: an object of 1,024 bytes did not come; ")
+    assert done.stderr.count("\n") == 1
