@@ -66,7 +66,7 @@ def test_no_layout_is_quoted_from_fewer_confirming_rounds_than_the_pick_needs() 
     again = measured(CONFIRM, "confirm")
     found = data(measured(MAIN, "main"), again[(again["layout"] != "contiguous") | (again["round"] < 2)])
     told = site_answer(found, "disk", "place")
-    assert told.lead.startswith("It reads some slices in 11.0 ms (h5py's automatic chunks 22.0 ms) and ")
+    assert told.lead.startswith("It reads some slices in 11.0 ms (automatic chunks 22.0 ms) and ")
     assert told.regrets is not None and told.speeds is not None
     (row,) = (row for row in told.regrets.rows if row[0].text == "contiguous")
     assert [(cell.text, cell.note) for cell in row[1:3]] == [(fmt.ABSENT, "not measured again")] * 2
@@ -158,7 +158,7 @@ def test_what_was_not_measured_is_in_no_sentence() -> None:
     main = measured(MAIN, "main")
     found = answer(main[(main["layout"] != "contiguous") | (main["case"] != "spectra")])
     assert "some slices in 11.0 ms (contiguous 88.1 ms, " in found.lead
-    assert "some spectra in 11.0 ms (h5py's automatic chunks 22.0 ms)" in found.lead
+    assert "some spectra in 11.0 ms (automatic chunks 22.0 ms)" in found.lead
     assert fmt.ABSENT not in found.lead
     assert found.regrets is not None
     (row,) = (row for row in found.regrets.rows if row[0].text == "contiguous")

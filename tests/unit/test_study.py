@@ -82,6 +82,14 @@ def test_compact_storage_is_not_the_contiguous_layout(tmp_path: Path) -> None:
     assert (study.reference("contiguous"), study.reference("auto")) == ("plain", "own")
 
 
+def test_a_file_with_two_copies_is_not_the_contiguous_layout(tmp_path: Path) -> None:
+    both = {"second": {"chunks": [4, 4, 64], "cases": ["read"]}}
+    content = changed("layouts", {"both": both, "guessed": {"chunks": "auto", **both}, "plain": None})
+    content["cases"] = {"read": {"read": {"z": 25}, "states": ["cold"]}}
+    study = load(tmp_path, {**content, "grids": [], "score": None, "recommendation": {}})
+    assert (study.reference("contiguous"), study.reference("auto")) == ("plain", None)
+
+
 def test_automatic_chunks_with_filters_only_are_compared_with(tmp_path: Path) -> None:
     layouts = {"packed": {"chunks": "auto", "filters": [{"gzip": 4}]}, "own": {"chunks": "auto"}}
     content = {**changed("layouts", layouts), "grids": [], "score": None, "recommendation": {}}

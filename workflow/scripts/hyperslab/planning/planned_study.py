@@ -235,7 +235,7 @@ class PlannedStudy(LoadedStudy):
 
     def reference(self, which: str) -> str | None:
         """Return the layout that is "contiguous" (neither chunks nor compact) or "auto" (automatic chunks),
-        if any.
+        if any; a file with two copies is neither.
 
         One without filters comes first; where automatic chunks stand with filters only, the first of those.
         """
@@ -246,6 +246,7 @@ class PlannedStudy(LoadedStudy):
             # Rows are kept in ways that are no array's.
             if getattr(layout, "chunks", "no array") == chunks
             and not getattr(layout, "storage", None)
+            and not getattr(layout, "second", None)
             and layout.files is None
         ]
         return min(found, key=lambda name: bool(layout_of(self.layouts[name]).filters_text()), default=None)

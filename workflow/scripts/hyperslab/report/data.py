@@ -87,7 +87,7 @@ class Data:
         """
         automatic = self.recommendation.get("automatic")
         filters = self.study["layouts"].get(automatic, {}).get("filters")
-        words = "h5py's automatic chunks" + (f" with {filters}" if filters else "")
+        words = "automatic chunks" + (f" with {filters}" if filters else "")
         return [("contiguous", self.recommendation.get("contiguous")), (words, automatic)]
 
 
