@@ -99,6 +99,19 @@ def test_an_answer_takes_as_long_as_copying_opening_and_reading(rows: pd.DataFra
     assert found.loc[("plain", "map"), "work"] == pytest.approx(8 * 3.6 / 3600)
 
 
+def test_of_reads_that_a_limit_holds_back_seconds_are_means(rows: pd.DataFrame) -> None:
+    # Two bursts that it lets pass, and what waits for them.
+    bursts = rows.assign(time_s=rows["repeat"].map({0: 0.1, 1: 0.1, 2: 9.9}))
+    for throttled_s, seconds in ((None, 0.2), (1.0, (0.2 + 0.2 + 10.0) / 3)):
+        held = bursts.assign(throttled_s=throttled_s).astype({"throttled_s": float})
+        found = answer_costs(held, study(), "store").set_index(["layout", "case"]).loc[("plain", "map")]
+        assert found["seconds"] == pytest.approx(seconds)
+        assert found["work"] == pytest.approx(seconds * 3.6 / 3600)
+        # What is counted knows no bursts.
+        assert found["requests"] == pytest.approx(10 * 0.0004 / 1000)
+        assert month_costs(held, study(), "store").loc["plain", "seconds"] == pytest.approx(seconds)
+
+
 def test_a_month_is_what_is_kept_what_runs_and_what_is_asked(rows: pd.DataFrame) -> None:
     found = month_costs(rows, study(), "store")
     assert found.loc["plain", "kept"] == pytest.approx(5 * 0.02)
@@ -236,3 +249,15 @@ def test_the_table_says_of_which_state_an_answer_is_and_what_it_leaves_out() -> 
     assert "An answer is a warm one; its time" in note_of(warm)
     both = note_of(pd.concat([cold[cold["case"] == "slices"], warm], ignore_index=True))
     assert both.endswith(" Left out, as not measured cold: 1 layout and 1 case.")
+
+
+def test_table_and_figure_say_where_seconds_are_means() -> None:
+    said = "medians over all repeats, of seconds means, since a limit holds reads back; a month"
+    cold = measured(MAIN, "main")
+    assert said in note_of(cold.assign(throttled_s=1.0))
+    assert said not in note_of(cold) and "medians over all repeats; a month" in note_of(cold)
+    # A warm read comes from memory, which no limit holds back.
+    assert said not in note_of(cold.assign(state="warm", throttled_s=1.0))
+    for throttled_s, told in ((1.0, True), (0.0, False)):
+        held = data_of(repeats().assign(throttled_s=throttled_s), study={**STUDY, "prices": PRICES})
+        assert ("times: means where a limit" in texts(figures.draw("prices", "disk", held))) == told

@@ -324,6 +324,27 @@ def test_the_figure_has_lines_and_pictures(tmp_path: Path) -> None:
     assert "Not measured here." in texts(figures.draw("resolution-view", "disk", nothing))
 
 
+def test_times_that_a_limit_holds_back_are_means_and_called_so(tmp_path: Path) -> None:
+    slow = table().query("repeat == 1").assign(repeat=2)
+    slow["levels"] = [
+        json.dumps([{**one, "time_s": 100 * one["time_s"]} for one in json.loads(levels)])
+        for levels in slow["levels"]
+    ]
+    both = pd.concat([table(), slow], ignore_index=True)
+    study = named.describe(study_of(tmp_path))
+    # Of the first level, with 10 ms of opening: 1, 1 and 100 ms, in round 1 twice as long.
+    for throttled_s, rounds in ((0.0, (0.011, 0.012)), (1.0, (0.132 / 3, 0.234 / 3))):
+        held = data_of(both.assign(throttled_s=throttled_s), study=study)
+        figure = figures.draw("resolution-view", "disk", held)
+        left, right, *_ = figure.axes
+        expected = rounds[0] ** (2 / 3) * rounds[1] ** (1 / 3)
+        assert np.asarray(left.lines[0].get_ydata())[0] == pytest.approx(expected)
+        assert np.asarray(right.lines[0].get_ydata()) == pytest.approx([1000, 3000, 6000])
+        words = texts(figure)
+        assert ("geometric mean of the means of 3 rounds" in words) == (throttled_s > 0)
+        assert ("bytes: medians in place of means" in words) == (throttled_s > 0)
+
+
 def test_the_page_has_every_level(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     given = Inputs(

@@ -11,13 +11,15 @@ from hyperslab.figures.sheet import absent, finish, lay_out, start
 from hyperslab.figures.view import View, look
 from hyperslab.results.front import pareto
 from hyperslab.results.prices import answer_words, asked_rows, month_costs, state_of_answers
+from hyperslab.results.statistics import by_mean
 
 AXES = ["month", "seconds"]
 
 
 def points_of(view: View) -> pd.DataFrame:
     """Return a row a point: `layout` and `site`, `month` in money, `seconds` of an answer, whether it is on
-    the `front`, the `state` in which it was asked, and the `name` to be written beside it.
+    the `front`, the `state` in which it was asked, whether a limit has `held` that back so that times are
+    means, and the `name` to be written beside it.
 
     Of all sites where the study wants them together; those of others are named with their site.
     """
@@ -33,8 +35,10 @@ def points_of(view: View) -> pd.DataFrame:
         table = table.loc[each.order(table.index)].rename_axis("layout").reset_index()
         own = each is view
         names = [view.label(name) if own else f"{name} at {each.site}" for name in table["layout"]]
-        state = str(state_of_answers(asked_rows(each.measurements, each.study["prices"])))
-        found.append(table.assign(site=each.site, name=names, state=state))
+        asked = asked_rows(each.measurements, each.study["prices"])
+        state = str(state_of_answers(asked))
+        held = by_mean(asked[asked["state"] == state])
+        found.append(table.assign(site=each.site, name=names, state=state, held=held))
     points = pd.concat(found, ignore_index=True)
     return points.assign(front=pareto(points, AXES) if len(points) else pd.Series(dtype=bool))
 
@@ -69,6 +73,7 @@ def draw(view: View, case: str = "") -> Figure:
     notes = [
         f"a month: storage, what runs for it, and {prices['questions']:,} questions",
         f"an answer: {answers}; geometric mean over the cases",
+        "times: means where a limit holds reads back, else medians" if table["held"].any() else "",
         f"prices: {prices['source']}, {prices['date']}",
         "left and down is better",
         "hollow: at another site" if table["site"].nunique() > 1 else "",

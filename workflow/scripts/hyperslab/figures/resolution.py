@@ -14,6 +14,7 @@ from hyperslab.figures.scales import BYTES, logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.resolution import Picture, by_level, pictures, typical
+from hyperslab.results.statistics import by_mean
 
 # Inches of the panels, and of a row of pictures with its words.
 PANELS, PICTURES = 3.1, 1.75
@@ -33,9 +34,10 @@ def draw(view: View, case: str) -> Figure:
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
     above, *below = parts[:, 0]
     left, right = above.subplots(1, 2)
-    times, sizes = (
-        _ordered(view, typical(levels, f"so_far_{name}")) for name in ("time_s", "requested_bytes")
-    )
+    # Where a limit holds reads back a median time is that of a burst; bytes know no bursts.
+    held = by_mean(view.rounds(case, view.cold))
+    times = _ordered(view, typical(levels, "so_far_time_s", held))
+    sizes = _ordered(view, typical(levels, "so_far_requested_bytes"))
     panel(left, view, times)
     logarithmic(left.yaxis, times.stack().to_numpy(), f"time until it is there, {view.cold}")
     panel(right, view, sizes)
@@ -48,7 +50,11 @@ def draw(view: View, case: str) -> Figure:
             axes.set_title(f"{every(picture.level)}{words}")
             axes.set_xticks([])
             axes.set_yticks([])
-    notes = [view.over_rounds(rows), "levels one after the other on one open file, opening included"]
+    notes = [
+        view.over_rounds(rows),
+        "bytes: medians in place of means" if held else "",
+        "levels one after the other on one open file, opening included",
+    ]
     handles = [entry(view, number, view.label(layout)) for number, layout in enumerate(times)]
     return finish(figure, view, title, rows, notes, handles)
 

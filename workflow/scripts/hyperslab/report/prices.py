@@ -15,6 +15,7 @@ from hyperslab.results.prices import (
     month_costs,
     state_of_answers,
 )
+from hyperslab.results.statistics import by_mean
 from hyperslab.studies.summary import case_title, in_order
 
 
@@ -49,10 +50,11 @@ def prices_table(data: Data, site: str, pick: str | None) -> Table | None:
     common = in_order(set(common_cases(answers)), data.study["cases"])
     asked = [case_title(data.study, case) for case in common]
     store = "" if answers["counted"].any() else " No object store counts requests here: they cost nothing."
+    held = ", of seconds means, since a limit holds reads back" * by_mean(read[read["state"] == state])
     note = (
         f"Prices: {prices['source']} ({prices['date']}). Counts of requests, bytes and seconds are measured, "
-        f"medians over all repeats; a month has {prices['questions']:,} questions, evenly many of each of "
-        f"{fmt.listing(asked)}, which most layouts were asked; one that was not has no month here. "
+        f"medians over all repeats{held}; a month has {prices['questions']:,} questions, evenly many of each "
+        f"of {fmt.listing(asked)}, which most layouts were asked; one that was not has no month here. "
         f"An answer is {answer_words(state)}; its time is the geometric mean over these cases. Bytes that "
         "leave a server count where there is one, else those that leave the object store."
         f"{store}{_left_out(read, state)}"

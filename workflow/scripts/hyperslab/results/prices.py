@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hyperslab.results.file_sizes import of_layouts
+from hyperslab.results.statistics import by_mean
 from hyperslab.states import COLD_STATES, STATES
 from hyperslab.studies import case_kinds
 
@@ -20,6 +21,8 @@ GB, HOUR_S = 1e9, 3600.0
 # What a repeat has of each kind of request, of which what is none of these is a `get`.
 KINDS = ("lists", "heads", "puts")
 PARTS = ("requests", "out", "inside", "work")
+# What depends on how long it took.
+TIMED = ["seconds", "work"]
 
 
 def asked_rows(rows: pd.DataFrame, prices: Mapping[str, Any]) -> pd.DataFrame:
@@ -49,7 +52,8 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.
 
     `rows` are the repeats of one site. Cold answers count, opening and copying included, where there are any,
     else those of the state that was measured. Columns are PARTS, money for one answer; `counted` says whether
-    an object store counted requests. Medians over all repeats.
+    an object store counted requests. Medians over all repeats; of `seconds` and `work` means, where a limit
+    holds the answers back (`statistics.by_mean`).
     """
     prices = study["prices"]
     read = asked_rows(rows, prices)
@@ -77,6 +81,8 @@ def answer_costs(rows: pd.DataFrame, study: Mapping[str, Any], site: str) -> pd.
     parts = ["seconds", *PARTS]
     grouped = each.groupby(["layout", "case"], observed=True, sort=False)
     found = grouped[parts].median().assign(counted=grouped["counted"].any())
+    if by_mean(read):
+        found[TIMED] = grouped[TIMED].mean()
     return found.reset_index().assign(answer=lambda table: table[list(PARTS)].sum(axis=1))
 
 

@@ -47,13 +47,15 @@ def by_level(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def typical(levels: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the levels, coarsest first, x layouts: geometric mean over rounds of the medians of a column.
+def typical(levels: pd.DataFrame, column: str, held: bool = False) -> pd.DataFrame:
+    """Return the levels, coarsest first, x layouts: geometric mean over rounds of the medians of a column, or
+    of its means for times that a limit has `held` back.
 
     `levels` are of one case and state (`by_level`).
     """
-    medians = levels.groupby(["level", "layout", "round"], observed=True)[column].median()
-    logs = np.log(medians.where(medians > 0))
+    grouped = levels.groupby(["level", "layout", "round"], observed=True)[column]
+    of_rounds = grouped.mean() if held else grouped.median()
+    logs = np.log(of_rounds.where(of_rounds > 0))
     table: pd.DataFrame = np.exp(logs.groupby(["level", "layout"], observed=True).mean()).unstack("layout")
     return table.sort_index(ascending=False)
 
