@@ -289,8 +289,11 @@ def test_many_layouts_are_told_apart_by_their_looks() -> None:
     assert len(looks) == len(handles) == len(names)
 
 
-def test_the_table_says_what_was_served() -> None:
-    table = rows()
+@pytest.mark.parametrize(
+    ("throttled_s", "said"), [(0.0, "medians"), (1.0, "medians (means of throttled cold reads and writes)")]
+)
+def test_the_table_says_what_was_served(throttled_s: float, said: str) -> None:
+    table = rows().assign(throttled_s=throttled_s)
     described = meta(
         layouts={name: plain_layout([4, 4, 16]) for name in "ab"},
         cases={name: {**case, "raw_bytes": 1} for name, case in STUDY["cases"].items()},
@@ -307,3 +310,4 @@ def test_the_table_says_what_was_served() -> None:
     assert first[1:5] == ["a", "cold", "1", "100"]
     # Rounds 0, 1 and 2 had as many errors.
     assert first[-2] == "3"
+    assert f"geometric mean of the rounds' {said}, with its" in found.note

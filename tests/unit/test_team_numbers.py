@@ -310,6 +310,18 @@ def test_interfaces_and_numbers_of_workers_compete_in_the_opening() -> None:
     assert "; slowest parallel HDF5, " in found.rows[1][4].note
 
 
+def test_what_was_compared_where_a_limit_holds_back_is_called_means() -> None:
+    both = "the rounds' medians (means of throttled cold reads and writes)"
+    for throttled_s, gain, rate in ((0.0, "the rounds' medians", "medians"), (1.0, both, "means")):
+        held = rows().assign(throttled_s=throttled_s)
+        speedup = report.speedup_table(page_data(held), "disk", None)
+        rates = report.parallel_table(page_data(held), "disk", None)
+        assert speedup is not None and f"ratio of {gain} to the fewest workers" in speedup.note
+        assert rates is not None and f"{rate}, with its 95 % interval; write calls alone" in rates.note
+        words = texts(figures.draw("speedup-slices", "disk", data(held)))
+        assert f"ratio of {gain} with its 95 % interval" in words
+
+
 def test_a_study_without_workers_has_neither_table() -> None:
     empty = page_data(rows().iloc[:0])
     assert report.speedup_table(empty, "disk", None) is None

@@ -18,6 +18,7 @@ from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.results.scaling import speedups
+from hyperslab.results.statistics import round_words
 from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families
 from hyperslab.studies.case_kinds.workers import DASK, PROCESSES, RANKS, WORKERS
@@ -160,11 +161,12 @@ def _legend(
 def _notes(view: View, rows: pd.DataFrame, cores: int, most: int) -> list[str]:
     rounds = rows["round"].nunique()
     counted = rows.groupby(["case", "layout", "state", "round"], observed=True).size().max()
-    interval = "speed-up: ratio of round medians with its 95 % interval, adjusted over the numbers of workers"
+    gain = f"speed-up: ratio of the rounds' {round_words(rows)}"
+    interval = f"{gain} with its 95 % interval, adjusted over the numbers of workers"
     return [
         f"time: mean ± standard deviation of {counted} repeats in each of {rounds} rounds"
         if rounds > 1
         else f"time: mean ± standard deviation of {counted} repeats",
-        interval if rounds > 2 else "speed-up: ratio of round medians; no interval under 3 rounds",
+        interval if rounds > 2 else f"{gain}; no interval under 3 rounds",
         f"{cores} physical cores" + ("; beyond them nothing is claimed" if most > cores else ""),
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.results.statistics import round_words
 from hyperslab.states import STATES
-from hyperslab.studies.case_kinds import families
+from hyperslab.studies.case_kinds import families, shown_by
 from hyperslab.studies.summary import in_order
 
 FIGURE = "clients"
@@ -46,9 +47,10 @@ def clients_table(data: Data, site: str, pick: str | None) -> Table | None:
     columns = ["Case", "Layout", "State", "#Clients", "#Requests a run", "#Requests a second",
                "#Median latency", "#95 % within", "#Longest", "#Fastest over slowest client", "#Failed",
                "#Memory of the server"]  # fmt: skip
+    asked = rows[rows["case"].isin(shown_by(data.study["cases"], FIGURE))]
     note = (
-        "Requests a second: geometric mean of the rounds' medians, with its 95 % interval; latencies and "
-        "the ratio of clients: medians over all runs; failed: requests made again; memory: the largest "
-        "of each of the server's processes, summed. Every answer was compared with the truth."
+        f"Requests a second: geometric mean of the rounds' {round_words(asked)}, with its 95 % interval; "
+        "latencies and the ratio of clients: medians over all runs; failed: requests made again; memory: the "
+        "largest of each of the server's processes, summed. Every answer was compared with the truth."
     )
     return table("Several clients", columns, body, note, folded=len(body) > 24, pick=pick) if body else None

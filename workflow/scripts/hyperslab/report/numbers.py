@@ -13,7 +13,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data, medians
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.file_sizes import COPY, of_whole_files
-from hyperslab.results.statistics import by_mean
+from hyperslab.results.statistics import by_mean, round_words
 from hyperslab.states import COLD_STATES, cold_of
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import case_title, in_order
@@ -251,7 +251,7 @@ def write_table(data: Data, site: str, pick: str | None) -> Table | None:
     columns = ["Layout", "Strategy", f"#Durable (create to {'upload' if uploaded else 'fsync'})", "#Rate",
                "#Create", "#Write", "#Flush", "#Close", "#fsync", *(["#Upload"] if uploaded else []),
                "#Plain write and fsync", "#Durable to plain"]  # fmt: skip
-    word = "means" if by_mean(summary) else "medians"
+    word = round_words(summary)
     note = f"Durable: geometric mean of the rounds' {word}; other columns: medians over all repeats."
     if again:
         columns.append("#Read and written again")

@@ -12,6 +12,7 @@ from hyperslab import text as fmt
 from hyperslab.report.data import Data
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
+from hyperslab.results.statistics import round_words
 from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families, shown_by
 from hyperslab.studies.case_kinds.workers import API_NAMES, WAY_NAMES, WORKERS, interface_of, way_of
@@ -41,11 +42,13 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
     columns = ["Reduction", "Layout", "State", "#Workers", "#Mean ± standard deviation", "#Repeats",
                "#Speed-up", "#Efficiency", "#Over a plain read", "#Chunks read by two",
                "#Requested"]  # fmt: skip
+    reduced = rows[rows["case"].isin(shown_by(data.study["cases"], SPEEDUP))]
     note = (
-        "Times over all repeats of all rounds. Speed-up: ratio of round medians to the fewest workers, with "
-        "its 95 % interval, adjusted over the numbers of workers; efficiency: speed-up over how many times "
-        "more workers there are. Over a plain read: opening and reduction over the time in which one process "
-        "that does nothing else reads all files, as cold, in turn with it; geometric mean over all repeats."
+        f"Times over all repeats of all rounds. Speed-up: ratio of the rounds' {round_words(reduced)} to the "
+        "fewest workers, with its 95 % interval, adjusted over the numbers of workers; efficiency: speed-up "
+        "over how many times more workers there are. Over a plain read: opening and reduction over the time "
+        "in which one process that does nothing else reads all files, as cold, in turn with it; geometric "
+        "mean over all repeats."
     )
     return table("Speed-up", columns, body, note, folded=len(body) > 16, pick=pick)
 
@@ -131,9 +134,9 @@ def parallel_table(data: Data, site: str, pick: str | None) -> Table | None:
                *(f"#Read {state}" for state in states), "#MPI-IO, durable write, is",
                *(f"#MPI-IO, read {state}, is" for state in states[:1])]  # fmt: skip
     note = (
-        "Rates from the geometric mean of the rounds' medians, with its 95 % interval; write calls alone: "
-        "median over all repeats, into the page cache. The last columns compare with MPI-IO for the same "
-        "access and ranks."
+        f"Rates from the geometric mean of the rounds' {round_words(rows)}, with its 95 % interval; write "
+        "calls alone: median over all repeats, into the page cache. The last columns compare with MPI-IO for "
+        "the same access and ranks."
     )
     return table("Rates of parallel access", columns, body, note, folded=len(body) > 24, pick=pick)
 
@@ -180,8 +183,9 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                "#Exchange", "#File writes", "#Write", "#Levels 0 to 6", "#Files made and opened",
                "#Write calls", "#Bytes written",
     ]  # fmt: skip
+    durable = round_words(rows[rows["state"] == "write"])
     note = (
-        "Durable write: from the geometric mean of the rounds' medians, with its 95 % interval. Order, "
+        f"Durable write: from the geometric mean of the rounds' {durable}, with its 95 % interval. Order, "
         "exchange and file writes are parts of the write, those of the slowest rank; where they are more "
         "than the write in all, they overlap. Times, files, calls and bytes are medians over all repeats; "
         "under counts stand the least and the most of a rank. Levels 0 to 6: their share of the write, where "

@@ -101,6 +101,15 @@ def by_mean(rows: pd.DataFrame) -> bool:
     return bool((held["throttled_s"].astype(float) > 0).any())
 
 
+def round_words(rows: pd.DataFrame) -> str:
+    """Return what stands for the rounds in these rows, as for `by_mean`, in words: "medians" mostly."""
+    if not by_mean(rows):
+        return "medians"
+    if set(rows["state"]) <= set(THROTTLED_STATES):
+        return "means"
+    return "medians (means of throttled cold reads and writes)"
+
+
 def typical_column(summary: pd.DataFrame) -> str:
     """Return the column that stands for a round: `typical_s`, or in a summary without it the median."""
     return "typical_s" if "typical_s" in summary else "median_s"
