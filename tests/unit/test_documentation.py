@@ -87,6 +87,12 @@ def test_commands_name_what_there_is(page: Path) -> None:
         assert (ROOT / pack).is_file() or pack == "packs/quick.tar.xz", pack
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_reads_measurements_leaves_out_what_is_stale(page: Path) -> None:
+    blocks = re.findall(r"^```python$(.*?)^```$", page.read_text(encoding="utf-8"), re.S | re.M)
+    assert all("stale" in block for block in blocks if "measurements.parquet" in block)
+
+
 def test_every_study_is_on_the_page_of_studies() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     names = {file.stem for file in (ROOT / "config" / "studies").glob("*.yaml")}
