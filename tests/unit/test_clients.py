@@ -219,6 +219,9 @@ def test_each_number_of_clients_is_a_case(tmp_path: Path) -> None:
     assert study.cases["team-2p"]["title"] == "team, 2 clients"
     assert study.cases["team-2p"]["clients"] == {"map": [1, 30, 400], "series": [20, 1, 1]}
     assert "clients-team" in figure_kinds.names(figure_kinds.describe(study))
+    # A title is the user's own, whatever it says.
+    titled = load(tmp_path, with_case(**ASKED, title="what processes ask"))
+    assert titled.cases["team-2p"]["title"] == "what processes ask, 2 clients"
 
 
 # ---- numbers

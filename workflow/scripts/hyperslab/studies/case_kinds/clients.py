@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hyperslab.studies.case_kinds.kind import CaseMistake, Resolved, Shape
@@ -11,7 +11,6 @@ from hyperslab.studies.case_kinds.selection import check_box, extent_of, is_stri
 from hyperslab.studies.case_kinds.workers import PROCESSES, Team
 
 if TYPE_CHECKING:
-    from hyperslab.studies.dataset_schema import Dataset
     from hyperslab.studies.schema import Case
 
 
@@ -42,11 +41,9 @@ class Clients(Team):
             return "states: of a `clients` case they are cold and warm"
         return super().mistake(case)
 
-    def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
-        """Yield a case a count: mixed-4p has four clients."""
-        for variant, one in super().variants(name, case, dataset):
-            title = (one.title or "").replace("processes", "clients").replace("process", "client")
-            yield variant, one.model_copy(update={"title": title})
+    def counted(self, workers: str, count: int) -> str:
+        """Return a count of clients in words: mixed-4p has four clients."""
+        return f"{count} client{'s' * (count != 1)}"
 
     def resolve(self, case: Case, shape: Shape) -> dict[str, Any]:
         """Return the extents of each kind of request, their number, and who asks; raises CaseMistake."""

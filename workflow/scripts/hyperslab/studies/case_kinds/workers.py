@@ -91,14 +91,19 @@ class Team(Kind):
 
     def variants(self, name: str, case: Case, dataset: Dataset) -> Iterator[tuple[str, Case]]:
         """Yield a case a count: slices-4p has four processes, slices-4r four ranks."""
-        for workers, (letter, one, many) in WORKERS.items():
+        for workers, (letter, *_) in WORKERS.items():
             for count in getattr(case, workers) or ():
                 alone: dict[str, Any] = {**dict.fromkeys(WORKERS), workers: [count]}
-                words = f"{count} {one if count == 1 else many}"
+                words = self.counted(workers, count)
                 for part, title, changes in self.members(case, count, dataset):
                     title = ", ".join([case.title or name, *([title] if title else []), words])
                     parts = [name, *([part] if part else []), f"{count}{letter}"]
                     yield "-".join(parts), case.model_copy(update={**alone, **changes, "title": title})
+
+    def counted(self, workers: str, count: int) -> str:
+        """Return a count of workers in words, such as 4 MPI ranks."""
+        _, one, many = WORKERS[workers]
+        return f"{count} {one if count == 1 else many}"
 
     def members(self, case: Case, count: int, dataset: Dataset) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield (part of the name, part of the title, changed fields) of each case of a count of workers."""
