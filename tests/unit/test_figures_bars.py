@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from figure_samples import (
     CRITERIA,
     LAYOUTS,
+    RAW,
+    STUDY,
     WRITE,
     bars,
     data,
@@ -34,6 +37,7 @@ from matplotlib.text import Annotation
 
 from hyperslab import figures
 from hyperslab.figures import sizes
+from hyperslab.results.scoring import absolute_score
 
 # The session
 
@@ -175,6 +179,19 @@ def test_write_bars_are_the_durable_medians_and_their_shares() -> None:
     assert "At once" in axes.get_title(loc="left")
 
 
+def test_the_legend_has_what_was_put_into_a_store_wherever_that_was() -> None:
+    rows = repeats("disk")
+    written = rows[rows["case"] == "whole"]
+    stored = rows.assign(upload_s=rows["reference_s"])
+    both = pd.concat([stored, written.assign(case="again")], ignore_index=True)
+    cases = {**STUDY["cases"], "again": {**STUDY["cases"]["whole"], "title": "Again"}}
+    figure = figures.draw("writes", "disk", data_of(both, study={**STUDY, "cases": cases}))
+    assert [list(bars(axes))[-1] for axes in figure.axes] == ["upload", "fsync"]
+    (legend,) = figure.legends
+    said = [text.get_text() for text in legend.get_texts()]
+    assert said[:5] == ["create and write", "flush", "close", "fsync", "upload"]
+
+
 # The score
 
 
@@ -219,6 +236,18 @@ def test_bounds_of_a_score_are_called_published_only_where_they_were() -> None:
     own = dataclasses.replace(data(), score={**data().score, "published": []})
     said = texts(figures.draw("score", "disk", own))
     assert "own bounds (session)" in said and "published" not in said
+
+
+def test_criteria_that_differ_in_their_state_alone_are_told_apart() -> None:
+    small = {"statistic": "file_bytes", "below": 1.2 * RAW}
+    alike = [CRITERIA[0], {**CRITERIA[0], "state": "cold"}, small, {**small, "case": "slices"}, CRITERIA[1]]
+    absolute = json.loads(absolute_score(data().summary, alike).to_json(orient="records"))
+    score = {**data().score, "criteria": alike, "absolute": absolute, "matched": []}
+    figure = figures.draw("score", "disk", dataclasses.replace(data(), score=score))
+    (legend,) = figure.legends
+    slices, cold, file, of_slices, spectra = [text.get_text() for text in legend.get_texts()][: len(alike)]
+    assert (slices, cold) == ("slices < 4 ms (session)", "slices < 4 ms (cold)")
+    assert of_slices == f"{file} (slices)" and spectra == "spectra < 4 ms"
 
 
 def test_no_match_gives_its_reason() -> None:

@@ -24,8 +24,18 @@ from hyperslab.text import listing, megabytes
 STATISTICS = {"mean_s": "mean", "max_s": "maximum", "min_s": "minimum", "first_access_s": "first access"}
 
 
-def words(view: View, criterion: Criterion) -> str:
-    """Return a criterion's title, or what it bounds, with its bound."""
+def words(criteria: Sequence[Criterion]) -> list[str]:
+    """Return each criterion's title, or what it bounds, with its bound; where several read alike, with the
+    state of a time or the case of a file, too.
+    """
+    plain = [_words(criterion) for criterion in criteria]
+    return [
+        f"{said} ({apart})" if plain.count(said) > 1 and (apart := one.state or one.case) else said
+        for one, said in zip(criteria, plain, strict=True)
+    ]
+
+
+def _words(criterion: Criterion) -> str:
     if not criterion.timed:
         return criterion.title or f"file < {megabytes(criterion.below)}"
     # A median needs no word: it is what a time means here.
@@ -87,8 +97,8 @@ def draw(view: View, case: str = "") -> Figure:
         matching = matched(view, criteria)
         _panel(right, view, matching, layouts, published, _heading(view, entry))
     handles: list[Any] = [
-        Patch(color=colour, linewidth=0, label=words(view, criterion))
-        for criterion, colour in zip(criteria, cycle(view.tints), strict=False)
+        Patch(color=colour, linewidth=0, label=said)
+        for said, colour in zip(words(criteria), cycle(view.tints), strict=False)
     ]
     if published:
         handles.append(Line2D([], [], linestyle="", **_diamond(view), label="full marks in the publication"))

@@ -60,13 +60,15 @@ def draw(view: View, case: str = "") -> Figure:
         size: readable_limit(view, *_lengths([tables[name] for name in tables if written[name] == size]))
         for size in set(written)
     }
-    parts: list[Part] = []
+    # By name: what went into an object store has a part more than what did not.
+    parts: dict[str, Part] = {}
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
         axes.set_title(f"{view.title(name)}: {megabytes(written[name])}", fontweight="bold")
-        parts = _panel(axes, view, table, limits[written[name]], view.repeats(name, "write")["reference_s"])
+        reference = view.repeats(name, "write")["reference_s"]
+        parts |= {part.name: part for part in _panel(axes, view, table, limits[written[name]], reference)}
     ink = view.style["ink"]
     handles = [
-        *legend_of(parts),
+        *legend_of([parts[name] for name in SPLIT if name in parts]),
         Line2D([], [], color=ink, linewidth=1.5, label="plain write and fsync, median"),
         Patch(color=ink, alpha=0.12, linewidth=0, label="its quartiles"),
     ]
