@@ -111,6 +111,17 @@ def test_the_median_stands_beside_its_bar() -> None:
     assert statistic("median_s")["contiguous"] == pytest.approx(1.1475)
 
 
+@pytest.mark.parametrize(
+    ("kind", "timed"), [("read", "selection"), ("open_all", "opening"), ("resolution", "view")]
+)
+def test_what_was_timed_is_called_what_it_is(kind: str, timed: str) -> None:
+    cases = {**STUDY["cases"], "slices": {**STUDY["cases"]["slices"], "kind": kind}}
+    given = dataclasses.replace(data(), study={**STUDY, "cases": cases})
+    figure = figures.draw("session-slices", "disk", given)
+    assert figure.axes[0].get_xlabel().startswith(f"time of one {timed} [")
+    assert f"each statistic of a round's 5 {timed}s; of these the median over 3 rounds" in texts(figure)
+
+
 def test_roles_are_told_by_star_and_weight() -> None:
     labels = picture("session-slices").axes[0].get_yticklabels()
     bold = [text.get_text() for text in labels if text.get_fontweight() == "bold"]

@@ -14,6 +14,7 @@ from hyperslab.figures.scales import linear
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.states import LIBRARY_COLD, STATES
+from hyperslab.studies.case_kinds import kind_of
 from hyperslab.text import count, listing, seconds
 
 COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
@@ -63,11 +64,16 @@ def draw(view: View, case: str) -> Figure:
     stack(axes, view, parts, limit, texts)
     layout_rows(axes, view, list(table.index))
     beside(axes, view, "median", [seconds(value) for value in table["median_s"]])
-    linear(axes.xaxis, limit, "time of one selection")
+    linear(axes.xaxis, limit, f"time of one {_timed(view, case)}")
     handles = [*legend_of(parts), *_marks(axes, view, table, limit)]
     return finish(
         figure, view, title, view.repeats(case, state), _notes(view, case, state, table, limit), handles
     )
+
+
+def _timed(view: View, case: str) -> str:
+    """Return what a repeat of a case times, in a word."""
+    return kind_of(view.study["cases"][case]).timed
 
 
 def _text(row: pd.Series, limit: float) -> str:
@@ -103,13 +109,14 @@ def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float)
     """Return how the numbers were pooled, and what is special here."""
     rows = view.rounds(case, state)
     rounds, repeats = rows["round"].nunique(), rows["n"].max()
-    pooled = f"each statistic of a round's {repeats} selections; of these the median over {rounds} rounds"
+    timed = count(int(repeats), _timed(view, case))
+    pooled = f"each statistic of a round's {timed}; of these the median over {rounds} rounds"
     missing = len(set(view.study["cases"][case]["layouts"]).difference(table.index))
     unranked = [name for name in table.index if name in (view.choice.get("left_out") or {})]
     return [
         f"{count(missing, 'layout')} not measured" if missing else "",
         f"not ranked, the ranking says why: {listing(unranked)}" if unranked else "",
-        pooled if rounds > 1 else f"{repeats} selections in one round",
+        pooled if rounds > 1 else f"{timed} in one round",
         "pale bars run beyond the axis" if (table["max_s"] > limit).any() else "",
         "the file lies in memory, nothing was evicted" if view.cold == LIBRARY_COLD else "",
     ]

@@ -51,6 +51,8 @@ class Kind(ABC):
     data_model: ClassVar[str] = "array"
     # Data in an object store can be read or written so.
     of_objects: ClassVar[bool] = False
+    # What one repeat times, as figures call it.
+    timed: ClassVar[str] = "selection"
     # Selections are read: layouts are recommended by such cases, and confirmed in fresh rounds of them.
     reads_selections: ClassVar[bool] = False
     # The whole array is written by a strategy, durably, in an order of the case's own.

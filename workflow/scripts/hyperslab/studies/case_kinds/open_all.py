@@ -18,6 +18,7 @@ class OpenAll(Kind):
     protocol = 1
     of_objects = True
     opens_all = True
+    timed = "opening"
 
     def mistake(self, case: Case) -> str | None:
         """Return what is wrong with the states, or None."""

@@ -24,6 +24,7 @@ class Resolution(Kind):
     # Since 2 what refines reads nothing of a view twice.
     protocol = 2
     draws_boxes = True
+    timed = "view"
     most_repeats: ClassVar[Mapping[str, int]] = {"cold": 45}
     reads_selections = True
     study_figures = ("counts",)
