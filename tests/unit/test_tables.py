@@ -312,6 +312,11 @@ def test_columns_are_described_with_their_units() -> None:
         assert column.type == "number" or not column.unit, name
 
 
+def test_the_memory_of_a_cell_is_described_as_what_is_summed() -> None:
+    said = MEASUREMENTS["peak_memory_bytes"].meaning
+    assert "workers, clients or ranks, summed" in said and "what made the test file" in said
+
+
 def test_a_record_that_counts_no_files_is_of_one(tmp_path: Path) -> None:
     record = record_of(spec_of(study_of(tmp_path)), tmp_path)
     for name in ("files", "metadata_bytes"):

@@ -247,7 +247,10 @@ _PLACE = {
     "probe_read_s": seconds("the slower of the two median direct 4 KiB reads around the cell"),
     "node": text("node that read (and, for writes, wrote)"),
     "writer_node": text("node that wrote the test file"),
-    "peak_memory_bytes": size("largest resident memory of the measuring process"),
+    "peak_memory_bytes": size(
+        "largest resident memory of the measuring process and of each of its workers, clients or ranks, "
+        "summed; that of what made the test file, with its workers, where that is more"
+    ),
     "attempt": Column("how often the scheduler had restarted the job"),
     "began_boottime_s": seconds("boot-time clock at the cell's start, writer included"),
     "ended_boottime_s": seconds("boot-time clock at the cell's end"),
