@@ -254,6 +254,18 @@ def test_probes_are_shown_with_their_spread_and_what_the_kernel_does_not_say() -
     assert "zarr" not in " ".join(told)
 
 
+def test_what_is_cold_in_memory_waits_for_no_storage() -> None:
+    disk = measured(MAIN, "main")
+    memory = disk.assign(site="memory", state="library-cold")
+    for rows, at in ((disk, ["disk"]), (memory, ["memory"]), (pd.concat([disk, memory]), ["disk", "memory"])):
+        told = prediction(sites=dict.fromkeys(at, prediction()["sites"]["disk"]))
+        data = gather(Inputs(**inputs(rows, None, study=meta())))
+        said = " ".join(build(data, told, dict.fromkeys(at, FIGURE), 1050.0).remarks)
+        assert ("cold reads, which wait for the storage" in said) == ("disk" in at)
+        assert ("fits in the memory of disk: whoever" in said) == ("disk" in at)
+        assert ("memory lies in memory, so nothing is evicted: cold there is" in said) == ("memory" in at)
+
+
 def test_an_equal_twin_is_tied() -> None:
     twins = {"contiguous": (0.08, 0.08), "auto": (0.01, 0.01), "4x4x2": (0.01, 0.01)}
     found = site_of(twins)
@@ -326,6 +338,12 @@ def test_the_lines_for_two_copies_read_them(tmp_path: Path) -> None:
         [sys.executable, "-c", "\n".join([*code, *ended])], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.strip() == str([*range(0, 1000, 10), *range(10)]), done.stderr
+
+
+def test_a_name_with_colons_is_that_of_the_array() -> None:
+    told = prediction(array="mine.h5::/a::b")
+    code = copies.lines(told, {"layout": "auto", "reads": {"a": ["slices"], "b": ["spectra"]}}, "new.h5")
+    assert '    slices = file["/a::b"][:, :, 0:1]' in code
 
 
 def test_what_readers_need_is_said_of_what_is_advised() -> None:

@@ -297,3 +297,13 @@ def test_intervals_of_an_advice_lie_within_the_axes() -> None:
     low, high = axes.get_ylim()
     ends = requests_of(view, "slices", "cold")
     assert low < ends["low"].min() and ends["high"].max() < high
+
+
+def test_what_an_advice_calls_cold_in_memory_is_library_cold() -> None:
+    for site, state in (("disk", "cold"), ("memory", "library-cold")):
+        table = repeats(site).query(f"state == '{state}' and case == 'slices'")
+        told = {"layout": "auto", "file_bytes": 1e5, "times": {"slices": 0.01}}
+        asked = {"state": "cold", "today": "auto", "reads": [{"name": "slices"}]}
+        sites = {site: {"predicted": [told], "measured": [], "copies": None}}
+        figure = advice.draw(look(site, data_of(table)), {**asked, "sites": sites})
+        assert f"what a {state} read waits for, opening included" in texts(figure)

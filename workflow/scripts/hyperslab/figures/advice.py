@@ -42,7 +42,7 @@ def draw(view: View, prediction: Mapping[str, Any]) -> Figure:
         _panel(axes, view, case, state, prediction)
     rows = view.measurements[view.measurements["case"].isin(cases)]
     notes = [
-        "what a cold read waits for, opening included" if state != "warm" else "warm reads",
+        f"what a {state} read waits for, opening included" if state != "warm" else "warm reads",
         view.over_rounds(rows[rows["state"] == state]),
         "left and down is better",
         f"without {listing(rest)}: in the table alone" if rest else "",

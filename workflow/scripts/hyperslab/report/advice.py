@@ -14,6 +14,8 @@ from hyperslab.report.answer import layout_text
 from hyperslab.report.data import Data
 from hyperslab.report.model import Fact, Figure, Table
 from hyperslab.report.quoted import times
+from hyperslab.results.requests import entry_of
+from hyperslab.states import LIBRARY_COLD
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 # Within this factor of the advised layout today's is not worth the trouble of a rewrite.
@@ -65,7 +67,7 @@ def build(
         title=str(data.study["title"]),
         study=str(data.study["name"]),
         sites=[_site(data, prediction, site, figures[site]) for site in prediction["sites"]],
-        remarks=list(_remarks(prediction)),
+        remarks=list(_remarks(data, prediction)),
         timeline=advice_tables.timeline(data, prediction, ended),
     )
 
@@ -285,7 +287,12 @@ def _given_up(choice: Mapping[str, Any]) -> str:
     return f" If more than {fmt.share_above(above)} of your reads are {case}, take {layout}."
 
 
-def _remarks(prediction: Mapping[str, Any]) -> Any:
+def _inside(data: Data, site: str) -> bool:
+    """Return whether what is cold at a site is library-cold, since its file system is memory."""
+    return any(entry_of(key)[1] == LIBRARY_COLD for key in data.choice(site).get("shares", {}))
+
+
+def _remarks(data: Data, prediction: Mapping[str, Any]) -> Any:
     """Yield what limits the advice."""
     if prediction["guessed"]:
         yield "Nobody said how it is read: these reads are guessed from its shape. Name yours with READS."
@@ -323,11 +330,18 @@ def _remarks(prediction: Mapping[str, Any]) -> Any:
     if prediction["state"] == "warm":
         yield "The times are of warm reads: all of the file lies in the page cache."
     else:
-        yield "The times are of cold reads, which wait for the storage, opening included."
-        whole = prediction["whole_bytes"]
-        fits = [
-            site for site in prediction["sites"] if whole < CACHED_SHARE * _memory(prediction, site, 0)[1]
-        ]
+        sites, whole = prediction["sites"], prediction["whole_bytes"]
+        inside = [site for site in sites if _inside(data, site)]
+        beyond = [site for site in sites if site not in inside]
+        if beyond:
+            yield "The times are of cold reads, which wait for the storage, opening included."
+        if inside:
+            lies = "lies" if len(inside) == 1 else "lie"
+            yield (
+                f"{fmt.listing(inside)} {lies} in memory, so nothing is evicted: cold there is library-cold, "
+                "which waits for the library alone, opening included."
+            )
+        fits = [site for site in beyond if whole < CACHED_SHARE * _memory(prediction, site, 0)[1]]
         if fits:
             yield (
                 f"The array ({fmt.megabytes(whole)}) fits in the memory of {fmt.listing(fits)}: whoever "

@@ -73,7 +73,7 @@ def lines(prediction: Mapping[str, Any], copies: Mapping[str, Any], file: str) -
 
     `file` is where both lie of the user's own file, "" where that cannot be rewritten.
     """
-    name = f"/{prediction['array'].rpartition('::')[2].strip('/')}" if file else "data"
+    name = f"/{prediction['array'].partition('::')[2].strip('/')}" if file else "data"
     extents = {read["name"]: read["extent"] for read in prediction["reads"]}
 
     def box(read: str) -> str:
