@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -90,6 +91,25 @@ def test_only_what_is_used_is_kept(tmp_path: Path, kind: str) -> None:
     spec = dataset(KINDS[kind](tmp_path), (2, 9, 20))
     prepare(spec, tmp_path / "kept.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES[:2, :, :20])
+
+
+def test_no_room_for_a_donors_values_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of a mapped file that gets no block would end the process."""
+
+    def refused(number: int) -> Any:
+        def allocate(*_: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        return allocate
+
+    spec, kept = dataset(write_npy(tmp_path)), tmp_path / "kept.npy"
+    monkeypatch.setattr(os, "posix_fallocate", refused(errno.ENOSPC))
+    with pytest.raises(DonorError, match=r"kept\.npy: No space left on device: it needs .* MB; free some$"):
+        prepare(spec, kept)
+    # Where no blocks can be set aside, it goes on without.
+    monkeypatch.setattr(os, "posix_fallocate", refused(errno.EOPNOTSUPP))
+    prepare(spec, kept)
+    np.testing.assert_array_equal(np.load(kept), VALUES)
 
 
 @pytest.mark.parametrize("chunks", [None, (2, 2, 10), (3, 4, 1), (1, 1, 50), (3, 9, 64)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy.typing as npt
 
 from hyperslab.data.donor_paths import SEPARATOR, NotThere, is_hdf5, located
 from hyperslab.data.tiles import tiles
+from hyperslab.text import megabytes
 from hyperslab.validation.nearest import choices
 
 # A few of these (read, converted, compared) are in memory at once.
@@ -21,6 +24,8 @@ IMZML = ".imzml"
 COMPRESSED = "zlib compression"
 # So many missing files stand in one line.
 MOST_NAMED = 3
+# What a file system says that knows of no blocks set aside.
+NO_BLOCKS_ASIDE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class DonorError(Exception):
@@ -261,6 +266,7 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
         _check_shape(path, array, spec)
         held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
         target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
+        _set_aside(output)
         # Whole chunks of the donor, so that none is read twice; a chunk of it may reach beyond what is used.
         whole = getattr(array, "chunks", None) or [1] * len(held)
         chunks = [min(extent, used) for extent, used in zip(whole, held, strict=True)]
@@ -268,3 +274,19 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
             piece = tile.slices()
             target[piece] = converted(np.asarray(array[piece]), dtype, path)
         target.flush()
+
+
+def _set_aside(file: Path) -> None:
+    """Give all of a file its blocks; raises DonorError where there is no room.
+
+    A page of a mapped file that gets no block when it is written would end the process (SIGBUS).
+    """
+    size = file.stat().st_size
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        if error.errno not in NO_BLOCKS_ASIDE:
+            raise DonorError(f"{file}: {error.strerror}: it needs {megabytes(size)}; free some") from None
+    finally:
+        os.close(descriptor)
