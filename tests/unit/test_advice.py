@@ -36,6 +36,7 @@ from hyperslab.advising.coding import (
     coded,
     samples,
 )
+from hyperslab.advising.copies import TwoCopies
 from hyperslab.advising.found import arrays, look
 from hyperslab.advising.model import Array
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
@@ -811,6 +812,28 @@ def test_of_layouts_that_fit_the_best_is_judged_by_those_that_fit() -> None:
     large, slabs, balanced = one(1, 0.06, 9.0, 200), one(2, 0.2, 0.035, 90), one(3, 0.23, 0.012, 90)
     ordered = choice._ordered(question, [large, slabs, balanced])
     assert [each.candidate.chunks[0] for each in ordered if each.candidate.chunks] == [3, 2, 1]
+
+
+def test_sites_that_name_the_same_two_copies_are_told_the_same_of_what_each_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = reading.parse("image: [all, all, 1]; spectrum: [1, 1, all]; box: [2, 2, 2]", AXES, SHAPE)
+    one = model.Predicted(Candidate(None), {read.name: 0.1 for read in reads}, 480_000.0)
+    served = iter([("spectrum",), ("spectrum", "box")])
+
+    def pair(*_: Any) -> Any:
+        return TwoCopies(Candidate((20, 30, 1)), Candidate((1, 1, 400)), next(served)), one
+
+    monkeypatch.setattr(prospect, "choose", lambda *_: choice.Choice(1, [one], [one], {}, {}, 2))
+    monkeypatch.setattr(prospect, "_pair", pair)
+    spec = {"axes": AXES, "shape": SHAPE, "dtype": "uint16"}
+    foreseen = prospect.foresee(
+        subject.Subject("an array", spec), Advise.model_validate({"dataset": spec}), reads,
+        prospect.Part(SHAPE, budget.Effort(1, 3), reads), InMemory(counts()),
+        {"near": PROBE.storage, "far": PROBE.storage}, 1e9, lambda text: None,
+    )  # fmt: skip
+    # That is what the study measures, of which there is one layout of this name.
+    assert [site.pair for site in foreseen.sites.values()] == 2 * list(foreseen.pairs)
 
 
 def test_what_can_grow_is_never_advised_to_be_contiguous(here: Path) -> None:

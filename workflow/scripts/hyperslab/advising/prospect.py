@@ -142,6 +142,7 @@ def foresee(
             "raise SIZE_BOUND (size_bound)"
         )
     found = {site: _pair(question, choice, asked.copies) for site, choice in choices.items()}
+    # Sites may name the same two copies and say otherwise which reads each is for: measured is one of them.
     pairs = {pair.name: pair for pair, _ in filter(None, found.values())}
     fixed = len(always(subject))
     layouts = _in_turn([one.measured for one in choices.values()], fixed, chosen.effort.layouts)
@@ -174,7 +175,7 @@ def foresee(
     )
     kept = layouts[: fixed + effort.layouts + len(choices) - 1]
     sites = {
-        site: AtSite(probed[site], choice, found[site][0] if found[site] else None)  # type: ignore[index]
+        site: AtSite(probed[site], choice, pairs[own[0].name] if (own := found[site]) else None)
         for site, choice in choices.items()
     }
     return Prospect(kept, list(pairs.values()), effort, seconds, sites)
