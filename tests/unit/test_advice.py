@@ -711,10 +711,14 @@ def test_what_lies_elsewhere_has_no_layout_of_today(here: Path) -> None:
         layout[:] = h5py.VirtualSource("mine.h5", "counts", counts().shape)
         file.create_virtual_dataset("virtual", layout)
         file.create_dataset("beside", data=counts(), external=[("values.bin", 0, h5py.h5f.UNLIMITED)])
+        file["linked"] = h5py.ExternalLink("mine.h5", "counts")
     virtual = predicted_of(here, "virtual")
     assert virtual["today"] is None and "the dataset is virtual" in virtual["unknown_layout"]
     beside = predicted_of(here, "beside")
     assert beside["today"] is None and "files beside it" in beside["unknown_layout"]
+    # Nor is it rewritten.
+    assert not virtual["rewritable"] and not beside["rewritable"]
+    assert not look(Path("own.h5"), "/linked").rewritable and look(Path("mine.h5"), "/counts").rewritable
 
 
 def test_elements_that_are_measured_as_longer_ones_are_named(here: Path) -> None:
@@ -752,6 +756,16 @@ def test_an_axis_is_called_as_the_file_calls_it(here: Path, labels: list[str], a
         for dimension, label in zip(file["a"].dims, labels, strict=True):
             dimension.label = label
     assert look(here / "own.h5", "/a").axes == axes
+
+
+def test_an_axis_whose_name_is_not_utf_8_is_read_all_the_same(here: Path) -> None:
+    with h5py.File("own.h5", "w") as file:
+        own = file.create_dataset("a", data=np.zeros((2, 3), "int16"))
+        h5py.h5ds.set_label(own.id, 0, "µm".encode("latin-1"))
+        scale = file.create_dataset("Höhe".encode("latin-1"), data=np.arange(3))
+        scale.make_scale()
+        own.dims[1].attach_scale(scale)
+    assert look(here / "own.h5", "/a").axes == ["m", "H-he"]
 
 
 def test_a_damaged_array_does_not_hide_the_others(here: Path) -> None:

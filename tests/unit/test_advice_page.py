@@ -314,11 +314,39 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     foretold = {**told, "file": None, "array": "an array of 10x10x10 uint16"}
     (found,) = build(gather(Inputs(**given)), foretold, {"disk": FIGURE}, 1050.0).sites
     assert "your file" not in found.copies and 'file["data"]' in found.code[3]
+    # Of values that lie elsewhere no rewritten file is promised, which would be refused.
+    elsewhere = {**told, "rewritable": False}
+    (found,) = build(gather(Inputs(**given)), elsewhere, {"disk": FIGURE}, 1050.0).sites
+    assert found.copies.startswith("Or keep two copies") and "make rewrite" not in found.copies
     # Where they are what is advised, how they are read is all that is left to say.
     choice["pick"] = "auto"
     (same,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
     assert same.copies == "`make rewrite STUDY=tiny` writes your file with both. Both copies are read so:"
     assert 'h5py.File("results/tiny/layout/recommended.h5")' in same.code[2]
+    (found,) = build(gather(Inputs(**given)), elsewhere, {"disk": FIGURE}, 1050.0).sites
+    assert found.copies == "Both copies are read so:"
+
+
+def test_two_copies_that_are_advised_may_be_those_of_another_site() -> None:
+    main = pd.concat([measured(MAIN, "main")] * 2)
+    main["site"] = ["disk"] * (len(main) // 2) + ["memory"] * (len(main) // 2)
+    main["began_wall_s"], main["ended_wall_s"], main["generate_s"] = 1010.0, 1040.0, 0.5
+    given, served = inputs(main, None, study=meta()), {"2x2x5": ["slices"], "9x9x9": ["spectra"]}
+    pairs = {"disk": "auto", "memory": "4x4x2"}
+    sites = {
+        site: at_disk(copies={"layout": pair, "reads": served})["disk"] for site, pair in pairs.items()
+    }
+
+    def at_first() -> SiteAdvice:
+        figures = dict.fromkeys(sites, FIGURE)
+        return build(gather(Inputs(**given)), prediction(sites=sites), figures, 1050.0).sites[0]
+
+    found = at_first()
+    assert found.copies.startswith("`make rewrite STUDY=tiny SITE=disk` writes your file with both.")
+    assert found.code[-1] == '    spectra = file["/RD/counts-second"][0:1, 0:1, :]'
+    # Nor are they the best single layout, against which a site's own are held.
+    given["recommendation"]["sites"][0]["pick"] = "contiguous"
+    assert "best single layout for all of them, contiguous" in at_first().copies
 
 
 def test_the_lines_for_two_copies_read_them(tmp_path: Path) -> None:
@@ -363,7 +391,7 @@ def test_two_copies_are_held_against_the_best_single_layout_and_not_against_the_
     (choice,) = given["recommendation"]["sites"]
     choice["pick"] = "4x4x2"
     found = quoted.times(gather(Inputs(**given)), "disk", "main")
-    better, single = copies.pays(found, choice, "auto", 2e6) or (0.0, "")
+    better, single = copies.pays(found, choice, "auto", {"auto"}, 2e6) or (0.0, "")
     assert single == "contiguous" and better == pytest.approx(2**0.5, rel=0.01)
 
 

@@ -191,6 +191,7 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
             "grows": subject.grows,
             "unknown_layout": subject.found.unknown if subject.found else "",
             "stored_dtype": subject.found.stored_dtype if subject.found else "",
+            "rewritable": bool(subject.found and subject.found.rewritable),
             "guessed": asked.reads is None, "reads": [asdict(read) for read in whole], "asked": asked.asked(),
             "state": asked.state, "began_wall_s": wall, "limit_s": part.seconds,
             "deadline_wall_s": wall + part.seconds - budget.PAGES_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ class Found:
 
     `stored_dtype` is the type in the file where it is not measured as that, `unknown` why its layout is none
     that a study can have, empty where it is one. `grows`: it may become longer, which needs chunks.
+    `rewritable`: its values lie in this file, which a rewrite can store otherwise.
     """
 
     file: Path
@@ -47,6 +49,7 @@ class Found:
     stored_dtype: str = ""
     unknown: str = ""
     grows: bool = False
+    rewritable: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -79,7 +82,13 @@ def look(file: Path, dataset: str | None) -> Found:
             stored_dtype=plain if measured != plain else "",
             unknown=unknown,
             grows=getattr(array, "maxshape", array.shape) != array.shape,
+            rewritable=isinstance(array, h5py.Dataset) and _lies_in(array, file),
         )
+
+
+def _lies_in(array: h5py.Dataset, file: Path) -> bool:
+    """Tell whether the values of a dataset lie in the file in which it was looked up, and in no other."""
+    return not array.is_virtual and not array.external and os.path.samefile(array.file.filename, file)
 
 
 def arrays(file: Path) -> dict[str, tuple[int, ...]]:
@@ -126,8 +135,8 @@ def _axes(array: DonorArray) -> list[str]:
         scale = ""
         # What it leads to may be gone, as of a dataset that was copied alone.
         with suppress(RuntimeError):
-            scale = dimension[0].name if len(dimension) else ""
-        text = re.sub(r"\W+", "-", dimension.label or (scale or "").rsplit("/", 1)[-1]).strip("-")
+            scale = _text(dimension[0].name) if len(dimension) else ""
+        text = re.sub(r"\W+", "-", _text(dimension.label) or scale.rsplit("/", 1)[-1]).strip("-")
         said.append("" if not text or name_mistake(text) else text)
     given = {text for text in said if text}
     if len(given) < sum(map(bool, said)):
@@ -135,6 +144,11 @@ def _axes(array: DonorArray) -> list[str]:
     spare = [name if name not in given else f"a{at}" for at, name in enumerate(usual)]
     names = [text or other for text, other in zip(said, spare, strict=True)]
     return names if len(set(names)) == count else usual
+
+
+def _text(name: str | bytes | None) -> str:
+    """Return a name of the file as text: h5py gives bytes where it is not UTF-8, None where there is none."""
+    return name.decode(errors="replace") if isinstance(name, bytes) else name or ""
 
 
 def _storage(dataset: h5py.Dataset, dtype: str) -> tuple[list[Any], str]:

@@ -80,12 +80,13 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
     if choice.get("pick") is not None:
         found = times(data, site, "main")
         estimated = advice_whole.estimates(found, here)
-        second, code = _copies(data, prediction, site, found)
+        pair = _pair(prediction, site, str(choice["pick"]))
+        second, code = _copies(data, prediction, site, found, pair)
         remarks = [
             advice_whole.sentence(estimated, choice, prediction["today"]),
             _chosen_by(choice),
             _in_memory(prediction, site, _ranked(choice, str(choice["pick"]))),
-            _plug_ins(prediction, [choice["pick"], *([here["copies"]["layout"]] if second else [])]),
+            _plug_ins(prediction, [choice["pick"], *([pair["layout"]] if pair and second else [])]),
         ]
     # Between passes of the verification sites are probed again (hyperslab.add_rounds).
     probes = [*here["probes"], *(data.rounds or {}).get("probes", {}).get(site, [])]
@@ -103,17 +104,33 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
     )
 
 
+def _pairs(prediction: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the two copies of every site, by the names of their layouts: all sites measure them."""
+    found = (one["copies"] for one in prediction["sites"].values())
+    return {pair["layout"]: pair for pair in found if pair}
+
+
+def _pair(prediction: Mapping[str, Any], site: str, pick: str) -> Mapping[str, Any] | None:
+    """Return the two copies that a site is told of: those advised, whichever site's, or its own, if any."""
+    own: Mapping[str, Any] | None = prediction["sites"][site]["copies"]
+    return _pairs(prediction).get(pick, own)
+
+
 def _copies(
-    data: Data, prediction: Mapping[str, Any], site: str, found: pd.DataFrame
+    data: Data,
+    prediction: Mapping[str, Any],
+    site: str,
+    found: pd.DataFrame,
+    pair: Mapping[str, Any] | None,
 ) -> tuple[str, list[str]]:
     """Return the second answer, two copies in one file, and how they are read; "" where these do not pay."""
-    pair, choice = prediction["sites"][site]["copies"], data.choice(site)
-    rows = data.main(site)
+    choice, rows = data.choice(site), data.main(site)
     if not pair or not (rows["layout"] == pair["layout"]).any():
         return "", []
     picked = choice["pick"] == pair["layout"]
-    # Other files than HDF5 are not rewritten.
-    own = prediction["file"] if "::" in prediction["array"] else ""
+    # Rewritten are HDF5 files alone, and values that lie in them.
+    rewritten = "::" in prediction["array"] and prediction.get("rewritable", True)
+    own = prediction["file"] if rewritten else ""
     study, layout = data.study["name"], "recommended" if picked else pair["layout"]
     file = f"results/{study}/layout/{layout}.h5" if own else ""
     code = copies.lines(prediction, pair, file)
@@ -123,7 +140,7 @@ def _copies(
         made = f"`{command}{where}` writes your file with both. " if own else ""
         return f"{made}Both copies are read so:", code
     size = float(rows[rows["layout"] == pair["layout"]]["file_bytes"].median())
-    better = copies.pays(found, choice, pair["layout"], size)
+    better = copies.pays(found, choice, pair["layout"], _pairs(prediction), size)
     if better is None:
         return "", []
     return copies.sentence(found, pair, *better, size, prediction["raw_bytes"], command if own else ""), code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,20 @@ from hyperslab.results.two_copies import PAYS, gain, geometric_mean
 
 
 def pays(
-    found: pd.DataFrame, choice: Mapping[str, Any], pair: str, file_bytes: float
+    found: pd.DataFrame, choice: Mapping[str, Any], pair: str, pairs: Collection[str], file_bytes: float
 ) -> tuple[float, str] | None:
     """Return how many times as fast two copies are as the best single layout, and which that is.
 
     That is the layout with the least geometric mean within the size, which need not be the advised one. None
-    where they do not pay, or are too large. `found` are the measured seconds (layouts x "case state"). The
-    geometric mean is over the reads, weighted by their shares, of times that are at least the floor.
+    where they do not pay, or are too large. `pairs` are the layouts of two copies, of which none is single.
+    `found` are the measured seconds (layouts x "case state"). The geometric mean is over the reads, weighted
+    by their shares, of times that are at least the floor.
     """
     bound = choice.get("size_bound_bytes") or math.inf
     single = [
         row["layout"]
         for row in choice.get("ranking", [])
-        if row["fits"] and row["layout"] != pair and row["layout"] in found.index
+        if row["fits"] and row["layout"] not in pairs and row["layout"] in found.index
     ]
     if not single or pair not in found.index or found.loc[[*single, pair]].isna().any(axis=None):
         return None
