@@ -356,7 +356,8 @@ def test_the_lines_for_two_copies_read_them(tmp_path: Path) -> None:
     with h5py.File(place, "w") as file:
         file.create_dataset("RD/counts", data=values, chunks=(10, 10, 1), **hdf5plugin.Zstd(3))
     second = {"chunks": [1, 1, 10], "filters": [{"name": "zstd"}], "others": ["2d"], "cases": ["spectra"]}
-    second_copy.add(place, "RD/counts", second, 2**20, Progress())
+    # However the dataset was named, its second copy stands beside it.
+    second_copy.add(place, "RD/counts/", second, 2**20, Progress())
     told = prediction(plugins={"both": ["zstd"]})
     told["reads"][0]["name"] = "2d"
     both = {"layout": "both", "reads": {"a": ["2d"], "b": ["spectra"]}}

@@ -208,6 +208,24 @@ def growing(directory: Path, own: Path, layouts: dict[str, Any]) -> LoadedStudy:
     return study(directory, own, layouts=layouts, grids=[], tradeoff=[], score=None)
 
 
+def test_a_second_copy_without_a_place_is_refused_before_anything_runs(tmp_path: Path, own: Path) -> None:
+    layouts = {
+        "pair": {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "cases": ["slices"]}},
+        "4x4x64": {"chunks": [4, 4, 64]},
+    }
+    cases = {"slices": {"read": {"z": 25}, "states": ["cold"]}}
+    loaded = study(tmp_path, own, layouts=layouts, cases=cases, grids=[], tradeoff=[], score=None)
+    assert choice.check(loaded, "pair") is None
+    with h5py.File(own, "r+") as file:
+        file["counts-second"] = h5py.SoftLink("/gone")
+    said = "has /counts-second already, where the second copy would stand; rename or delete that"
+    with pytest.raises(ConfigurationError, match=f"layouts.pair: .*own.h5: counts: {said}"):
+        choice.check(loaded, "pair")
+    # Should it be recommended, the next best is taken.
+    other = choice.check(loaded, choice.RECOMMENDED)
+    assert other is not None and f"cannot get pair (counts: {said})" in other
+
+
 def test_what_a_growing_dataset_cannot_get_is_said_before(tmp_path: Path, own: Path) -> None:
     loaded = growing(tmp_path, own, {"whole": None, "4x4x64": {"chunks": [4, 4, 64]}})
     said = choice.check(loaded, choice.RECOMMENDED)

@@ -16,10 +16,10 @@ from hyperslab.rewriting.elements import copy_attribute
 from hyperslab.rewriting.pieces import plan
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.survey import OF_SCALES, attributes_of
-from hyperslab.rewriting.target import put_chunks, resolved_chunks
+from hyperslab.rewriting.target import SUFFIX, put_chunks, resolved_chunks
 
-# Behind the name of the dataset; and the attribute of both that says which reads each is for.
-SUFFIX, FOR = "-second", "for_reads"
+# The attribute of both that says which reads each is for.
+FOR = "for_reads"
 # The attribute of the second that names the first.
 COPY_OF = "copy_of"
 
@@ -29,14 +29,13 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
 
     The copy has the attributes and dimension scales of the first: units, what stands for a missing value.
     `second` has `chunks`, `filters`, and the names of the reads that each copy is for: `cases` of this one,
-    `others` of the first. `budget` bounds the memory for values, in bytes. Raises RewriteError.
+    `others` of the first. That its name is free target.chunks_for has seen. `budget` bounds the memory for
+    values, in bytes. Raises RewriteError.
     """
-    name = dataset + SUFFIX
     # The caller holds a lock of its own on the file.
     with h5py.File(file, "r+", locking=False) as opened:
         first = opened[dataset]
-        if name in opened:
-            raise RewriteError(f"has {name} already, where the second copy would stand")
+        name = first.name + SUFFIX
         chunk = resolved_chunks(second["chunks"], first.shape, first.maxshape, first.dtype.itemsize)
         new = _created(opened, name, first, chunk, second["filters"])
         _describe(first, new)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from h5py import h5d, h5g, h5p, h5s, h5t
+from h5py import h5d, h5g, h5i, h5p, h5s, h5t
 
 from hyperslab.formats import Unavailable
 from hyperslab.formats.hdf5 import filter_setters
@@ -18,6 +18,7 @@ from hyperslab.measuring.processors import processors
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain
 from hyperslab.rewriting.storage import StoredChunks
+from hyperslab.rewriting.survey import shown
 
 # A chunk of this many bytes or more is beyond HDF5 (file format, "Chunk Size": 32 bits).
 CHUNK_LIMIT = 2**32
@@ -27,6 +28,8 @@ COMPACT_LIMIT = 65520
 Place = tuple[h5g.GroupID, bytes, h5p.PropLCID]
 # H5Z_FILTER_ALL.
 ALL_FILTERS = 0
+# Behind the name of a dataset, in the name of its second copy.
+SUFFIX = "-second"
 
 
 def resolved_chunks(
@@ -102,6 +105,7 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
             raise RewriteError(f"cannot have its second copy: {error}") from None
         if _dtype(datatype) is None:
             raise RewriteError("cannot have a second copy: NumPy has no such type")
+        _check_free(dataset)
     never = layout["settings"].get("fill_time") == "never"
     if never and creation.get_fill_time() != h5d.FILL_TIME_NEVER and not StoredChunks(dataset).complete():
         raise RewriteError(
@@ -110,6 +114,17 @@ def chunks_for(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> tuple[int, 
     if layout["compact"] and math.prod(dataset.shape) * datatype.get_size() > COMPACT_LIMIT:
         raise RewriteError("is too large for compact storage, which has less than 64 KiB")
     return chunk
+
+
+def _check_free(dataset: h5d.DatasetID) -> None:
+    """Raise RewriteError where something stands already where the second copy of a dataset would."""
+    beside = h5i.get_name(dataset) + SUFFIX.encode()
+    group, _, name = beside.rpartition(b"/")
+    # Also a link that leads nowhere.
+    if h5g.open(h5i.get_file_id(dataset), group or b"/").links.exists(name):
+        raise RewriteError(
+            f"has {shown(beside)} already, where the second copy would stand; rename or delete that"
+        )
 
 
 def _checked_chunk(dataset: h5d.DatasetID, stored: Mapping[str, Any]) -> tuple[int, ...] | None:
