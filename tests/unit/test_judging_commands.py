@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from studies import changed, load
 from test_environments import ROOT
 
@@ -92,6 +93,67 @@ def test_advice_without_a_pick_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     said = f"error: results/{case.study}/recommendation.json: no layout is advised for disk: no layout has a"
     with pytest.raises(SystemExit, match=said):
         pick_of(case)
+
+
+WAVES: dict[str, Any] = {
+    "dataset": {"axes": ["t", "y"], "shape": [300, 400]},
+    "reads": {"row": {"t": 1}, "column": ["all", 1]},
+    "mixes": {"equal": {}, "rows": {"row": 10, "column": 1}},
+}
+PLAN: dict[str, Any] = {"sites": ["disk", "portal"], "arrays": {"waves": WAVES}}
+# What a plan says otherwise, None for nothing at all, and what is said of that.
+MISTAKEN_PLANS: list[tuple[dict[str, Any] | None, str]] = [
+    (None, "expected a mapping of keys to values"),
+    ({"second": 60}, "second: unknown key; allowed are sites, seconds, arrays; did you mean seconds?"),
+    ({"seconds": {"dsk": 120}}, "seconds: no site 'dsk'; there are disk, portal"),
+    ({"seconds": 5}, "seconds: expected seconds from 20 on, or a mapping of sites to such"),
+    ({"sites": ["disk", "disk"]}, "sites: each at most once"),
+    ({"arrays": {"waves": {**WAVES, "mixs": {}}}}, "arrays.waves.mixs: unknown key"),
+    ({"arrays": {"waves": {**WAVES, "reads": {"a": {"z": 1}}}}}, "arrays.waves: reads: a: no axis 'z'"),
+    (
+        {"arrays": {"waves": {**WAVES, "mixes": {"rows": {"row": 1}}}}},
+        "arrays.waves: mixes.rows: mix: says nothing of read 'column'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), MISTAKEN_PLANS)
+def test_a_plan_that_cannot_be_meant_is_one_line(
+    changes: dict[str, Any] | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text("" if changes is None else yaml.safe_dump({**PLAN, **changes}), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["judge_advice.py", str(file), "--dry-run"])
+    with pytest.raises(SystemExit):
+        judge_advice.main()
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"judge_advice.py: error: {file}: {said}")
+
+
+def test_the_plan_that_ships_is_one() -> None:
+    first, *_ = judge_advice.foretold(judge_advice.plan_of(ROOT / "config" / "advice-judge.yaml"))
+    assert first.startswith("18 advices, 27 min: advice-judge-waveforms-equal-local-loop-disk, ")
+
+
+def test_a_step_that_needs_another_first_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = "recommendation.json: there is no such file; run it with --only advise first"
+    with pytest.raises(SystemExit, match=said):
+        pick_of(Case("waves", "equal", "disk"))
+    # Advised anew when the grid had been measured.
+    for folder in ("config/studies", "results/judge-waves"):
+        Path(folder).mkdir(parents=True)
+    judge_advice.write("judge-waves", {"layouts": {"contiguous": None}})
+    Path("results/judge-waves/summary.csv").touch()
+    monkeypatch.setattr(judge_advice, "read_summary", lambda _: grid_rows(3))
+    monkeypatch.setattr(judge_advice, "pick_of", lambda _: ("4x4", {"chunks": [4, 4]}, 40.0))
+    said = "summary.csv: lacks 4x4, which advice-judge-waves-equal-disk advises, or .* --only grid again"
+    with pytest.raises(SystemExit, match=said):
+        list(judge_advice.table(PLAN))
 
 
 @pytest.mark.parametrize(("command", "arguments", "said"), MISTAKES)

@@ -21,6 +21,8 @@ stands what the layout that is best at the other site would take here: where tha
 change with the site. An empty mix is advice without one. Run it where the Snakefile is.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import json
@@ -30,19 +32,24 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import Field, model_validator
 
 from hyperslab.advising.candidates import Candidate, Filter
-from hyperslab.advising.reads import of_mapping
+from hyperslab.advising.reads import ReadMistake, of_mapping
 from hyperslab.layouts.chunks import even_chunks
 from hyperslab.records import read_json
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.tables import read_summary
-from hyperslab.studies.dataset_schema import ITEMSIZE
+from hyperslab.studies.advice_schema import LEAST_SECONDS
+from hyperslab.studies.dataset_schema import ITEMSIZE, Dataset
+from hyperslab.studies.schema import Extent, Factor
 from hyperslab.text import listing, significant
-from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.errors import ConfigurationError, Forms, validate
+from hyperslab.validation.models import Name, Strict
+from hyperslab.validation.nearest import choices
 from hyperslab.validation.yaml_files import read_yaml
 
 SEED, ROUNDS, COLD = 20_000, 3, 7
@@ -58,6 +65,55 @@ USUAL_S, FILE_S, CELL_S = 60.0, 1e-8, 1.5
 # Layouts that are advised beside the grid, about.
 MOST_PICKS = 6
 STEPS = ("advise", "grid", "table")
+READS_FORMS = "a mapping of names to boxes, such as {image: [all, all, 1], spectrum: {x: 1, y: 1}}"
+SECONDS_FORMS = (
+    f"seconds from {LEAST_SECONDS:g} on, or a mapping of sites to such, as in {{disk: 60, portal: 120}}"
+)
+Seconds = Annotated[Factor, Field(ge=LEAST_SECONDS)]
+
+
+class JudgedArray(Strict):
+    """An array, how it is read, and how often each read happens: by each of its mixes there is an advice."""
+
+    dataset: Dataset = Field(description="the array, and what fills it")
+    reads: Annotated[dict[Name, list[Extent] | dict[Name, Extent]], Forms(READS_FORMS)] = Field(
+        description="how it is read"
+    )
+    mixes: dict[Name, dict[str, Annotated[Factor, Field(ge=0)]]] = Field(
+        min_length=1, description="how often each read happens; an empty one is advice without a mix"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> JudgedArray:
+        if self.dataset.rows:
+            raise ValueError("dataset.rows: advice is for arrays")
+        asked: dict[str, dict[str, float]] = {"reads": {}}
+        asked |= {f"mixes.{name}": mix for name, mix in self.mixes.items()}
+        for place, mix in asked.items():
+            try:
+                of_mapping(self.reads, mix, self.dataset.axes, self.dataset.shape)
+            except ReadMistake as error:
+                raise ValueError(f"{place}: {error}") from None
+        return self
+
+
+class Plan(Strict):
+    """What is judged: arrays, and the sites at which each is asked for."""
+
+    sites: list[Name] = Field(min_length=1, description="where each is advised on and measured")
+    seconds: Annotated[Seconds | dict[Name, Seconds], Forms(SECONDS_FORMS)] = Field(
+        default=USUAL_S, description="how long an advice may take, at all sites or at some"
+    )
+    arrays: dict[Name, JudgedArray] = Field(min_length=1, description="what is advised on, by names")
+
+    @model_validator(mode="after")
+    def _names_sites(self) -> Plan:
+        if len(set(self.sites)) != len(self.sites):
+            raise ValueError("sites: each at most once")
+        for site in self.seconds if isinstance(self.seconds, dict) else ():
+            if site not in self.sites:
+                raise ValueError(f"seconds: no site {site!r}; there are {choices(site, self.sites)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -72,6 +128,11 @@ class Case:
     def study(self) -> str:
         """The name of the study that asks for it."""
         return f"advice-judge-{self.array}-{self.mix}-{self.site}"
+
+
+def plan_of(file: Path) -> dict[str, Any]:
+    """Return what a plan says; raises ConfigurationError."""
+    return validate(Plan, read_yaml(file), file).model_dump(mode="json", exclude_none=True)
 
 
 def cases(plan: Mapping[str, Any]) -> list[Case]:
@@ -172,17 +233,19 @@ def build(target: str, profile: str, sites: Path | None) -> None:
 def pick_of(case: Case) -> tuple[str, dict[str, Any], float]:
     """Return the layout that was advised, as a study says it, and how long the advice took, in seconds.
 
-    Ends where none was advised.
+    Ends where none was, or not yet.
     """
     results = Path("results") / case.study
     file = results / "recommendation.json"
+    if not file.exists():
+        sys.exit(f"error: {file}: there is no such file; run it with --only advise first")
     answer = read_json(file)
     found: Any = next((entry for entry in answer["sites"] if entry["site"] == case.site), {})
     name = found.get("pick")
     if name is None:
         why = found.get("reason") or "it has no results there"
         sys.exit(f"error: {file}: no layout is advised for {case.site}: {why}; leave it out of the plan")
-    study = yaml.safe_load((results / "study.yaml").read_text(encoding="utf-8"))
+    study = read_yaml(results / "study.yaml")
     took = read_json(results / "advice-ended.json")
     return str(name), study["layouts"][name], took["ended_wall_s"] - took["began_wall_s"]
 
@@ -211,8 +274,14 @@ def table(plan: Mapping[str, Any]) -> Iterator[str]:
         name, layout, took = pick_of(case)
         grid_study = f"judge-{case.array}"
         summary = read_summary(_summary(case.array))
-        study = yaml.safe_load(Path(f"config/studies/{grid_study}.yaml").read_text(encoding="utf-8"))
-        mine = next(key for key, value in study["layouts"].items() if value == layout)
+        study, measured = read_yaml(Path(f"config/studies/{grid_study}.yaml")), set(summary["layout"])
+        same = (key for key, value in study["layouts"].items() if value == layout and key in measured)
+        mine = next(same, None)
+        if mine is None or not set(plan["sites"]) <= set(summary["site"]):
+            sys.exit(
+                f"error: {_summary(case.array)}: lacks {name}, which {case.study} advises, or a site of the "
+                "plan; run it with --only grid again"
+            )
         raw = math.prod(described["dataset"]["shape"]) * ITEMSIZE[described["dataset"]["dtype"]]
         mix, bound = described["mixes"][case.mix] or None, size_bound(raw, SIZE_BOUND)
         ranked = {
@@ -260,21 +329,9 @@ def foretold(plan: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("plan", type=Path, help="arrays, reads, mixes and sites, as YAML")
-    parser.add_argument("--only", choices=STEPS, help="one step alone")
-    parser.add_argument("--dry-run", action="store_true", help="say what would run")
-    parser.add_argument("--profile", default="profiles/local", help="Snakemake's")
-    parser.add_argument("--sites", type=Path, help="the file of sites; otherwise as for any other run")
-    options = parser.parse_args()
-    try:
-        plan = read_yaml(options.plan)
-    except ConfigurationError as error:
-        parser.error(str(error))
+def run(options: argparse.Namespace) -> None:
+    """Take the steps that are asked for, or say what they would be; raises ConfigurationError."""
+    plan = plan_of(options.plan)
     if options.dry_run:
         print("\n".join(foretold(plan)))
         return
@@ -291,6 +348,23 @@ def main() -> None:
             build(f"results/judge-{array}/recommendation.json", options.profile, options.sites)
     if "table" in steps:
         print("\n".join(table(plan)))
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("plan", type=Path, help="arrays, reads, mixes and sites, as YAML")
+    parser.add_argument("--only", choices=STEPS, help="one step alone")
+    parser.add_argument("--dry-run", action="store_true", help="say what would run")
+    parser.add_argument("--profile", default="profiles/local", help="Snakemake's")
+    parser.add_argument("--sites", type=Path, help="the file of sites; otherwise as for any other run")
+    options = parser.parse_args()
+    try:
+        run(options)
+    except ConfigurationError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
