@@ -333,9 +333,7 @@ def test_two_copies_that_are_advised_may_be_those_of_another_site() -> None:
     main["began_wall_s"], main["ended_wall_s"], main["generate_s"] = 1010.0, 1040.0, 0.5
     given, served = inputs(main, None, study=meta()), {"2x2x5": ["slices"], "9x9x9": ["spectra"]}
     pairs = {"disk": "auto", "memory": "4x4x2"}
-    sites = {
-        site: at_disk(copies={"layout": pair, "reads": served})["disk"] for site, pair in pairs.items()
-    }
+    sites = {site: at_disk(copies={"layout": pair, "reads": served})["disk"] for site, pair in pairs.items()}
 
     def at_first() -> SiteAdvice:
         figures = dict.fromkeys(sites, FIGURE)

@@ -147,7 +147,9 @@ def test_a_result_that_no_rule_makes_is_refused_by_its_name(
     targets.check_names([*GOOD, "results/mine/donor.0123.npy", "results/mine/layout/recommended.h5", "all"])
     with pytest.raises(ConfigurationError) as error:
         targets.check_names(["results/mine/raport.html"])
-    assert str(error.value).startswith("results/mine/raport.html: there is no such result of a study; there are")
+    assert str(error.value).startswith(
+        "results/mine/raport.html: there is no such result of a study; there are"
+    )
     assert "report.html" in str(error.value)
     # What is there is asked for in vain, and no mistake.
     Path("results/mine").mkdir(parents=True)

@@ -68,7 +68,7 @@ def spread(count: int) -> list[str]:
 
 
 def first_ended(lines: Iterable[str]) -> str | None:
-    """Return the line in which srun says how the first task of all ended amiss, and where; None without one."""
+    """Return the line in which srun says how the first task ended amiss, and where; None without one."""
     return next((line for line in lines if ENDED.match(line)), None)
 
 

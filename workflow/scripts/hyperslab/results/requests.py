@@ -120,9 +120,8 @@ def objectives(rows: pd.DataFrame, question: Question, best: Mapping[Entry, floa
     for all rounds, so that a regret moves with the layout's time alone.
     """
     layouts, rounds = sorted(set(rows["layout"])), sorted(set(rows["round"]))
-    times = [
-        request_times(rows, entry).reindex(index=layouts, columns=rounds).to_numpy() for entry in question.shares
-    ]
+    tables = (request_times(rows, entry) for entry in question.shares)
+    times = [table.reindex(index=layouts, columns=rounds).to_numpy() for table in tables]
     least = [best[entry] for entry in question.shares] if question.rule == "regret" else []
     judged = objective(times, question.weights, least, question.floor_s)
     return pd.DataFrame(np.log(judged), layouts, rounds)

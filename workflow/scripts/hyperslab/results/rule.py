@@ -23,6 +23,4 @@ def objective(
     counted = [np.maximum(floor_s, each) for each in times]
     if shares is not None:
         return sum(share * each for share, each in zip(shares, counted, strict=True))
-    return np.maximum.reduce(
-        [each / max(floor_s, least) for each, least in zip(counted, best, strict=True)]
-    )
+    return np.maximum.reduce([each / max(floor_s, least) for each, least in zip(counted, best, strict=True)])

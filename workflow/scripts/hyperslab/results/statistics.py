@@ -96,7 +96,7 @@ def _requests(measurements: pd.DataFrame) -> pd.Series:
 
 
 def by_mean(rows: pd.DataFrame) -> bool:
-    """Return whether means stand for the rounds in these rows, of a summary or of repeats, or some of them."""
+    """Return whether means stand for the rounds in rows of a summary or of repeats, or for some of them."""
     held = rows[rows["state"].isin(THROTTLED_STATES)]
     return bool((held["throttled_s"].astype(float) > 0).any())
 
