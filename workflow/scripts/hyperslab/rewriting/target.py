@@ -120,8 +120,10 @@ def _check_free(dataset: h5d.DatasetID) -> None:
     """Raise RewriteError where something stands already where the second copy of a dataset would."""
     beside = h5i.get_name(dataset) + SUFFIX.encode()
     group, _, name = beside.rpartition(b"/")
+    # It stays open for as long as its links are asked for.
+    parent = h5g.open(h5i.get_file_id(dataset), group or b"/")
     # Also a link that leads nowhere.
-    if h5g.open(h5i.get_file_id(dataset), group or b"/").links.exists(name):
+    if parent.links.exists(name):
         raise RewriteError(
             f"has {shown(beside)} already, where the second copy would stand; rename or delete that"
         )
