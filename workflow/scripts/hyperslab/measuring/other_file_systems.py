@@ -24,7 +24,7 @@ def roots() -> dict[str, str]:
 
 
 def keep(names: Collection[str]) -> None:
-    """Know from now on, here and in processes that this one starts, the file systems of these names alone.
+    """Keep the file systems of these names alone, here and in processes that this one starts.
 
     A cell looks at no others: one that hangs or fails would take it along.
     """
