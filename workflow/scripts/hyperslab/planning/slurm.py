@@ -58,9 +58,10 @@ def _minutes(limit: str) -> float:
 @functools.cache
 def node_count(partition: str | None) -> int:
     """Return the nodes of partitions (of the default one, without a name) that are up; at least one."""
+    # Where partitions are named hidden ones are among them, and --all is refused.
     asked = [f"--partition={partition}"] if partition else []
-    # A line for each node in each partition, hidden ones too: a node may be in several.
-    said = _said("sinfo", "--all", "--noheader", "--responding", "--Node", "--format=%N %P", *asked) or ""
+    # A line for each node in each partition: a node may be in several.
+    said = _said("sinfo", "--noheader", "--responding", "--Node", "--format=%N %P", *asked) or ""
     rows = [line.split() for line in said.splitlines()]
     return max(1, len({node for node, name in rows if partition or name.endswith("*")}))
 
