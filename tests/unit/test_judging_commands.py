@@ -18,6 +18,7 @@ import check_comparisons
 import check_harness
 import compare_with_h5repack
 import judge_advice
+import judged_plan
 import replay_advice
 import simulate_comparisons
 from beyond_grid import judged
@@ -135,7 +136,7 @@ def test_a_plan_that_cannot_be_meant_is_one_line(
 
 
 def test_the_plan_that_ships_is_one() -> None:
-    first, *_ = judge_advice.foretold(judge_advice.plan_of(ROOT / "config" / "advice-judge.yaml"))
+    first, *_ = judge_advice.foretold(judged_plan.plan_of(ROOT / "config" / "advice-judge.yaml"))
     assert first.startswith("18 advices, 27 min: advice-judge-waveforms-equal-local-loop-disk, ")
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from hyperslab.measuring.syncing import fsync
 from hyperslab.rewriting import RewriteError, recommended
 from hyperslab.rewriting.forks import beside
 from hyperslab.rewriting.progress import Progress
@@ -120,9 +121,7 @@ def rewrite(
     # What it still holds of the original would keep that open.
     del copy
     _copy_user_block(original, partial)
-    descriptor = os.open(partial, os.O_RDWR)
-    os.fsync(descriptor)
-    os.close(descriptor)
+    fsync(partial)
     found = list(_first(differences(original, partial, relaid, budget, progress, folder, rows, digests)))
     after = os.stat(original)
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):

@@ -25,13 +25,12 @@ OF_THE_DEFAULT = ("all", "batch_cells", ADDING, CONFIRMING)
 RULES = {"claims_page": TARGET}
 # Environments are made for no study.
 ENVIRONMENTS = (".venv-", "mpi_environment")
-# What rules make in a study's results, beside what lies in directories (KINDS).
+# What rules make in a study's results, beside what lies in the directories among KINDS.
 FILES = (
     "report.html", "advice.html", "advice-figures", "measurements.parquet", "summary.csv", "context.json",
     "sources.json", "recommendation.json", "score.json", "claims.json", "rounds.json", "confirmation.json",
     "confirmation.parquet", "confirmation.csv", "confirmation-context.json", "confirmation-sources.json",
 )  # fmt: skip
-ADVICE = ("advice.html", "advice-figures")
 DONOR = re.compile(r"donor\..+\.npy")
 RECORD = re.compile(r"(?P<case>[^/]+)\.(?P<phase>[rc])(?P<number>0|[1-9]\d*)\.json")
 RESULT = "a target is a file, such as results/{study}/report.html, or the rule all"
@@ -95,8 +94,6 @@ def check(targets: Sequence[str], inventory: Inventory, site: str = "") -> None:
         study = inventory.study(name)
         if look := KINDS.get(inside[0]):
             look(target, inside[1:], study, inventory)
-        if inside[0] in ADVICE and not advised.prediction(name).exists():
-            raise _mistake(target, "this study asks for no advice; make advise FILE=... makes one that does")
         if inside[0] == "layout" and site:
             known = inventory.sites_of(study)
             if site not in known:
@@ -174,9 +171,16 @@ def _check_batch(target: str, inside: Sequence[str], study: PlannedStudy, invent
         raise _mistake(target, f"site {site} is not measured in batches by this run")
 
 
+def _check_advice(target: str, inside: Sequence[str], study: PlannedStudy, inventory: Inventory) -> None:
+    if not advised.prediction(study.name).exists():
+        raise _mistake(target, "this study asks for no advice; make advise FILE=... makes one that does")
+
+
 KINDS: Mapping[str, Callable[[str, Sequence[str], PlannedStudy, Inventory], Any]] = {
     "cells": _check_cell,
     "figures": _check_figure,
     "claims": _check_claim,
     "batches": _check_batch,
+    "advice.html": _check_advice,
+    "advice-figures": _check_advice,
 }

@@ -20,6 +20,7 @@ from hyperslab.formats.zarr.description import create_array, open_array
 from hyperslab.layouts.zarr import ZarrLayout
 from hyperslab.layouts.zarr_schema import ZarrModel, resolve
 from hyperslab.layouts.zarr_store import file_extents
+from hyperslab.measuring.syncing import fsync
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.pieces import Pieces, plan
@@ -239,6 +240,4 @@ def _synchronise(directory: Path) -> None:
     """Make every file and folder of a directory last."""
     for folder, _, files in os.walk(directory):
         for path in (*(os.path.join(folder, file) for file in files), folder):
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+            fsync(Path(path))
