@@ -100,6 +100,32 @@ def test_where_files_are_cached_elsewhere_the_page_cache_tells_no_state(
     data.unlink()
 
 
+@pytest.mark.parametrize(("direct", "cached"), [("0", True), ("1", False)])
+def test_an_image_that_is_cached_itself_is_never_cold(
+    direct: str, cached: bool, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is evicted of a file stays in memory as pages of the image behind the loop device."""
+    (loop := tmp_path / "7:0" / "loop").mkdir(parents=True)
+    (loop / "dio").write_text(f"{direct}\n")
+    (loop / "backing_file").write_text("/scratch/image\n")
+    # As of a part of it, which has no such directory of its own.
+    monkeypatch.setattr(mounts, "block_devices", lambda _: ["259:0", "7:0"])
+    monkeypatch.setattr(mounts, "BLOCK", tmp_path)
+    assert mounts.cached_image(disk) == ("/scratch/image" if cached else None)
+    counted = not (mount_of(disk).fuse or mount_of(disk).network)
+    assert machine.describe_file_system(str(disk))["device_counted"] == (counted and not cached)
+    (data := disk / "data.h5").write_bytes(b"data")
+    cache = residency.NodeCache(Artifact(data), memory_resident=False)
+    assert cache.filled() == 1
+    if cached:
+        with pytest.raises(NotInState, match=r"^/scratch/image, in which it lies, is cached itself: losetup"):
+            cache.evicted()
+    else:
+        assert cache.evicted() == 0
+    cache.close()
+    data.unlink()
+
+
 def test_a_file_system_without_striping_refuses_it_in_one_line(memory: Path) -> None:
     with pytest.raises(striping.StripingError, match="a tmpfs file system knows no striping; lustre, ceph"):
         striping.apply(str(memory), 2, None)

@@ -102,7 +102,7 @@ def describe_file_system(root: str) -> dict[str, Any]:
         "network": mount.network,
         "striping": striping.describe(root, mount.type),
         # Elsewhere another process or another machine reads from the device, or what memory has counts, too.
-        "device_counted": not (mount.fuse or mount.network or mount.own_cache),
+        "device_counted": not (mount.fuse or mount.network or mount.own_cache or mounts.cached_image(root)),
         # Caches beyond this node's (servers, hosts, a FUSE program) cannot be emptied from here.
         "server_cache": "not controlled",
         # To evict a file it is opened, which brings both into memory; they are not dropped in any state.

@@ -9,7 +9,7 @@ from pathlib import Path
 from hyperslab.measuring import other_file_systems, pagecache
 from hyperslab.measuring.artifact import FEW_FILES, Artifact
 from hyperslab.measuring.pagecache import NotInState
-from hyperslab.sites.mounts import mount_of
+from hyperslab.sites.mounts import cached_image, mount_of
 
 # Above this share of resident pages a read is not cold, below that one it is not warm (measurement.md).
 COLD_AT_MOST = 0.01
@@ -31,6 +31,7 @@ class NodeCache:
         places = [artifact.directory] if self._files else []
         places += [file.parent for file in other_file_systems.files_of(artifact.data)]
         self._own_caches = [mount.type for mount in map(mount_of, places) if mount.own_cache]
+        self._images = [image for image in map(cached_image, places) if image is not None]
 
     def resident(self) -> float:
         """Return the share of the data that is resident."""
@@ -40,9 +41,11 @@ class NodeCache:
         """Empty it, unless the data lie in memory; returns the share that stayed.
 
         What serves the data starts anew before. Raises NotInState where what belongs to the data elsewhere
-        stays, and where the page cache does not tell.
+        stays, where the image in which they lie is cached itself, and where the page cache does not tell.
         """
         self._check()
+        if self._images:
+            raise NotInState(f"{self._images[0]}, in which it lies, is cached itself: losetup --direct-io=on")
         self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.write_back()

@@ -24,6 +24,8 @@ MEMORY = ("tmpfs", "ramfs")
 OWN_CACHE = ("zfs",)
 # The kernel's table of mounts (proc(5)).
 TABLE = Path("/proc/self/mountinfo")
+# Its directories of block devices, by "major:minor".
+BLOCK = Path("/sys/dev/block")
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _block_device(path: str | Path, mount: Mount) -> Path | None:
         number = found.st_rdev if stat.S_ISBLK(found.st_mode) else 0
     # Not the file's own device where that is one of the file system (btrfs), or of none at all.
     number = number or os.stat(path).st_dev
-    directory = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    directory = BLOCK / f"{os.major(number)}:{os.minor(number)}"
     return directory.resolve() if os.major(number) and directory.exists() else None
 
 
@@ -137,6 +139,20 @@ def block_devices(path: str | Path) -> list[str]:
     members = [entry.resolve() for entry in (several / "devices").iterdir()] if several else [first]
     found = [(device / "dev").read_text().strip() for member in members for device in _below(member)]
     return list(dict.fromkeys(found))
+
+
+def cached_image(path: str | Path) -> str | None:
+    """Return the image of a loop device below `path` of which the kernel keeps pages, too; None without one.
+
+    What is dropped of a file on it stays in memory as pages of the image.
+    """
+    for number in block_devices(path):
+        # Only loop devices have such a directory; a part of one has it with the whole.
+        loop = BLOCK / number / "loop"
+        with suppress(OSError):
+            if (loop / "dio").read_text().strip() == "0":
+                return (loop / "backing_file").read_text().strip()
+    return None
 
 
 def read_ahead_setting(path: str | Path) -> Path | None:
