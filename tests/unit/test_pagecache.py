@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hyperslab.measuring import pagecache
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import Counters, between, offered
 
 
 def file_on(directory: Path, name: str, size: int) -> Path:
@@ -159,6 +159,7 @@ def test_counters_tell_what_was_asked_for_and_not_their_own_reading(tmp_path: Pa
 
 
 TRANSFERS: list[list[int]] = [[], [10], [5000, 5000, 7]]
+MIB = 2**20
 
 
 def _counted(directory: Path) -> list[dict[str, int]]:
@@ -175,6 +176,27 @@ def _counted(directory: Path) -> list[dict[str, int]]:
     return counts
 
 
+def test_what_is_written_again_in_memory_reaches_the_device_once(disk: Path) -> None:
+    # A process of its own, as above.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        counted = pool.apply(_rewritten, (disk,))
+    assert counted["written_bytes"] == 10 * MIB
+    assert 0 < counted["written_device_bytes"] <= 2 * MIB
+
+
+def _rewritten(directory: Path) -> dict[str, int]:
+    """What the counters say of the same MiB written ten times, and then handed to the device."""
+    counters = Counters()
+    with (directory / "again").open("wb", buffering=0) as file:
+        before = counters.read()
+        for _ in range(10):
+            os.pwrite(file.fileno(), bytes(MIB), 0)
+        os.fsync(file.fileno())
+        counted = between(before, counters.read())
+    (directory / "again").unlink()
+    return counted
+
+
 def test_counters_are_zero_where_the_kernel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> int:
         raise PermissionError
@@ -182,3 +204,4 @@ def test_counters_are_zero_where_the_kernel_has_none(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "open", refused)
     counters = Counters()
     assert set(between(counters.read(), counters.read()).values()) == {0}
+    assert not offered()

@@ -445,6 +445,9 @@ def test_what_was_requested_otherwise_may_be_calls_and_reads_of_every_state() ->
     check = check_of(build_page(Inputs(**inputs(main, None))), "Computed and measured")
     said = "36 of 108 cold and warm reads requested other bytes, or in other calls, than predicted."
     assert check.text == said
+    unknown = main.assign(requested_bytes=math.nan, requested_reads=math.nan)
+    check = check_of(build_page(Inputs(**inputs(unknown, None))), "Computed and measured")
+    assert check.tone == "good" and "what 0 reads requested" in check.text, "nobody counted"
 
 
 def test_each_reason_for_a_skipped_state_is_told_once() -> None:

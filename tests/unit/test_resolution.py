@@ -260,7 +260,8 @@ def table() -> pd.DataFrame:
                         "study": "s", "site": "disk", "layout": layout, "case": "view", "kind": "resolution",
                         "phase": "main", "round": round_, "state": state, "repeat": repeat, "open_s": open_s,
                         "time_s": sum(one["time_s"] for one in levels), "first_picture_s": 0.011,
-                        "file_bytes": 1000, "device_bytes": 3 * 4096, "noisy": False, "overlap": False,
+                        "file_bytes": 1000, "device_bytes": 3 * 4096, "requested_reads": 3, "noisy": False,
+                        "requested_bytes": sum(one["requested_bytes"] for one in levels), "overlap": False,
                         "stale": False, "levels": json.dumps(levels),
                     })  # fmt: skip
     return tidy(rows)
@@ -288,6 +289,8 @@ def test_each_level_is_a_row_with_what_came_before() -> None:
     assert times.loc[4, "plain"] == pytest.approx(2 ** (1 / 3) * 1e-3)
     unknown = by_level(table().assign(device_bytes=math.nan))
     assert unknown["device_bytes"].isna().all() and unknown["requested_bytes"].notna().all()
+    unknown = by_level(table().assign(requested_bytes=math.nan))
+    assert unknown["requested_bytes"].isna().all() and unknown["requested_reads"].notna().all()
     assert by_level(table().assign(levels="")).empty
 
 

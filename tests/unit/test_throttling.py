@@ -94,15 +94,38 @@ def test_repeats_end_where_the_limit_is_not_reached_in_time(monkeypatch: pytest.
 
 def test_records_hold_seconds_at_the_limit_and_no_bytes_that_nobody_counted() -> None:
     throttle = {"read_bytes_per_s": 10 * MIB, "write_bytes_per_s": 5 * MIB}
-    row = {"state": "cold", "device_bytes": 5 * MIB, "written_bytes": 7}
-    assert recorded(row, throttle, True) == {**row, "throttled_s": 0.5}
-    assert recorded(row, None, True) == row
-    assert recorded(row, None, False) == {**row, "device_bytes": None}
+    row = {"state": "cold", "device_bytes": 5 * MIB, "written_bytes": 7, "written_device_bytes": 0}
+    assert recorded(row, throttle, True, True) == {**row, "throttled_s": 0.5}
+    assert recorded(row, None, True, True) == row
+    uncounted = {"device_bytes": None, "written_device_bytes": None}
+    assert recorded(row, None, False, True) == row | uncounted
     # Nor are those of a server's processes.
-    served = recorded({"state": "cold", "device_bytes": 0, "server_device_bytes": 0}, None, False)
+    served = recorded({"state": "cold", "device_bytes": 0, "server_device_bytes": 0}, None, False, True)
     assert served == {"state": "cold", "device_bytes": None, "server_device_bytes": None}
-    write = {"state": "write", "written_bytes": 10 * MIB}
-    assert recorded(write, throttle, True) == {**write, "throttled_s": 2.0}
+    # A loop device is held back, whoever caches its image.
+    assert recorded(row, throttle, False, True) == row | uncounted | {"throttled_s": 0.5}
+
+
+@pytest.mark.parametrize(("asked", "dirtied", "seconds"), [(10, 1, 0.2), (1, 16, 0.2), (10, None, 2.0)])
+def test_what_is_written_again_in_memory_is_held_back_once(
+    asked: int, dirtied: int | None, seconds: float
+) -> None:
+    """Of a large page all is told to be dirty, however little of it is written."""
+    device = {} if dirtied is None else {"written_device_bytes": dirtied * MIB}
+    write = {"state": "write", "written_bytes": asked * MIB, **device}
+    throttle = {"read_bytes_per_s": None, "write_bytes_per_s": 5 * MIB}
+    assert recorded(write, throttle, True, True) == {**write, "throttled_s": seconds}
+
+
+def test_where_the_kernel_counts_nothing_no_zeros_are_recorded() -> None:
+    told = {"state": "write", "time_s": 1.0, "asked_bytes": 8, "requested_predicted_bytes": 8, "opens": 3}
+    names = (
+        "requested_bytes", "requested_reads", "requested_writes", "written_bytes", "written_device_bytes",
+        "device_bytes", "first_requested_bytes", "first_device_bytes", "server_written_bytes",
+    )  # fmt: skip
+    row = {**told, **dict.fromkeys(names, 0), "written_by_rank": "0 0", "writes_by_rank": "0 0"}
+    unknown = dict.fromkeys((*names, "written_by_rank", "writes_by_rank"))
+    assert recorded(row, {"write_bytes_per_s": MIB}, True, False) == {**told, **unknown}
 
 
 def held_back(state: str = "cold", each: float = 0.05, repeats: int = 40) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, other_file_systems, pagecache, probes, read_ahead
 from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.counters import offered
 from hyperslab.measuring.fork_parent import FORKED
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
 from hyperslab.measuring.throttling import Limiter, recorded
@@ -74,6 +75,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
             artifact.stop()
         ended = machine.now()
         after = probes.probe(root)
+    counted = (file_system["device_counted"], offered())
     return {
         "specification": spec,
         "protocol": spec["protocol"],
@@ -91,7 +93,7 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         "peak_memory_bytes": machine.largest_memory_bytes() + outcome.workers_memory_bytes,
         "file": {**outcome.report, **uploaded},
         "skipped": outcome.skipped,
-        "repeats": [recorded(row, throttle, file_system["device_counted"]) for row in outcome.repeats],
+        "repeats": [recorded(row, throttle, *counted) for row in outcome.repeats],
     }
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hyperslab.cases.context import Context
 from hyperslab.data.tiles import slabs
 from hyperslab.measuring.artifact import Artifact
+from hyperslab.measuring.throttling import moved
 from hyperslab.records import Row
 
 # The plain write beside each timed one is a part of the artifact.
@@ -144,7 +145,7 @@ def repeated_writes(
         timed = in_turn(repeat, repeats, reference, write, context.artifact.clear)
         one: Row = {"state": "write", "repeat": repeat, **row, **timed}
         found.append(one if repeat else {**one, "discarded_reference_s": discarded_s})
-        written = sum(each["written_bytes"] for each in found)
+        written = sum(moved(each) or 0 for each in found)
         if len(found) == repeats and not context.limiter.enough("write", written, repeats):
             # Two more, so that the plain write still goes first as often as second, and before the last.
             repeats += 2

@@ -18,7 +18,7 @@ from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
 from hyperslab.data.tiles import covering, inside, slabs
-from hyperslab.measuring.counters import Counters, between, of_servers, on_wire
+from hyperslab.measuring.counters import OF_WRITES, Counters, between, of_servers, on_wire
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
 
@@ -51,8 +51,7 @@ def _timed_write(context: Context, extent: Sequence[int], counters: Counters) ->
     ended = timed_end(opened, context.artifact)
     after = counters.read()
     counted = between(before, after)
-    kept = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
-    row = {**span_columns(created - started, calls, ended), **{name: counted[name] for name in kept}}
+    row = {**span_columns(created - started, calls, ended), **{name: counted[name] for name in OF_WRITES}}
     if passed := on_wire(wire, context.artifact.wire()):
         row |= passed.upload_columns()
     if memory := context.artifact.memory_bytes():

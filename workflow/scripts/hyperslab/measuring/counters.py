@@ -18,6 +18,7 @@ class _Parsed(NamedTuple):
     written_bytes: int
     writes: int
     device_bytes: int
+    dirtied_bytes: int
     own_bytes: int
 
 
@@ -31,6 +32,10 @@ BLOCK_BYTES, BLOCKS = 100_000, 600
 
 # What the kernel counts of reads.
 OF_READS = ("requested_bytes", "requested_reads", "device_bytes")
+# What it counts of writes, with all that belongs to them.
+OF_WRITES = (
+    "written_bytes", "written_device_bytes", "requested_writes", "requested_bytes", "requested_reads"
+)  # fmt: skip
 # What is said of servers apart.
 SERVER_COUNTS = ("requested_bytes", "device_bytes", "written_bytes")
 # What the kernel says of this process and of others that count, not parsed.
@@ -63,6 +68,14 @@ class Counters:
     def read(self) -> Reading:
         """Return the counters now, for `between`; not parsed, because a stopwatch is near."""
         return tuple(_said(one) for one in (*self._own, *self._others))
+
+
+def offered() -> bool:
+    """Return whether the kernel counts for this process at all."""
+    if (descriptor := _opened("self")) is None:
+        return False
+    os.close(descriptor)
+    return True
 
 
 def _opened(process: int | str) -> int | None:
@@ -106,11 +119,12 @@ def _shrink_own_heap() -> None:
 
 def _parsed(text: bytes) -> _Parsed:
     if not text:
-        return _Parsed(0, 0, 0, 0, 0, 0)
+        return _Parsed(0, 0, 0, 0, 0, 0, 0)
     fields = dict(line.split(": ") for line in text.decode().splitlines())
     return _Parsed(
         int(fields["rchar"]), int(fields["syscr"]), int(fields["wchar"]), int(fields["syscw"]),
-        int(fields["read_bytes"]), len(text),
+        int(fields["read_bytes"]), int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"]),
+        len(text),
     )  # fmt: skip
 
 
@@ -125,6 +139,8 @@ def between(first: Reading, second: Reading, itself: bool = True) -> dict[str, i
         "written_bytes": _risen(before, after, "written_bytes"),
         "requested_writes": _risen(before, after, "writes"),
         "device_bytes": _risen(before, after, "device_bytes"),
+        # Fewer where what was written before is removed before the device has it.
+        "written_device_bytes": max(_risen(before, after, "dirtied_bytes"), 0),
     }
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from hyperslab.records import Row
+
 # Only so many seconds of throttled I/O have a mean that says something.
 ENOUGH_SECONDS = 2.0
 # Operations that take less than this at the limit mostly go at the speed of bursts.
@@ -19,6 +21,11 @@ BURST_SECONDS = 0.1
 # However little each repeat moves, one state has no more of them, and takes no longer to have enough.
 MOST_REPEATS = 1000
 MOST_SECONDS = 60.0
+# How names of columns end that hold what the kernel counts.
+COUNTED = (
+    "requested_bytes", "requested_reads", "requested_writes", "written_bytes", "device_bytes",
+    "written_by_rank", "writes_by_rank",
+)  # fmt: skip
 
 Throttle = Mapping[str, Any]
 
@@ -50,18 +57,26 @@ class Limiter:
         return moved >= limit * ENOUGH_SECONDS or time.perf_counter() > self._deadline
 
 
-def recorded(row: dict[str, Any], throttle: Throttle | None, device_counted: bool) -> dict[str, Any]:
+def moved(row: Row) -> int | None:
+    """Return the bytes of a repeat that a limit holds back at least; None where nobody counted them."""
+    # Rewritten in memory they reach the device once; of a large page all counts, however little is written.
+    names = ("written_bytes", "written_device_bytes") if row["state"] == "write" else ("device_bytes",)
+    counts: list[int] = [row[name] for name in names if row.get(name) is not None]
+    return min(counts, default=None)
+
+
+def recorded(row: Row, throttle: Throttle | None, device_counted: bool, offered: bool) -> Row:
     """Return a repeat as its record holds it.
 
-    Device bytes are None where the kernel does not count them for this process. On a throttled site,
-    `throttled_s` is how many seconds the limit alone would take for what the repeat moved.
+    What the kernel counts is None where it is not `offered` at all, and device bytes where they are not
+    counted for this process. On a throttled site, `throttled_s` is how many seconds the limit alone would
+    take for what the repeat moved.
     """
-    row = dict(row)
-    if not device_counted:
-        row |= {name: None for name in row if name.endswith("device_bytes")}
-    write = row["state"] == "write"
-    limit = rate(throttle, "write" if write else "read")
-    moved = row.get("written_bytes" if write else "device_bytes")
-    if limit and moved is not None:
-        row["throttled_s"] = moved / limit
-    return row
+    of_device: tuple[str, ...] = () if device_counted else ("device_bytes",)
+    uncounted = of_device if offered else COUNTED
+    found = {name: None if name.endswith(uncounted) else value for name, value in row.items()}
+    limit = rate(throttle, "write" if row["state"] == "write" else "read")
+    # What goes to a loop device is limited and counted, whoever caches its image.
+    if limit and offered and (count := moved(row)) is not None:
+        found["throttled_s"] = count / limit
+    return found

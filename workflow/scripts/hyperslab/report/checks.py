@@ -297,7 +297,7 @@ def _arithmetic(data: Data) -> Check:
     name = "Computed and measured"
     files = data.fresh.drop_duplicates(CELL)
     wrong = files[np.logical_or.reduce([different(files, *pair) for pair in SIZE_PAIRS])]
-    reads = data.fresh[data.fresh["requested_predicted_bytes"].notna()]
+    reads = data.fresh[data.fresh[["requested_bytes", "requested_predicted_bytes"]].notna().all(axis=1)]
     other = reads[requested_otherwise(reads)]
     # Every state may have predictions: also that of a file that stays open.
     states = fmt.listing(in_order(set(reads["state"]), STATES))

@@ -266,7 +266,9 @@ def requested_otherwise(rows: pd.DataFrame) -> pd.Series:
     """Return which rows requested other bytes, or in other calls, than was predicted."""
     wrong = pd.Series(False, rows.index)
     for measured, predicted in REQUEST_PAIRS:
-        wrong |= rows[predicted].notna() & (rows[measured] != rows[predicted])
+        # Where the kernel counts nothing, nobody knows.
+        known = rows[[measured, predicted]].notna().all(axis=1)
+        wrong |= known & (rows[measured] != rows[predicted])
     return wrong
 
 
@@ -290,6 +292,8 @@ def count_table(data: Data, site: str, pick: str | None) -> Table | None:
             agree = Cell("no", "", "bad") if (case, layout) in differ else Cell("yes", "", "good")
             if not fmt.known(entry["requested_predicted_bytes"]):
                 agree = Cell("not predictable", "", "unknown")
+            elif not fmt.known(entry["requested_bytes"]):
+                agree = Cell("not counted", "", "unknown")
             body.append([
                 layout, case_title(data.study, case), fmt.megabytes(entry["asked_bytes"]),
                 fmt.whole(entry["chunks_touched"]), fmt.megabytes(entry["chunk_bytes"]),

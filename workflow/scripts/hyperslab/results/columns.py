@@ -99,10 +99,14 @@ _COUNTS = {
     ),
     "device_bytes": size(
         "that came from the device (read_bytes), read-ahead included; empty where the kernel does not count "
-        "them for the process (FUSE, network file systems)"
+        "them for the process (FUSE, network file systems, images that are cached themselves)"
     ),
     **WIRE,
     "written_bytes": size("that the library handed to the kernel (wchar)"),
+    "written_device_bytes": size(
+        "that are to reach the device (write_bytes less cancelled_write_bytes): whole pages, each once "
+        "however often it is written before that; empty where device_bytes are"
+    ),
     "server_requested_bytes": size("of requested_bytes, those of the server's processes"),
     "server_device_bytes": size("of device_bytes, those of the server's processes"),
     "server_written_bytes": size("of written_bytes, those of the server's processes"),
@@ -157,8 +161,8 @@ _COUNTS = {
 }
 _FLAGS = {
     "throttled_s": seconds(
-        "that the site's limit alone would take for the device bytes (of a write, for the written bytes); "
-        "empty where nothing is throttled"
+        "that the site's limit alone would take for device_bytes; for a write the smaller of written_bytes "
+        "and written_device_bytes, in older records written_bytes; empty where nothing is throttled"
     ),
     "throttle_artefact": yes_no(
         "the cell's repeats in this state need less than 0.1 s at the limit in the median: most went at the "

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from hyperslab.measuring.counters import OF_READS
+
 CELL = ["layout", "case", "state", "round", "repeat"]
 COUNTS = ["asked_bytes", "requested_bytes", "requested_reads", "device_bytes", "chunks_touched"]
 
@@ -38,8 +40,10 @@ def by_level(rows: pd.DataFrame) -> pd.DataFrame:
         opening = 0.0 if row["state"] == "warm" else float(row["open_s"])
         sums = dict.fromkeys(COUNTS, 0.0) | {"time_s": opening}
         for level in json.loads(row["levels"]):
-            if pd.isna(row["device_bytes"]):
-                level["device_bytes"] = math.nan
+            # What the kernel did not count of the whole it did not count of a level.
+            for name in OF_READS:
+                if pd.isna(row[name]):
+                    level[name] = math.nan
             sums = {name: before + level[name] for name, before in sums.items()}
             so_far = {f"so_far_{name}": value for name, value in sums.items()}
             own = {name: level[name] for name in ("level", "time_s", *COUNTS)}

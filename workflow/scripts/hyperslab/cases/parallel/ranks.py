@@ -25,7 +25,7 @@ from hyperslab.measuring.syncing import fsync
 from hyperslab.records import Row
 
 PHASES = ("create", "write", "flush", "close", "fsync")
-WRITTEN = ("written_bytes", "requested_writes")
+WRITTEN = ("written_bytes", "written_device_bytes", "requested_writes")
 READ = ("requested_bytes", "requested_reads", "device_bytes")
 # So much of a dataset is made or read back at once, beside what a rank holds of all.
 PIECE_BYTES = 32 * 2**20

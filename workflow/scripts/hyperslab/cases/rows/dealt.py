@@ -15,9 +15,6 @@ from hyperslab.cases.timed_selections import same
 from hyperslab.data.rows import BLOCK_BYTES, Lengths, RowBlock, Rows
 from hyperslab.formats.row_seam import RowsFormat
 
-# What is counted of a write, with all that belongs to it.
-KEPT = ("written_bytes", "requested_writes", "requested_bytes", "requested_reads")
-
 
 def rows_of(context: Context) -> Rows:
     """Return the rows of a cell, whose dataset is of no other model, as its layout has them in memory."""

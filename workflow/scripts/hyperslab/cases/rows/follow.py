@@ -15,11 +15,11 @@ import numpy.typing as npt
 from hyperslab import formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
-from hyperslab.cases.rows.dealt import KEPT, Dealt, digests, format_of, rows_of, slabs, verify
+from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of, slabs, verify
 from hyperslab.data.models import open_content
 from hyperslab.data.rows import RowBlock, Rows
 from hyperslab.formats.row_seam import RowsAppender, RowsFollower
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import OF_WRITES, Counters, between
 from hyperslab.measuring.workers import Workers
 from hyperslab.records import Row
 from hyperslab.specifications import Specification
@@ -135,7 +135,7 @@ class Appends:
         counted = [between(a, b) for a, b in zip(spans[::2], spans[1::2], strict=True)]
         return {
             **span_columns(created - started, calls.tolist(), ended),
-            **{name: sum(one[name] for one in counted) for name in KEPT},
+            **{name: sum(one[name] for one in counted) for name in OF_WRITES},
             **held,
             "rows_a_second": len(self.rows) / (int(calls.sum()) / 1e9),
             "readers": self._readers,

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
 from hyperslab.cases.durable import span_columns, timed_end
-from hyperslab.cases.rows.dealt import KEPT, digests, format_of, rows_of
+from hyperslab.cases.rows.dealt import digests, format_of, rows_of
 from hyperslab.data.selections import generator
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import OF_WRITES, Counters, between
 from hyperslab.measuring.pagecache import sync_file_system
 from hyperslab.records import Row
 
@@ -50,8 +50,8 @@ def _timed_rewrite(context: Context, held: npt.NDArray[np.int64], counters: Coun
     counted = between(before, counters.read())
     asked = sum(row.nbytes for row in values)
     return {
-        **span_columns(created - started, calls, ended), **{name: counted[name] for name in KEPT}, **columns,
-        "asked_bytes": asked, "rows": len(values),
+        **span_columns(created - started, calls, ended), **{name: counted[name] for name in OF_WRITES},
+        **columns, "asked_bytes": asked, "rows": len(values),
     }  # fmt: skip
 
 

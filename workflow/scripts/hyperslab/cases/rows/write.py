@@ -9,9 +9,9 @@ import numpy as np
 
 from hyperslab.cases.context import Context, Outcome
 from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
-from hyperslab.cases.rows.dealt import KEPT, Dealt, format_of, rows_of, slabs, verify
+from hyperslab.cases.rows.dealt import Dealt, format_of, rows_of, slabs, verify
 from hyperslab.cases.rows.read import RowReads, read_states
-from hyperslab.measuring.counters import Counters, between
+from hyperslab.measuring.counters import OF_WRITES, Counters, between
 from hyperslab.records import Row
 
 
@@ -40,7 +40,8 @@ def _timed_write(context: Context, dealt: Dealt, counters: Counters) -> Row:
     held = opened.columns()
     ended = timed_end(opened, context.artifact)
     counted = between(before, counters.read())
-    return {**span_columns(created - started, calls, ended), **{name: counted[name] for name in KEPT}, **held}
+    kept = {name: counted[name] for name in OF_WRITES}
+    return {**span_columns(created - started, calls, ended), **kept, **held}
 
 
 def _timed_reference(context: Context, dealt: Dealt) -> float:

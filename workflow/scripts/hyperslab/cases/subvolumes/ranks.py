@@ -56,13 +56,13 @@ class Cell:
         removed(self._ranks, self._artifact)
         spec = self._context.specification
         way = self._sub_volumes.writer(self._context.path, spec, MPI, self._values)
-        counters = Counters(way.processes) if way.processes else self._counters
-        before = counters.read()
+        self._counters.follow(way.processes)
+        before = self._counters.read()
         steps: dict[str, Callable[[], None]] = {
             "create": way.create, "write": way.write, "close": way.close, "fsync": self._fsync
         }  # fmt: skip
         columns = {f"{name}_s": timed(self._ranks, steps[name]) for name in PHASES}
-        counted = between(before, counters.read())
+        counted = between(before, self._counters.read())
         # Part by part: beside the values nothing large is held.
         for part, found in way.stored():
             if not equal(found, self._values[part.slices()]):
@@ -74,6 +74,7 @@ class Cell:
         self._way = way
         row: Row = {**columns, "time_s": sum(columns.values()), "flush_s": 0.0}
         row |= {f"{name}_s": self._ranks.greatest(spent / 1e9) for name, spent in way.spent.items()}
+        row["written_device_bytes"] = int(self._ranks.total(counted["written_device_bytes"]))
         counts = {"opens": way.opens, **{name: counted[name] for name in WRITTEN}}
         for name, count in counts.items():
             if count is not None:
