@@ -26,10 +26,14 @@ from samples import CELL, SHAPE, STATES, file_specification, prepared, read_cell
 from hyperslab import cases
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.data.values import open_values
+from hyperslab.formats import Unavailable
+from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.array import FORMAT
 from hyperslab.generate import generate
-from hyperslab.measuring import locks, other_file_systems
+from hyperslab.measure import measure
+from hyperslab.measuring import counters, locks, other_file_systems
 from hyperslab.measuring.artifact import NOTE
+from hyperslab.measuring.counters import OF_WRITES
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.measuring.probes import PROBE_FILE, ensure_probe_file
 from hyperslab.measuring.process import storage_error
@@ -193,6 +197,16 @@ def test_write_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
     record = measured(spec, memory_root, tmp_path / "all.r0.json")
     assert [row["repeat"] for row in record["repeats"]] == [0, 1]
     assert left_in(memory_root) == []
+
+
+def test_what_the_kernel_does_not_count_is_empty(
+    memory_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_opened", lambda process: None)
+    spec = write_cell(file_specification((8, 10, 200)), "whole", 1)
+    [row] = measure(spec, artifact(memory_root), None)["repeats"]
+    assert row["time_s"] > 0 and row["asked_bytes"] == 8 * 10 * 200 * 2
+    assert {name for name in row if row[name] is None} == set(OF_WRITES)
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])
@@ -422,6 +436,21 @@ def test_a_signal_while_waiting_for_another_job_leaves_nothing(
         assert stopped(words, memory_root / ROOT_LOCK) == (128 + signal.SIGTERM, "")
     assert left_in(memory_root) == []
     assert left_in(tmp_path) == ["hyperslab-node.lock"]
+
+
+def test_what_a_build_lacks_is_a_result_of_read_cells_too(
+    memory_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(name: str) -> None:
+        raise Unavailable(f"this build has no {name}")
+
+    monkeypatch.setattr(filter_setters, "_prepare", lacking)
+    spec = read_cell(file_specification(SHAPE, (4, 4, 128), filters=[{"name": "szip"}]), (5, 5, 100), STATES)
+    generate(spec, artifact(memory_root), None)
+    assert left_in(memory_root) == [NOTE]
+    record = measure(spec, artifact(memory_root), None)
+    assert record["skipped"] == dict.fromkeys(STATES, "this build has no szip")
+    assert record["repeats"] == [] and record["file"] == {"settings": {}}
 
 
 def test_generate_leaves_nothing_where_it_fails(memory_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,10 @@ from hyperslab.specifications import Specification, file_digest
 
 
 def generate(spec: Specification, directory: Path, donor: str | None) -> None:
-    """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure."""
+    """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure.
+
+    What a build of a library lacks is none: the note alone is left, and says it.
+    """
     root = root_of(directory)
     limits.limit_memory(roots.read(root).memory_mb)
     format_ = formats.format_of(spec["layout"])
@@ -29,9 +32,9 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
         # Not before: another run may be timing what lies there.
         remove_directory(directory)
         make_directory(directory)
+        began = machine.now()
         try:
             artifact.start(spec["layout"])
-            began = machine.now()
             started = perf_counter_ns()
             way = format_.generate(str(artifact.data), spec, open_content(spec["dataset"], donor))
             artifact.fsync()
@@ -43,6 +46,22 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
                 "ended": machine.now(),
                 "peak_memory_bytes": machine.largest_memory_bytes() + format_.workers_memory_bytes(),
                 "specification": file_digest(spec),
+            }
+            artifact.note.write_text(json.dumps(note), encoding="utf-8")
+        except formats.Unavailable as reason:
+            # That a build lacks what a layout asks for is a result, which who measures records.
+            artifact.stop()
+            remove_directory(directory)
+            make_directory(directory)
+            note = {
+                "generate_s": 0.0,
+                "writer": "",
+                "node": machine.node_name(),
+                "began": began,
+                "ended": machine.now(),
+                "peak_memory_bytes": machine.largest_memory_bytes(),
+                "specification": file_digest(spec),
+                "unavailable": str(reason),
             }
             artifact.note.write_text(json.dumps(note), encoding="utf-8")
         except BaseException:

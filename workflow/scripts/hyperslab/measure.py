@@ -63,6 +63,8 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
         before = probes.probe(root)
         began = machine.now()
         try:
+            if written and (lacking := written.get("unavailable")):
+                raise formats.Unavailable(lacking)
             format_.prepare(spec)
             artifact.start(spec["layout"])
             uploaded = artifact.upload()

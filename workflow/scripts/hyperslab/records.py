@@ -36,6 +36,8 @@ class Note(TypedDict):
     began: Moment
     ended: Moment
     peak_memory_bytes: int
+    # What the build of a library lacks, for which nothing was written.
+    unavailable: NotRequired[str]
     # Of what was written, so that cells which share it know it.
     specification: NotRequired[str]
 

@@ -220,6 +220,7 @@ class Hdf5(Format):
         layouts). Compressed: see `formats.hdf5.parallel_compression`. Levels of a pyramid are made
         afterwards, each of the one before it.
         """
+        filter_setters.prepare(spec["layout"]["filters"])
         way = self._generate(path, level_specification(spec, 0), values)
         if stored_levels(spec["layout"]):
             self.add_levels(path, spec)
