@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from hyperslab.formats.hdf5.objects import ManyArrays
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.hdf5 import COMPACT_BYTES
 from hyperslab.layouts.pyramids import array_of
-from hyperslab.measuring import other_file_systems
+from hyperslab.measuring import other_file_systems, pagecache
 from hyperslab.measuring.throttling import Limiter
 from hyperslab.specifications import CaseSpecification, Specification
 
@@ -163,6 +165,38 @@ def test_a_wrong_object_fails_the_cell(
     with pytest.raises(VerificationError, match=f"object {words}"):
         run(objects_cell((20, 8)), tmp_path / "many.h5")
     assert not (tmp_path / "many.h5").exists()
+
+
+def test_a_wrong_object_is_said_where_the_file_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differed, sync = [], pagecache.sync_file_system
+
+    def differing(*_: Any) -> bool:
+        differed.append(True)
+        return False
+
+    def failing(place: Path) -> None:
+        if differed:
+            raise OSError(errno.EIO, "Input/output error")
+        sync(place)
+
+    monkeypatch.setattr("hyperslab.cases.objects.same", differing)
+    monkeypatch.setattr(pagecache, "sync_file_system", failing)
+    with pytest.raises(VerificationError, match="object 19 differs from what was written"):
+        run(objects_cell((20, 8)), tmp_path / "many.h5")
+
+
+def test_no_write_leaves_a_file_open(tmp_path: Path) -> None:
+    def grown(writes: int) -> int:
+        spec, before = objects_cell((20, 8)), len(os.listdir("/proc/self/fd"))
+        spec["repeats"]["write"] = writes
+        run(spec, tmp_path / "many.h5")
+        return len(os.listdir("/proc/self/fd")) - before
+
+    # What is opened once in a process belongs to none of them.
+    grown(1)
+    assert grown(2) == grown(12)
 
 
 def test_garbage_is_collected_as_often_as_asked_and_counted(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -28,6 +29,19 @@ class Closable(Protocol):
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+@contextmanager
+def removed_afterwards(artifact: Artifact) -> Iterator[None]:
+    """Remove what the block wrote, whatever happens; why the block failed is said first."""
+    try:
+        yield
+    except BaseException:
+        # That it cannot be removed either would hide why.
+        with suppress(OSError):
+            artifact.clear()
+        raise
+    artifact.clear()
 
 
 def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:

@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_reference
+from hyperslab.cases.durable import (
+    removed_afterwards,
+    repeated_writes,
+    span_columns,
+    timed_end,
+    timed_reference,
+)
 from hyperslab.cases.states import each_state
 from hyperslab.cases.timed_selections import same
 from hyperslab.formats import ManyArrays, OpenArrays
@@ -76,13 +82,13 @@ class _Latest:
                 raise VerificationError(f"{self._path}: object {self._number} differs from what was written")
 
 
-def _timed_write(context: Context, latest: _Latest, repeat: int) -> tuple[Row, Row]:
+def _timed_write(context: Context, latest: _Latest, counters: Counters, repeat: int) -> tuple[Row, Row]:
     """Create a file and every object in it, flush, close and fsync; the latest is read before the flush.
 
     Returns the columns of the write, and the row of the read on the file still open ("session").
     """
     calls = array("q")
-    counters = Counters(context.artifact.processes())
+    counters.follow(context.artifact.processes())
     before = counters.read()
     started = perf_counter_ns()
     opened = _many(context).create(context.path, context.specification)
@@ -109,9 +115,10 @@ def _writes(context: Context, latest: _Latest) -> list[Row]:
     one = [1, *spec["dataset"]["shape"][1:]]
     asked = math.prod(spec["dataset"]["shape"]) * context.values.dtype.itemsize
     sessions: list[Row] = []
+    counters = Counters(context.artifact.processes())
 
     def write() -> Row:
-        written, session = _timed_write(context, latest, len(sessions))
+        written, session = _timed_write(context, latest, counters, len(sessions))
         sessions.append(session)
         return written
 
@@ -161,7 +168,7 @@ def _reads(context: Context, latest: _Latest, state: str) -> list[Row]:
 def run(context: Context) -> Outcome:
     """Write N objects, read the latest; raises VerificationError where any object differs."""
     latest = _Latest(context)
-    try:
+    with removed_afterwards(context.artifact):
         rows, asked = _writes(context, latest), context.specification["case"]["states"]
         skipped = each_state(
             asked, ("warm", "cold"), lambda state: rows.extend(_reads(context, latest, state)), rows
@@ -169,6 +176,4 @@ def run(context: Context) -> Outcome:
         latest.verify()
         _verify_all(context)
         report = _many(context).report(context.path, context.specification)
-    finally:
-        context.artifact.clear()
     return Outcome(rows, report, skipped)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome, VerificationError, error_columns
-from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_reference
+from hyperslab.cases.durable import (
+    removed_afterwards,
+    repeated_writes,
+    span_columns,
+    timed_end,
+    timed_reference,
+)
 from hyperslab.cases.timed_selections import same
 from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
@@ -109,7 +114,7 @@ def run(context: Context) -> Outcome:
     row: Row = {"asked_bytes": math.prod(dataset["shape"]) * itemsize}
     if rewritten := context.layout.rewritten_bytes(dataset["shape"], extent, itemsize):
         row["rewritten_predicted_bytes"] = rewritten
-    try:
+    with removed_afterwards(context.artifact):
         rows = repeated_writes(
             context,
             row,
@@ -120,10 +125,4 @@ def run(context: Context) -> Outcome:
         report = {**context.format.report(context.path, spec), **error}
         # A chunk cache decides in which order chunks reach a version-1 B-tree, hence how full its nodes are.
         report["index_predicted_bytes"] = None
-    except BaseException:
-        # That it cannot be removed either would hide why.
-        with suppress(OSError):
-            context.artifact.clear()
-        raise
-    context.artifact.clear()
     return Outcome(rows, report, {})

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from hyperslab import formats
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
+from hyperslab.cases.durable import (
+    removed_afterwards,
+    repeated_writes,
+    span_columns,
+    timed_end,
+    timed_plain_write,
+)
 from hyperslab.cases.rows.dealt import Dealt, digests, format_of, rows_of, slabs, verify
 from hyperslab.data.models import open_content
 from hyperslab.data.rows import RowBlock, Rows
@@ -191,17 +197,19 @@ def run(context: Context) -> Outcome:
     """Return timed appends; what readers found meanwhile and the last file are compared with the truth."""
     appends = Appends(context)
     rows, dealt = appends.rows, appends.dealt
-    try:
-        found = repeated_writes(
-            context,
-            {"asked_bytes": rows.nbytes, "rows": len(rows)},
-            lambda: timed_plain_write(context, (block.values for slab in slabs(dealt) for _, block in slab)),
-            appends.timed,
-        )
-        memory = appends.end()
-        verify(context, dealt)
-        report = format_of(context).report(context.path, context.specification)
-    finally:
-        appends.kill()
-        context.artifact.clear()
+    with removed_afterwards(context.artifact):
+        try:
+            found = repeated_writes(
+                context,
+                {"asked_bytes": rows.nbytes, "rows": len(rows)},
+                lambda: timed_plain_write(
+                    context, (block.values for slab in slabs(dealt) for _, block in slab)
+                ),
+                appends.timed,
+            )
+            memory = appends.end()
+            verify(context, dealt)
+            report = format_of(context).report(context.path, context.specification)
+        finally:
+            appends.kill()
     return Outcome(found, report, {}, workers_memory_bytes=memory)

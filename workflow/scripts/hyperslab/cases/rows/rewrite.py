@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab.cases.context import Context, Outcome, VerificationError
-from hyperslab.cases.durable import span_columns, timed_end
+from hyperslab.cases.durable import removed_afterwards, span_columns, timed_end
 from hyperslab.cases.rows.dealt import digests, format_of, rows_of
 from hyperslab.data.selections import generator
 from hyperslab.measuring.counters import OF_WRITES, Counters, between
@@ -75,7 +75,7 @@ def run(context: Context) -> Outcome:
     spec, rows = context.specification, rows_of(context)
     counters = Counters(context.artifact.processes())
     found: list[Row] = []
-    try:
+    with removed_afterwards(context.artifact):
         for repeat in range(spec["repeats"]["write"]):
             context.artifact.clear()
             format_of(context).generate(context.path, spec, rows)
@@ -86,6 +86,4 @@ def run(context: Context) -> Outcome:
             found.append({**row, "grown_bytes": context.artifact.bytes() - before})
             _verify(context, held)
         report = format_of(context).report(context.path, spec)
-    finally:
-        context.artifact.clear()
     return Outcome(found, report, {})

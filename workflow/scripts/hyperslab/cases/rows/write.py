@@ -8,7 +8,13 @@ from time import perf_counter_ns
 import numpy as np
 
 from hyperslab.cases.context import Context, Outcome
-from hyperslab.cases.durable import repeated_writes, span_columns, timed_end, timed_plain_write
+from hyperslab.cases.durable import (
+    removed_afterwards,
+    repeated_writes,
+    span_columns,
+    timed_end,
+    timed_plain_write,
+)
 from hyperslab.cases.rows.dealt import Dealt, format_of, rows_of, slabs, verify
 from hyperslab.cases.rows.read import RowReads, read_states
 from hyperslab.measuring.counters import OF_WRITES, Counters, between
@@ -57,7 +63,7 @@ def run(context: Context) -> Outcome:
     call = len(rows) if asked["call"] == "all" else asked["call"]
     dealt = Dealt(rows, call, asked["datasets"])
     counters = Counters(context.artifact.processes())
-    try:
+    with removed_afterwards(context.artifact):
         found = repeated_writes(
             context,
             {"asked_bytes": rows.nbytes, "rows": len(rows)},
@@ -69,6 +75,4 @@ def run(context: Context) -> Outcome:
         reads.verify()
         verify(context, dealt)
         report = format_of(context).report(context.path, spec)
-    finally:
-        context.artifact.clear()
     return Outcome([*found, *reads.rows], report, skipped)
