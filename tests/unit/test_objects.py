@@ -170,7 +170,8 @@ def test_a_wrong_object_fails_the_cell(
 def test_a_wrong_object_is_said_where_the_file_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    differed, sync = [], pagecache.sync_file_system
+    differed: list[bool] = []
+    sync = pagecache.sync_file_system
 
     def differing(*_: Any) -> bool:
         differed.append(True)

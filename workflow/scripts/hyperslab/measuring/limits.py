@@ -76,13 +76,17 @@ def rules(texts: Mapping[str, str], devices: Collection[str]) -> Iterator[tuple[
 
 def memory_error(error: MemoryError) -> MemoryError:
     """Return the error with what this process may take, where `limit_memory` has set that."""
-    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    most, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    said = str(error).rstrip(".") or "there is not enough memory"
     if most == resource.RLIM_INFINITY:
-        return MemoryError(str(error) or "there is not enough memory")
-    return MemoryError(
-        f"{str(error).rstrip('.') or 'there is not enough memory'}; a cell may take {most // 10**6} MB here: "
-        f"the smallest memory_mb of the platforms that use its root, of which Snakemake takes {SNAKEMAKES_MB}"
+        return MemoryError(said)
+    why = (
+        "the node's own limit (ulimit -Hd), which is less than memory_mb"
+        if most == hard
+        else "the smallest memory_mb of the platforms that use its root, of which Snakemake takes "
+        f"{SNAKEMAKES_MB}"
     )
+    return MemoryError(f"{said}; a cell may take {most // 10**6} MB here: {why}")
 
 
 def limit_memory(memory_mb: int | None) -> None:
@@ -91,4 +95,6 @@ def limit_memory(memory_mb: int | None) -> None:
         return
     most = (memory_mb - SNAKEMAKES_MB) * 10**6
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    # A node may allow less.
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))

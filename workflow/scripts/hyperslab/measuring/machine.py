@@ -16,6 +16,9 @@ from hyperslab.measuring import pagecache
 from hyperslab.records import Moment
 from hyperslab.sites import mounts, striping
 
+# The kernel's directories of processors.
+CPUS = Path("/sys/devices/system/cpu")
+
 
 def describe_machine() -> dict[str, Any]:
     """Return the node, processor, memory and kernel."""
@@ -33,14 +36,12 @@ def describe_machine() -> dict[str, Any]:
 def physical_cores() -> int:
     """Return the cores that this process may use, two hardware threads of one core counted once."""
     allowed = os.sched_getaffinity(0)
-    found = set()
-    for number in allowed:
-        topology = Path(f"/sys/devices/system/cpu/cpu{number}/topology")
-        try:
-            found.add(tuple((topology / name).read_text() for name in ("physical_package_id", "core_id")))
-        except OSError:
-            return len(allowed)
-    return len(found)
+    # Not by number: cores of different clusters or dies may have the same one.
+    siblings = (CPUS / f"cpu{number}" / "topology" / "thread_siblings" for number in allowed)
+    try:
+        return len({path.read_text() for path in siblings})
+    except OSError:
+        return len(allowed)
 
 
 def node_name() -> str:
