@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,12 @@ import pytest
 from hyperslab.measuring import limits, machine
 
 UNLIMITED = resource.RLIM_INFINITY
+OF_PLATFORMS = "the smallest memory_mb of the platforms that use its root, of which Snakemake takes 650"
 
 
 @pytest.mark.parametrize(("siblings", "cores"), [("1248", 4), ("33cc", 2), ("", 4)])
 def test_a_core_is_counted_once_whatever_its_number(
-    siblings: Sequence[str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    siblings: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cores of two clusters may have one number; where the kernel tells nothing each processor is one."""
     for number, mask in enumerate(siblings):
@@ -32,8 +32,8 @@ def test_a_core_is_counted_once_whatever_its_number(
 @pytest.mark.parametrize(
     ("hard_mb", "set_mb", "why"),
     [
-        (None, 350, "the smallest memory_mb of the platforms that use its root, of which Snakemake takes 650"),
-        (9000, 350, "the smallest memory_mb of the platforms that use its root, of which Snakemake takes 650"),
+        (None, 350, OF_PLATFORMS),
+        (9000, 350, OF_PLATFORMS),
         (200, 200, "the node's own limit (ulimit -Hd), which is less than memory_mb"),
     ],
 )
@@ -41,7 +41,7 @@ def test_a_cell_takes_no_more_memory_than_its_node_allows(
     hard_mb: int | None, set_mb: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hard = UNLIMITED if hard_mb is None else hard_mb * 10**6
-    kept = [(UNLIMITED if hard_mb is None else hard, hard)]
+    kept = [(hard, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: kept[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: kept.append(both))
     limits.limit_memory(1000)
