@@ -192,6 +192,10 @@ def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ({"filters": [{"bitshuffle": {}}]}, "filters: without HDF5 bitshuffle is not undone"),
+        (
+            {"second": {"chunks": [4, 4, 4], "filters": ["lzf"], "cases": ["team"]}},
+            "filters: without HDF5 lzf is not undone",
+        ),
         ({"pyramid": {"levels": 1}}, "pyramid: a reference leads to the chunks of one dataset"),
         ({"storage": "compact", "chunks": None}, "storage: a reference leads"),
         ({"settings": {"driver": {"name": "core"}}}, "driver: a reference leads into one file"),

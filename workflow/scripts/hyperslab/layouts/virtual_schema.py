@@ -26,7 +26,8 @@ class VirtualModel(hdf5_schema.Hdf5Model):
         for name in ("release", "storage", "pyramid"):
             if getattr(self, name):
                 raise ValueError(f"{name}: a reference leads to the chunks of one dataset, or to all of it")
-        if strange := [one.name for one in self.filters if one.name not in READABLE]:
+        chosen = [*self.filters, *(self.second.filters if self.second else [])]
+        if strange := [one.name for one in chosen if one.name not in READABLE]:
             raise ValueError(f"filters: without HDF5 {strange[0]} is not undone; {', '.join(READABLE)} are")
         if "driver" in self.settings:
             raise ValueError("driver: a reference leads into one file")
