@@ -49,8 +49,11 @@ def donor(tmp_path: Path) -> Path:
             big[number] = row.astype(">f4")
         with ragged.create(file, "vector", "f4") as vector:
             vector.append_block(LENGTHS, VALUES)
+        with ragged.create(file, "records", [("mz", "f4"), ("charge", "i1")]) as records:
+            records.append([np.zeros(3, records.dtype)])
         file["negative"] = np.array([0, 3, 2, 9])
         file["square"] = np.zeros((2, 2))
+        file["words"] = np.array(["a", "b"], object)
     return tmp_path / "peaks.h5"
 
 
@@ -95,6 +98,8 @@ def test_a_donors_rows_are_repeated(donor: Path, tmp_path: Path, way: str) -> No
         ({"dataset": "values", "offsets": "lengths"}, "should hold offsets from 0 on"),
         ({"dataset": "values", "lengths": "values"}, "holds float32, not whole numbers"),
         ({"dataset": "lengths", "lengths": "lengths"}, "rows have 9 elements, and there are 6 values"),
+        ({"dataset": "records"}, "/records holds .*, not numbers"),
+        ({"dataset": "words", "lengths": "lengths"}, "/words holds object, not numbers"),
     ],
     ids=str,
 )

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from hyperslab import ragged
 from hyperslab.data.donor_paths import NotThere, is_hdf5, located
 from hyperslab.formats.donor_files import IMZML, DonorError, check_filters, converted, readable, spectra
-from hyperslab.ragged import RaggedError
 from hyperslab.ragged.convention import MARK
 from hyperslab.ragged.vlen import element_type, vlen_blocks
 from hyperslab.validation.nearest import choices
@@ -51,7 +50,7 @@ def _read(spec: dict[str, Any], only_lengths: bool = False) -> tuple[Lengths, np
         raise DonorError(str(reason)) from None
     if not path.is_file():
         raise DonorError(f"{path}: there is no such file")
-    try:
+    with readable(path):
         if is_hdf5(path):
             found = _of_hdf5(path, name, donor)
         elif path.suffix.lower() == IMZML:
@@ -65,8 +64,6 @@ def _read(spec: dict[str, Any], only_lengths: bool = False) -> tuple[Lengths, np
             if only_lengths:
                 return lengths, np.empty(0, dtype)
             return lengths, converted(np.asarray(values()), dtype, path)
-    except (OSError, RaggedError) as error:
-        raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
 
 
 @contextmanager
@@ -76,14 +73,17 @@ def _of_hdf5(path: Path, name: str | None, donor: dict[str, Any]) -> Iterator[Fo
         dataset = _dataset(file, path, name)
         if h5py.check_vlen_dtype(dataset.dtype) is not None:
             kind = element_type(dataset)
+            _check_numbers(path, dataset, kind)
             blocks = list(vlen_blocks(dataset, kind))
             lengths = np.concatenate([np.empty(0, np.int64), *(block[0] for block in blocks)])
             yield lengths, None, lambda: np.concatenate([np.empty(0, kind), *(block[1] for block in blocks)])
         elif MARK in dataset.attrs:
             rows = ragged.open(dataset)
+            _check_numbers(path, dataset, rows.dtype)
             check_filters(path, rows.vector)
             yield rows.lengths, None, lambda: rows.read(slice(0, len(rows)))[1]
         else:
+            _check_numbers(path, dataset, dataset.dtype)
             lengths = _lengths(file, path, donor, dataset)
             yield lengths, len(dataset), lambda: dataset[: int(lengths.sum())]
 
@@ -99,8 +99,7 @@ def _of_imzml(path: Path, name: str | None) -> Iterator[Found]:
 
     def values() -> npt.NDArray[Any]:
         dtype = getattr(opened, f"{name}Precision")
-        with readable(path):
-            rows = [opened.getspectrum(number)[column] for number in range(len(lengths))]
+        rows = [opened.getspectrum(number)[column] for number in range(len(lengths))]
         return np.concatenate([np.empty(0, dtype), *rows])
 
     yield lengths, None, values
@@ -117,6 +116,12 @@ def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
         raise DonorError(f"{path}: {name} has {file[name].ndim} axes; rows have one")
     check_filters(path, file[name])
     return file[name]
+
+
+def _check_numbers(path: Path, dataset: h5py.Dataset, kind: np.dtype[Any]) -> None:
+    """Raise DonorError for rows whose elements are no numbers, such as records."""
+    if kind.kind not in "iuf":
+        raise DonorError(f"{path}: {dataset.name} holds {kind}, not numbers")
 
 
 def _lengths(file: h5py.File, path: Path, donor: dict[str, Any], values: h5py.Dataset) -> Lengths:
