@@ -290,6 +290,33 @@ def test_no_reference_lies_across_the_end_of_a_page(tmp_path: Path, options: dic
         assert len(places) > 1 and not any(place % 16 for place in places)
 
 
+def test_references_that_a_kill_could_tear_are_not_added_to(tmp_path: Path) -> None:
+    path, anywhere = tmp_path / "a.h5", {"alignment_threshold": 1, "alignment_interval": 24}
+
+    def make(**options: Any) -> None:
+        with (
+            h5py.File(path, "w", libver="latest", **anywhere) as file,
+            ragged.create(file, "rows", "int16", row_chunk=64, **options) as rows,
+        ):
+            rows.append_block([1] * 1000, np.zeros(1000, np.int16))
+            rows.flush()
+            chunks = rows.primary.id
+            places = [chunks.get_chunk_info(n).byte_offset for n in range(chunks.get_num_chunks())]
+        assert any(place % 16 for place in places)
+
+    make()
+    with (
+        pytest.raises(ragged.RaggedError, match="a.h5: rows: was written without ragged.SAFE"),
+        ragged.writer(path, "rows"),
+    ):
+        pass
+    # A compressed chunk that changed is written elsewhere.
+    make(row_filters={"compression": "gzip"})
+    with ragged.writer(path, "rows") as rows:
+        rows.append([[1]])
+        assert len(rows) == 1001
+
+
 def test_chunks_of_equal_size_with_a_checksum_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     for options in (

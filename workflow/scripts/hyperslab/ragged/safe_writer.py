@@ -34,7 +34,8 @@ def writer(
     of `create`; rows that are there go on at their end. The file is in HDF5's mode for a single writer and
     many readers, so that rows outlive a killed process once they were flushed: `recover` makes the file one
     that opens again. In that mode nothing else can be made in the file.
-    Raises RaggedError for a file that HDF5 cannot open so, or whose rows are of another type.
+    Raises RaggedError for a file that HDF5 cannot open so, whose rows are of another type, or in which a kill
+    could tear what leads to them.
     """
     fresh = not Path(path).exists()
     try:
@@ -73,6 +74,33 @@ def _check_filters(rows: RaggedDataset, place: str) -> None:
         )
 
 
+def _check_places(rows: RaggedDataset, place: str) -> None:
+    """Raise RaggedError where chunks of references lie as no SAFE file has them: a kill may tear one.
+
+    That is no matter with filters, for HDF5 writes a compressed chunk that changed in another place.
+    """
+    chunks = rows.primary.id
+    if chunks.get_create_plist().get_nfilters():
+        return
+    found: list[int] = []
+    try:
+        # HDF5 before 1.10.10 has no chunk_iter, and takes longer where there are many chunks.
+        if hasattr(chunks, "chunk_iter"):
+            chunks.chunk_iter(lambda chunk: found.append(chunk.byte_offset))
+        else:
+            found += [
+                chunks.get_chunk_info(number).byte_offset for number in range(chunks.get_num_chunks())
+            ]
+    except (OSError, RuntimeError) as error:
+        said = " ".join(str(error).split())
+        raise RaggedError(f"{place}: the index of its chunks cannot be read: {said}") from None
+    if any(start % REFERENCE.itemsize for start in found):
+        raise RaggedError(
+            f"{place}: was written without ragged.SAFE, so that a kill could tear what leads to rows; copy "
+            "its rows to a file that ragged.writer makes"
+        )
+
+
 def _rows(
     file: h5py.File, name: str, dtype: npt.DTypeLike | None, options: Mapping[str, Any]
 ) -> RaggedDataset:
@@ -90,7 +118,9 @@ def _rows(
             raise RaggedError(f"{file.filename} {OLD}")
         rows, fresh = create(file, name, dtype, **options), True
     try:
-        _check_filters(rows, f"{file.filename}: {name}")
+        place = f"{file.filename}: {name}"
+        _check_filters(rows, place)
+        _check_places(rows, place)
     except RaggedError:
         if fresh:
             del file[name], file[name + SUFFIX]
