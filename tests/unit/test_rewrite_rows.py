@@ -140,6 +140,8 @@ def refusal(original: Path, layout: str, dataset: str = ROWS, *, added: dict[str
 def test_what_cannot_be_had_is_one_line(original: Path) -> None:
     known = "flattened; rows of a user's file are rewritten to vlen and offset-vector"
     assert refusal(original, "{format: hdf5-rows, storage: flattened}").endswith(known)
+    strange = "fletcher32 cannot treat references of variable-length rows; gzip, lzf, zstd, lz4, bzip2 can"
+    assert refusal(original, VLEN.replace("}", ", filters: [fletcher32]}")) == strange
     assert refusal(original, "{chunks: [10]}").endswith("lie outside of its chunks")
     none = "not rows of numbers of variable length"
     assert refusal(original, VECTOR, "/flat", added={"flat": np.arange(5)}).endswith(f"holds int64, {none}")

@@ -23,6 +23,7 @@ from hyperslab.data.rows import BLOCK_BYTES, FILLED_UP, MODELS, RowBlock, Rows, 
 from hyperslab.formats.hdf5_rows import flattened, offset_vector, padded, vlen
 from hyperslab.formats.hdf5_rows.parts import pieces
 from hyperslab.layouts import layout_of
+from hyperslab.layouts.hdf5_rows import OF_REFERENCES
 from hyperslab.measuring.extents import extents_of
 
 COUNT = 300
@@ -485,6 +486,23 @@ def test_filters_do_not_reach_the_heap(tmp_path: Path) -> None:
         # Where a filter hides references, nobody knows what of the file is the heap.
         assert (report["remainder_bytes"] is None) == (name == "gzip")
     assert sizes["gzip"] > 0.95 * sizes["plain"] > 2 * sizes["vector"]
+
+
+@pytest.mark.parametrize("name", OF_REFERENCES)
+def test_references_are_filtered_by_what_can_treat_them(tmp_path: Path, name: str) -> None:
+    """The others fail, leave every chunk alone, or end the process, since HDF5 never sets them up."""
+    spec = cell({**LAYOUTS["vlen-chunked"], "filters": [name]}, "read_rows", {"rows": 1, "scattered": False})
+    format_: Any = formats.load("hdf5-rows")
+    format_.prepare(spec)
+    rows = open_content(spec["dataset"])
+    assert isinstance(rows, Rows)
+    format_.generate(str(tmp_path / "a.h5"), spec, rows)
+    with h5py.File(tmp_path / "a.h5") as file:
+        masks: list[int] = []
+        file["rows0"].id.chunk_iter(lambda chunk: masks.append(chunk.filter_mask))
+        assert masks == [0] * 5
+        found = [row.tolist() for row in file["rows0"][:]]
+    assert found == [row.tolist() for row in rows.run(0, COUNT).rows()]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from studies import load, mistake
 
+from hyperslab.layouts.hdf5_rows import OF_REFERENCES
+
 STUDY: dict[str, Any] = {
     "title": "rows",
     "dataset": {"rows": {"count": 64, "longest": 10}, "dtype": "int32"},
@@ -74,6 +76,7 @@ def test_a_vectors_chunks_and_caches(tmp_path: Path) -> None:
     }
 
 
+CHUNKED = {"format": "hdf5-rows", "storage": "vlen", "row_chunk": 8}
 MISTAKES: list[tuple[str, Any, str]] = [
     ("dataset.axes", ["x"], ": has `rows`, whose number and lengths say all; leave axes and shape out"),
     ("dataset.rows", {"count": 0, "longest": 1}, ".count: should be greater than 0, not 0"),
@@ -99,6 +102,15 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ),
     ("layouts.vector.row_cache", -1, ": should be greater than or equal to 0, not -1"),
     ("layouts.vlen.filters", ["gzip"], ": filters need chunks; give the layout a row_chunk"),
+    ("layouts.vlen", {**CHUNKED, "filters": ["fletcher32"]}, ".filters: fletcher32 cannot treat references of"),
+    ("layouts.vlen", {**CHUNKED, "filters": ["shuffle", "gzip"]}, ".filters: shuffle cannot treat references"),
+    ("layouts.vlen", {**CHUNKED, "filters": ["blosc"]}, ".filters: blosc cannot treat references"),
+    ("layouts.vector.row_chunk", 2**28, ": makes a chunk of 4 GiB or more; an HDF5 chunk must be smaller"),
+    (
+        "layouts.vlen",
+        {"format": "hdf5-rows", "storage": "padded", "row_chunk": 2**27},
+        ".row_chunk: makes a chunk of 4 GiB or more",
+    ),
     (
         "layouts.vector.filters",
         [{"zfp": {"rate": 8}}],
@@ -139,6 +151,16 @@ MISTAKES: list[tuple[str, Any, str]] = [
         ": scattered rows are a number of rows, read in one call",
     ),
 ]
+
+
+def test_filters_are_judged_by_the_chunks_that_they_get(tmp_path: Path) -> None:
+    """Padded rows have chunks as wide as the longest; a vector's chunks are bytes."""
+    found = load(tmp_path, study("layouts", {
+        "vlen": {**CHUNKED, "filters": list(OF_REFERENCES)},
+        "padded": {**CHUNKED, "storage": "padded", "filters": ["szip"]},
+        "vector": {**STUDY["layouts"]["vector"], "chunk_bytes": 32, "filters": ["szip"]},
+    })).layouts  # fmt: skip
+    assert [len(found[name]["filters"]) for name in found] == [5, 1, 1]
 
 
 @pytest.mark.parametrize(("path", "value", "message"), MISTAKES, ids=str)

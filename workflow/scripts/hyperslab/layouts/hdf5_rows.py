@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ HEAP_OBJECT_BYTES, HEAP_ALIGNMENT = 16, 8
 HEAP_BYTES = 4096
 # What can be written while others read.
 FOLLOWED_LIBVERS = ("v110", "v112", "v114", "latest")
+# Variable-length types lose what a filter's set_local finds out (HDF5 issue 5942); these need nothing of it.
+OF_REFERENCES = ("gzip", "lzf", "zstd", "lz4", "bzip2")
 # A chunk's entry in any of HDF5's indexes, with room to spare.
 ENTRY_BYTES = 64
 
@@ -33,6 +35,7 @@ class Storage:
     asked for. vector: each of its two datasets has a chunk cache of its own, and space of replaced rows can
     be reused. padded: each row is filled up to the longest. replaced: a row can be replaced by a longer one.
     followed: others can read rows while some are added. rewriting: a user's rows can be rewritten to it.
+    only_filters: those that can treat its references to rows, where others cannot.
     """
 
     words: str
@@ -44,16 +47,30 @@ class Storage:
     replaced: bool = True
     followed: bool = True
     rewriting: bool = False
+    only_filters: tuple[str, ...] = ()
     # Chunks where nothing is said: bytes of values without and with filters, and rows.
     chunk_bytes: int | None = None
     filtered_chunk_bytes: int | None = None
     row_chunk: int | None = None
 
+    @property
+    def reference_bytes(self) -> int:
+        """Bytes of what leads to one row, beside its values."""
+        return min(self.bytes_a_row, REFERENCE_BYTES)
+
+    def filters_refusal(self, filters: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return which filter cannot treat references to rows, or None."""
+        strange = [chosen["name"] for chosen in filters if chosen["name"] not in self.only_filters]
+        if not (self.only_filters and strange):
+            return None
+        known = ", ".join(self.only_filters)
+        return f"{strange[0]} cannot treat references of variable-length rows; {known} can"
+
 
 STORAGES = {
     "vlen": Storage(
         "variable-length type", REFERENCE_BYTES + HEAP_OBJECT_BYTES + HEAP_ALIGNMENT, False,
-        followed=False, rewriting=True,
+        followed=False, rewriting=True, only_filters=OF_REFERENCES,
     ),
     "flattened": Storage("flattened vector with lengths", 8, offsets=True, replaced=False),
     "offset-vector": Storage(
@@ -109,6 +126,21 @@ class Hdf5RowsLayout(RowsLayout):
         blocks: int = 2 * settings.get("meta_block_bytes", 0)
         size += pieces * aligned + blocks
         return size + max(arrays, 1) * OBJECT_BYTES * 2 + FILE_BYTES
+
+    def flush_bytes(self, itemsize: int) -> int:
+        """Return by how much each flush beside readers can make a file longer: a filtered chunk that changed
+        gets another place, and its old one is lost.
+        """
+        if not self.filters:
+            return 0
+        if self.chunk_bytes:
+            chunk = largest_chunk_bytes(self.filters, [self.chunk_bytes], 1)
+        else:
+            chunk = largest_chunk_bytes(
+                self.filters, [self.row_chunk or 1, self.described["width"]], itemsize
+            )
+        aligned: int = self.described["settings"].get("alignment", {}).get("bytes", 1) - 1
+        return chunk + aligned
 
     def growth_refusal(self) -> str | None:
         """Return which chunks are missing for rows to be added, or None."""

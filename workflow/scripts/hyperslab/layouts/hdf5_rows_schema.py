@@ -58,7 +58,8 @@ class Hdf5RowsModel(LayoutModel):
     filters: list[Filter] = Field(
         default=[],
         max_length=MOST_FILTERS,
-        description="what chunks of values go through; of vlen those of references: the heap has no filters",
+        description="what chunks of values go through; of vlen those of references (gzip, lzf, zstd, lz4, "
+        "bzip2): the heap has no filters",
     )
     settings: dict[str, Any] = Field(default={}, description="settings of HDF5 beside those of the study")
 
@@ -81,6 +82,10 @@ def resolve(
     if chunk_bytes and chunk_bytes < array.itemsize:
         raise place.at("chunk_bytes").mistake(f"should hold at least one {array.dtype}")
     row_chunk = given.row_chunk or storage.row_chunk
+    width = _width(array, place) if storage.padded else 0
+    row_bytes = max(storage.reference_bytes, width * array.itemsize)
+    if row_chunk and row_chunk * row_bytes >= CHUNK_BYTES:
+        raise place.at("row_chunk").mistake("makes a chunk of 4 GiB or more; an HDF5 chunk must be smaller")
     settings = {**settings, **given.settings}
     if storage.vector and given.chunk_cache is None:
         # What a study says of the chunk cache is meant for the values.
@@ -95,7 +100,7 @@ def resolve(
         "order": list(array.axes),
         "chunk_bytes": chunk_bytes,
         "row_chunk": row_chunk,
-        "filters": _filters(given, array, place.at("filters"), chunk_bytes, row_chunk),
+        "filters": _filters(given, array, place.at("filters"), chunk_bytes, row_chunk, width),
         "settings": chosen.model_dump(exclude_none=True),
         "label": given.label,
         **{key: value for key, value in of_vector.items() if value is not None},
@@ -103,24 +108,35 @@ def resolve(
     if given.offsets:
         resolved["offsets"] = True
     if storage.padded:
-        resolved["width"] = _width(array, place)
+        resolved["width"] = width
     return resolved
 
 
 def _filters(
-    given: Hdf5RowsModel, array: RowsArray, place: Place, chunk_bytes: int | None, row_chunk: int | None
+    given: Hdf5RowsModel,
+    array: RowsArray,
+    place: Place,
+    chunk_bytes: int | None,
+    row_chunk: int | None,
+    width: int,
 ) -> list[dict[str, Any]]:
     """Return the filters; raises ConfigurationError for what cannot be applied to what lies in chunks."""
     chosen = [one.model_dump(exclude_none=True) for one in given.filters]
-    values = STORAGES[given.storage].chunked_values
+    storage = STORAGES[given.storage]
+    values = storage.chunked_values
     if chosen and not (chunk_bytes if values else row_chunk):
         key = "chunk_bytes" if values else "row_chunk"
         raise place.mistake(f"filters need chunks; give the layout a {key}")
     if lossy(chosen):
         raise place.mistake("rows are compared byte by byte; no filter may change values")
+    if wrong := storage.filters_refusal(chosen):
+        raise place.mistake(wrong)
     # What a chunk consists of where it is not of the rows' own type: bytes, or references.
     dtype = "uint8" if given.storage in ("offset-vector", "vlen") else array.dtype
-    extents = [(chunk_bytes or 1) // array.itemsize] if values else [row_chunk or 1, 1]
+    if values:
+        extents = [(chunk_bytes or 1) // (1 if storage.vector else array.itemsize)]
+    else:
+        extents = [row_chunk or 1, width] if storage.padded else [row_chunk or 1]
     if chosen and (wrong := refusal(chosen, dtype, extents)):
         raise place.mistake(wrong)
     return chosen

@@ -49,6 +49,10 @@ class RowsLayout(Layout):
         """Return why a row that is there cannot be replaced by one of another length, or None."""
         return f"rows of {self.title} cannot be replaced"
 
+    def flush_bytes(self, itemsize: int) -> int:
+        """Return by how much each flush can make a file longer while others read it; most do not."""
+        return 0
+
     def growth_refusal(self) -> str | None:
         """Return why rows cannot be added to a dataset that is there, or None."""
         return None

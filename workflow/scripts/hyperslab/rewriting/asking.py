@@ -97,6 +97,8 @@ def _asked_of_rows(layout: Hdf5RowsModel, settings: Mapping[str, Any]) -> dict[s
     row_chunk = layout.row_chunk or storage.row_chunk
     if filters and not (storage.chunked_values or row_chunk):
         raise RewriteError("cannot have filters without chunks; give the layout a row_chunk")
+    if wrong := storage.filters_refusal(filters):
+        raise RewriteError(wrong)
     return {
         "rows": True,
         "vector": storage.chunked_values,
