@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_cells import LAYOUTS, cell, run
+from row_cells import LAYOUTS, ROWS, cell, run
+from studies import load
 
 from hyperslab.cases.context import VerificationError
 from hyperslab.data.rows import RowBlock
 from hyperslab.formats.hdf5_rows.flattened import FlattenedPart
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.rows import RowsLayout
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.site_checks import largest_bytes
 from hyperslab.specifications import Specification
 
 
@@ -102,3 +105,38 @@ def test_what_cannot_be_followed_says_why(name: str, settings: dict[str, Any] | 
 def test_other_formats_say_why(name: str, why: str) -> None:
     spec = cell(LAYOUTS[name], "follow_rows", {"call": 1, "readers": 1, "poll_ms": 1.0})
     assert refusal(spec).endswith(why)
+
+
+# kind -> a layout whose files it makes larger than their rows are, rows, and what is asked
+ROOM: dict[str, tuple[str, dict[str, Any], Any]] = {
+    # Each flush leaves a compressed chunk behind.
+    "follow_rows": ("offset-vector-zstd", ROWS, {"call": 1, "readers": 0}),
+    # Each row that is put in place of another lies behind all others.
+    "rewrite_rows": ("offset-vector", {"count": 200, "lengths": "uniform", "longest": 20_000}, 150),
+}
+
+
+def study_of(directory: Path, name: str, rows: dict[str, Any], cases: dict[str, Any]) -> PlannedStudy:
+    """A study of a layout, and of one without filters."""
+    layouts = {"this": LAYOUTS[name], "plain": LAYOUTS["offset-vector"]}
+    dataset, settings = {"rows": rows, "dtype": "int32"}, {"libver": "latest"}
+    return load(
+        directory,
+        {"title": "rows", "dataset": dataset, "settings": settings, "layouts": layouts, "cases": cases},
+    )
+
+
+@pytest.mark.parametrize("kind", ROOM)
+def test_what_a_case_adds_to_a_file_was_foreseen(tmp_path: Path, kind: str) -> None:
+    name, rows, given = ROOM[kind]
+    study = study_of(tmp_path, name, rows, {"more": {kind: given}})
+    layout = {**LAYOUTS[name], "settings": {"libver": "latest"}}
+    size = run(cell(layout, kind, study.cases["more"]["rows"], rows), tmp_path / "a.h5").report["file_bytes"]
+    assert layout_of(study.layouts["this"]).largest_bytes(study.dataset) < size <= largest_bytes(study)
+
+
+def test_a_file_has_room_for_the_cases_of_its_layout_alone(tmp_path: Path) -> None:
+    cases = {"read": {"read_rows": 1, "layouts": ["this"]}, "more": {"follow_rows": 1, "layouts": ["plain"]}}
+    study = study_of(tmp_path, "offset-vector-zstd", ROWS, cases)
+    bounds = [layout_of(layout).largest_bytes(study.dataset) for layout in study.layouts.values()]
+    assert largest_bytes(study) == max(bounds)

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from hyperslab.layouts import layout_of
@@ -80,8 +81,18 @@ def unfit(study: LoadedStudy, sites: Expansion) -> dict[str, str]:
 
 def largest_bytes(study: LoadedStudy) -> int:
     """Return an upper bound of what one cell's test artifact takes, in bytes."""
-    arrays = max(kind_of(case).arrays(case) for case in study.cases.values())
-    return max(layout_of(layout).largest_bytes(study.dataset, arrays) for layout in study.layouts.values())
+
+    @cache
+    def bound(name: str, arrays: int) -> int:
+        return layout_of(study.layouts[name]).largest_bytes(study.dataset, arrays)
+
+    found = 0
+    for case in study.cases.values():
+        kind = kind_of(case)
+        for name in case["layouts"]:
+            beyond = kind.beyond_bytes(case, study.dataset, layout_of(study.layouts[name]))
+            found = max(found, bound(name, kind.arrays(case)) + beyond)
+    return found
 
 
 def largest_files(study: LoadedStudy) -> int:

@@ -35,3 +35,11 @@ class FollowRows(Kind):
         if isinstance(layout, RowsLayout) and (wrong := layout.follow_refusal()):
             raise CaseMistake(self.name, wrong)
         super().check(case, resolved, dataset, layout)
+
+    def beyond_bytes(self, resolved: Resolved, dataset: Dataset, layout: Layout) -> int:
+        """Return what the flushes of all appends leave behind at most."""
+        if not isinstance(layout, RowsLayout):
+            return 0
+        (rows,) = resolved["shape"]
+        appends: int = -(-rows // resolved["rows"]["call"])
+        return appends * layout.flush_bytes(dataset.itemsize)

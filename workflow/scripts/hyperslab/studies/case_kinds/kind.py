@@ -121,6 +121,10 @@ class Kind(ABC):
         """Return how many arrays of their own a case makes of the study's array; 0: it is stored as one."""
         return 0
 
+    def beyond_bytes(self, resolved: Resolved, dataset: Dataset, layout: Layout) -> int:
+        """Return by how much a case can make a file larger than its layout's bound; most do not."""
+        return 0
+
     def specified(self, resolved: Resolved) -> dict[str, Any]:
         """Return what of a resolved case belongs to the specifications of its cells."""
         return {key: resolved[key] for key in ("kind", "states", *self.keys) if key in resolved}

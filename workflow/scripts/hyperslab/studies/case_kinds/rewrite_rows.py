@@ -40,3 +40,9 @@ class RewriteRows(Kind):
         if isinstance(layout, RowsLayout) and (wrong := layout.rewrite_refusal()):
             raise CaseMistake(self.name, wrong)
         super().check(case, resolved, dataset, layout)
+
+    def beyond_bytes(self, resolved: Resolved, dataset: Dataset, layout: Layout) -> int:
+        """Return what rows that are put in place of others take at most."""
+        replaced: int = resolved["rows"]["replaced"]
+        # Where no space is reused; collections of a heap may be half empty.
+        return 2 * replaced * dataset.longest * dataset.itemsize
