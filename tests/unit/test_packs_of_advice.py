@@ -8,7 +8,7 @@ import pytest
 import yaml
 from test_packs import BASE, below, packed, path_of, place, record, refused, unpacked, whole, written
 
-from hyperslab.results.packs import SUFFIX, PackError, measurements, pack
+from hyperslab.results.packs import SUFFIX, PackError, measurements, pack, unpack
 from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 
@@ -30,11 +30,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+def answered(directory: Path) -> str:
+    """The study that advice made of the question of a project, written beside its records."""
+    made = f"{advised.head(advised.question(directory / 'config/studies/mine.yaml'))}\n{BASE}"
+    advised.place("mine", directory / "results").write_text(made, encoding="utf-8")
+    return made
+
+
 def test_what_advice_has_made_is_packed_and_needs_no_probes_elsewhere(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = f"{advised.head(advised.question(here / 'config/studies/mine.yaml'))}\n{BASE}"
-    advised.place("mine").write_text(made, encoding="utf-8")
+    made = answered(here)
     advised.prediction("mine").write_bytes(TOLD)
     file = tmp_path / f"mine{SUFFIX}"
     assert pack("mine", file) == 1
@@ -47,6 +53,30 @@ def test_what_advice_has_made_is_packed_and_needs_no_probes_elsewhere(
     told = {"config/studies/mine.yaml": made.encode(), "results/mine/prediction.json": TOLD}
     assert below(there) == {**told, path_of(): written(record())}
     assert list(LoadedStudy(there / "config/studies/mine.yaml").layouts) == ["a", "b"]
+
+
+def test_a_pack_answers_the_question_that_is_here_wherever_its_records_go(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, file, studies = answered(here), tmp_path / f"mine{SUFFIX}", here / "config/studies"
+    pack("mine", file)
+    (work := tmp_path / "work").mkdir()
+    monkeypatch.chdir(work)
+    assert unpack(file, Path("results"), studies).notes == []
+    assert list(LoadedStudy(studies / "mine.yaml").layouts) == ["a", "b"]
+    # Advice that was made since then is kept, and that of the pack lies beside it.
+    advised.place("mine").write_text(made.replace("title: ", "title: now "), encoding="utf-8")
+    (note,) = unpack(file, Path("results"), studies).notes
+    assert "is another study than the pack's and is kept" in note
+    assert Path("results/mine/study/mine.yaml").read_text(encoding="utf-8") == made
+
+
+def test_a_study_is_packed_with_the_records_that_it_was_made_beside(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(here)
+    monkeypatch.chdir(tmp_path)
+    assert pack("mine", tmp_path / f"mine{SUFFIX}", here / "results", here / "config/studies") == 1
 
 
 def test_a_question_without_an_answer_is_not_packed(here: Path, tmp_path: Path) -> None:

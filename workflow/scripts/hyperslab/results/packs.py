@@ -67,9 +67,9 @@ def pack(
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}.partial")
     try:
-        _check(study, studies)
         described = [
-            (f"config/studies/{name}.yaml", text) for name, text in _measured(study, studies).items()
+            (f"config/studies/{name}.yaml", text)
+            for name, text in _measured(study, studies, results).items()
         ]
         if (told := results / study / advised.PREDICTION).exists():
             described.append((f"results/{study}/{told.name}", told.read_bytes()))
@@ -263,10 +263,10 @@ def _said(error: BaseException) -> str:
 # Studies
 
 
-def _check(study: str, studies: Path) -> None:
+def _check(file: Path) -> None:
     """Raise PackError for a mistake in a study."""
     try:
-        LoadedStudy(studies / f"{study}.yaml")
+        LoadedStudy(file)
     except ConfigurationError as error:
         raise PackError(str(error)) from None
 
@@ -287,14 +287,26 @@ def _chain(study: str, studies: Path) -> dict[str, bytes]:
     return found
 
 
-def _measured(study: str, studies: Path) -> dict[str, bytes]:
+def _measured(study: str, studies: Path, results: Path) -> dict[str, bytes]:
     """Return `_chain`; of a study that asks for advice the one that was made of it, under its name.
 
-    What it asks is answered by probing sites, which are others elsewhere.
+    What it asks is answered by probing sites, which are others elsewhere. Raises PackError for a mistake.
     """
-    if advised.asks(studies / f"{study}.yaml"):
-        return {study: advised.place(study).read_bytes()}
-    return _chain(study, studies)
+    file = studies / f"{study}.yaml"
+    try:
+        made = advised.made_of(file, results) if advised.asks(file) else None
+    except ConfigurationError as error:
+        raise PackError(str(error)) from None
+    _check(made or file)
+    return {study: made.read_bytes()} if made else _chain(study, studies)
+
+
+def _answers(text: bytes, here: Path) -> bool:
+    """Return whether a pack's study is what advice has made of what the study `here` asks."""
+    try:
+        return advised.asks(here) and text.startswith(f"{advised.head(advised.question(here))}\n".encode())
+    except ConfigurationError:
+        return False
 
 
 def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:
@@ -327,13 +339,17 @@ def _places(
     own = next(iter(described))
     here = studies / f"{own}.yaml"
     if here.exists():
+        text, made = described[own], beside / advised.STUDY
+        # What was made of a study that asks for advice lies with its results, and the question stays.
+        if _answers(text, here) and (not made.exists() or made.read_bytes() == text):
+            return {made: text}, []
         if _same(file, here, described):
             return {}, []
         kept = beside / "study"
         note = f"{here} is another study than the pack's and is kept; the pack's is in {kept}"
         return {kept / f"{name}.yaml": text for name, text in described.items()}, [note]
     with _folder_of(file, described) as folder:
-        _check(own, folder)
+        _check(folder / f"{own}.yaml")
     places = {studies / f"{name}.yaml": text for name, text in described.items()}
     for place, text in places.items():
         if place.exists() and place.read_bytes() != text:

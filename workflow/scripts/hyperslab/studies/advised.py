@@ -29,9 +29,9 @@ def question(file: Path) -> AdviceStudy:
     return validate(AdviceStudy, read_yaml(file), file)
 
 
-def place(name: str) -> Path:
+def place(name: str, results: Path = Path("results")) -> Path:
     """Return where the study lies that advice makes of the one called `name`."""
-    return Path("results") / name / STUDY
+    return results / name / STUDY
 
 
 def prediction(name: str) -> Path:
@@ -45,15 +45,23 @@ def head(asked: AdviceStudy) -> str:
     return MADE_FOR + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def is_made(file: Path) -> bool:
+def is_made(file: Path, results: Path = Path("results")) -> bool:
     """Tell whether advice has made a study of what a file asks today; raises ConfigurationError."""
-    made = place(file.stem)
+    made = place(file.stem, results)
     return made.exists() and made.read_text(encoding="utf-8").startswith(head(question(file)) + "\n")
+
+
+def made_of(file: Path, results: Path = Path("results")) -> Path:
+    """Return where the study lies that advice has made of what a file asks today.
+
+    Raises ConfigurationError where there is none.
+    """
+    if not is_made(file, results):
+        message = "its sites have not been probed for what it asks; build its report, and not as a dry run"
+        raise ConfigurationError(file, KEY, message)
+    return place(file.stem, results)
 
 
 def content(file: Path) -> Any:
     """Return the content of the study that advice has made of `file`; raises ConfigurationError."""
-    if not is_made(file):
-        message = "its sites have not been probed for what it asks; build its report, and not as a dry run"
-        raise ConfigurationError(file, KEY, message)
-    return read_yaml(place(file.stem))
+    return read_yaml(made_of(file))
