@@ -431,6 +431,16 @@ def test_of_several_sites_those_that_cannot_be_written_are_told_and_the_others_m
     assert f"{here}/old cannot be written, so that nothing was measured" in said and "are guessed" in said
 
 
+def test_the_sites_are_those_of_the_configuration(here: Path) -> None:
+    sites = here / "config" / "sites.yaml"
+    (here / "other.yaml").write_text(sites.read_text().replace("disk:", "mine:").replace("disk}", "mine}"))
+    (here / "config" / "config.yaml").write_text("study: quick\nsites: other.yaml\n")
+    with pytest.raises(SystemExit, match=r"other\.yaml: no site 'disk'; there are mine, cluster$"):
+        advise.main(["mine.h5::/counts", *IMAGE, "--site", "disk"])
+    with pytest.raises(SystemExit, match=r"sites\.yaml: no site 'mine'; there are disk, cluster$"):
+        advise.main(["mine.h5::/counts", *IMAGE, "--site", "mine", "--sites", str(sites)])
+
+
 def test_sites_that_cannot_be_measured_so_are_not_probed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     probed: list[str] = []
 

@@ -28,7 +28,7 @@ from hyperslab.planning.site_checks import (
     sites_of,
 )
 from hyperslab.sites import roots
-from hyperslab.sites.configuration import EXAMPLE, load_sites, usual_file
+from hyperslab.sites.configuration import EXAMPLE, configured_file, load_sites, usual_file
 from hyperslab.sites.roots import MARKER
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -93,6 +93,10 @@ def test_a_users_own_file_of_sites_stands_in_for_the_example(tmp_path: Path) -> 
     assert usual_file(tmp_path) == config / "sites.local.yaml"
     named = [Request({"sites": name}, Invocation(), tmp_path).sites_file for name in (EXAMPLE, "other.yaml")]
     assert named == [config / "sites.local.yaml", tmp_path / "other.yaml"]
+    # What asks without a run asks for the same.
+    assert configured_file(tmp_path) == config / "sites.local.yaml"
+    (config / "config.yaml").write_text("study: quick\nsites: other.yaml\n", encoding="utf-8")
+    assert configured_file(tmp_path) == tmp_path / "other.yaml"
 
 
 def test_sites_with_every_default_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

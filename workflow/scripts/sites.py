@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Show the sites of config/sites.yaml (or of your own config/sites.local.yaml) as this machine sees them.
+"""Show the sites of a run as this machine sees them.
+
+They are those of config/sites.local.yaml, if you made one, else of config/sites.yaml, unless config/config.yaml
+names another file.
 
 Type, mount options, block size, free space, read-ahead, striping and throttle of each file system, and
 whether it can be measured from here. Nothing is measured, made or written.
@@ -12,7 +15,7 @@ import sys
 from pathlib import Path
 
 from hyperslab.planning.sites_table import tables
-from hyperslab.sites.configuration import load_sites, usual_file
+from hyperslab.sites.configuration import configured_file, load_sites
 from hyperslab.validation.errors import ConfigurationError
 
 
@@ -21,9 +24,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="another file of sites")
     options = parser.parse_args()
-    file = options.file or usual_file(Path(__file__).parents[2])
     try:
-        print(tables(load_sites(file)))
+        print(tables(load_sites(options.file or configured_file(Path(__file__).parents[2]))))
     except ConfigurationError as error:
         sys.exit(f"error: {error}")
 

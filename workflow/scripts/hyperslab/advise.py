@@ -34,7 +34,7 @@ from hyperslab.measuring.locks import HeldElsewhere, exclusive
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_roots
 from hyperslab.records import write_record
-from hyperslab.sites.configuration import Expansion, load_sites, usual_file
+from hyperslab.sites.configuration import Expansion, configured_file, load_sites
 from hyperslab.sites.mounts import existing
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
@@ -332,7 +332,7 @@ def run(options: argparse.Namespace) -> str:
     """Write what is to be measured, and return the study's name; what fails changes nothing."""
     path, study = _study_of(options)
     executor = options.executor or at_sites.executor_of(options.profile)
-    advise(path.stem, study, options.sites, executor)
+    advise(path.stem, study, options.sites or configured_file(Path()), executor)
     if not options.study:
         path.write_text(study_text.asking(study.advise), encoding="utf-8")
     return path.stem
@@ -352,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--state", default="", help="cold or warm")
     add("--size-bound", default="", help="largest file, relative to the array without filters")
     add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
-    add("--sites", type=Path, default=usual_file(Path()))
+    add("--sites", type=Path, help="the file of sites; otherwise that of config/config.yaml")
     add("--seconds", default="", help="how long all of it may take")
     add("--copies", default="", help="yes: advise two copies in one file where these are better")
     add("--profile", default="", help="of Snakemake, which says how it will be measured")

@@ -15,7 +15,7 @@ from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.stages import ADDING, phase_of
-from hyperslab.sites.configuration import EXAMPLE, usual_file
+from hyperslab.sites.configuration import named_file
 
 # What is said to one run alone, which tells those inside it for itself.
 OWN = ("batched", "batch", "stage")
@@ -110,11 +110,7 @@ class Request:
     @cached_property
     def sites_file(self) -> Path:
         """The file of sites: the user's own stands in for the committed example, if no other is named."""
-        named = str(self.config["sites"])
-        beside = self.directory / named
-        if named == EXAMPLE and (usual := usual_file(self.directory)) != beside:
-            return usual
-        return next((file for file in (Path(named), beside) if file.exists()), beside)
+        return named_file(self.directory, str(self.config["sites"]))
 
     @cached_property
     def targets(self) -> list[str]:

@@ -68,8 +68,7 @@ def pack(
     partial = output.with_name(f".{output.name}.partial")
     try:
         described = [
-            (f"config/studies/{name}.yaml", text)
-            for name, text in _measured(study, studies, results).items()
+            (f"config/studies/{name}.yaml", text) for name, text in _measured(study, studies, results).items()
         ]
         if (told := results / study / advised.PREDICTION).exists():
             described.append((f"results/{study}/{told.name}", told.read_bytes()))

@@ -37,6 +37,8 @@ REFUSED = frozenset({
 })  # fmt: skip
 # In the directory of the project: the committed example, and a user's own file, which stands in for it.
 EXAMPLE, OWN = "config/sites.yaml", "config/sites.local.yaml"
+# And what names another one for every run.
+CONFIGURATION = "config/config.yaml"
 # What the marker of a root, or the root itself, has one of for all who measure there.
 OF_A_ROOT = ("store", "cgroup", "read_ahead_bytes", "node_local", "stripe")
 
@@ -189,6 +191,28 @@ def usual_file(directory: Path) -> Path:
     """Return the user's own file of sites, config/sites.local.yaml, or else the committed example."""
     own = directory / OWN
     return own if own.exists() else directory / EXAMPLE
+
+
+def named_file(directory: Path, named: str) -> Path:
+    """Return the file of sites that a configuration in a project's directory names.
+
+    The user's own stands in for the committed example.
+    """
+    beside = directory / named
+    if named == EXAMPLE and (usual := usual_file(directory)) != beside:
+        return usual
+    return next((file for file in (Path(named), beside) if file.exists()), beside)
+
+
+def configured_file(directory: Path) -> Path:
+    """Return the file of sites that config/config.yaml names, or the usual one.
+
+    Raises ConfigurationError where that cannot be read.
+    """
+    file = directory / CONFIGURATION
+    content = read_yaml(file) if file.exists() else None
+    named = content.get("sites") if isinstance(content, dict) else None
+    return named_file(directory, str(named or EXAMPLE))
 
 
 def load_sites(file: Path, inside: str = "") -> Expansion:
