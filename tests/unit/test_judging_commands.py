@@ -140,6 +140,12 @@ def test_the_plan_that_ships_is_one() -> None:
     assert first.startswith("18 advices, 27 min: advice-judge-waveforms-equal-local-loop-disk, ")
 
 
+def test_the_plan_that_the_help_shows_is_one(tmp_path: Path) -> None:
+    shown = [line for line in (judge_advice.__doc__ or "").splitlines() if line.startswith("    ")]
+    (file := tmp_path / "plan.yaml").write_text("\n".join(shown), encoding="utf-8")
+    assert judged_plan.plan_of(file)["sites"] == ["disk", "portal"]
+
+
 def test_a_step_that_needs_another_first_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = "recommendation.json: there is no such file; run it with --only advise first"

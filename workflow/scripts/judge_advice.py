@@ -8,12 +8,15 @@ judge_advice.py PLAN.yaml --sites FILE    with the sites of another file than co
 PLAN names arrays with their reads and mixes, and the sites; config/advice-judge.yaml is one:
 
     sites: [disk, portal]
-    seconds: 60                           or {disk: 60, portal: 120}
+    seconds: 60                           # or {disk: 60, portal: 120}
     arrays:
       waveforms:
         dataset: {axes: [event, sensor, t], shape: [9, 1792, 1300], dtype: int16, donor: {path: FILE}}
         reads: {event: [1, all, all], trace: [1, 1, all], moment: [all, all, 1]}
-        mixes: {equal: {}, traces: {trace: 10, event: 1}, moments: {moment: 10, event: 1, trace: 1}}
+        mixes:
+          equal: {}
+          traces: {trace: 10, event: 1, moment: 1}
+          moments: {moment: 10, event: 1, trace: 1}
 
 Each array, mix and site gets an advice of its own. Then a grid of at least twenty layouts and all that were
 advised are measured in three rounds at all sites, and each advice is held against the best of them. Beside it
