@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from snakemake_executor_plugin_slurm_jobstep import get_cpu_setting
@@ -121,6 +123,33 @@ def test_batches_side_by_side_need_room_together(tmp_path: Path, monkeypatch: py
         roots.prepare(str(tmp_path / "files"), roots.Root())
         found.batched = "far"
         check_room(found.study("mine"), ["far"], found)
+
+
+def test_values_that_are_copied_from_a_donor_need_room_beside_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    results, told = tmp_path / "results", os.statvfs
+    (results / "mine").mkdir(parents=True)
+    full = SimpleNamespace(f_bavail=512, f_frsize=4096, f_files=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda place: full if Path(place) == results else told(place))
+
+    def check(rows: int) -> PlannedStudy:
+        np.save(tmp_path / "donor.npy", np.zeros((rows, 30, 400), "f8"))
+        found = inventory(tmp_path, {}, {})
+        file = tmp_path / "config/studies/mine.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content["dataset"] |= {"dtype": "float64", "donor": {"path": str(tmp_path / "donor.npy")}}
+        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+        check_room(study := found.study("mine"), ["far"], found)
+        return study
+
+    # Only what the donor holds is copied, however large the array is.
+    study = check(10)
+    with pytest.raises(ConfigurationError, match=r"/results: has no room for 1\.92 MB of values that mine "):
+        check(20)
+    Path(study.donor_copy).touch()
+    check(20)
 
 
 @pytest.mark.parametrize("workers", ["processes", "ranks", "dask"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 import shutil
 import sys
@@ -32,10 +31,9 @@ from hyperslab.formats.donor_files import DonorError
 from hyperslab.formats.hdf5.filter_setters import of_plugins
 from hyperslab.measuring.locks import HeldElsewhere, exclusive
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.planning.site_checks import check_roots
+from hyperslab.planning.site_checks import check_results, check_roots
 from hyperslab.records import write_record
 from hyperslab.sites.configuration import Expansion, configured_file, load_sites
-from hyperslab.sites.mounts import existing
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
 from hyperslab.text import listing, megabytes, seconds, shape
@@ -150,7 +148,9 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
         part = prospect.part(subject, asked, whole, storages, at_probed - begun)
         if asked.seconds is None and part.seconds > budget.usual(storages.values()):
             say(f"so many reads take about {part.seconds:.0f} s; SECONDS says how long it may take")
-        _check_room(results, subject.part(part.extents), subject.itemsize)
+        if (copied := subject.part(part.extents)).get("donor"):
+            needed = subject.itemsize * math.prod(copied["shape"])
+            check_results(needed, "values; free some, or lower SECONDS")
         donor = results / "donor.npy"
         say(f"reading {shape(part.extents)} of {shape(subject.shape)}")
         values = prospect.values_of(subject, part.extents, donor)
@@ -281,16 +281,6 @@ def _settle(old: Path, results: Path) -> None:
 def part_words(extents: Sequence[int], subject: Subject) -> str:
     """Return how much of the array is measured, in words."""
     return "all of it" if list(extents) == subject.shape else f"the first {shape(list(extents))}"
-
-
-def _check_room(results: Path, spec: Mapping[str, Any], itemsize: int) -> None:
-    """Raise Refused where the copy of the values does not fit beside the results."""
-    if not spec.get("donor"):
-        return
-    needed = itemsize * math.prod(spec["shape"])
-    there = os.statvfs(existing(results.absolute()))
-    if there.f_bavail * there.f_frsize < 1.1 * needed:
-        raise Refused(f"{results} has no room for {megabytes(needed)} of values; free some, or lower SECONDS")
 
 
 def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:

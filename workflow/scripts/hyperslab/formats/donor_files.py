@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -210,17 +211,18 @@ def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
         raise DonorError(str(reason)) from None
 
 
-def check(spec: dict[str, Any]) -> None:
-    """Raise DonorError where the donor of a dataset specification cannot fill it."""
+def check(spec: dict[str, Any]) -> int:
+    """Return the bytes that a dataset uses of its donor; raises DonorError where that cannot fill it."""
     path, dataset = _located(spec["donor"])
     try:
         with open_donor(path, dataset) as array:
-            _check_shape(path, array, spec)
+            return math.prod(_held(path, array, spec)) * np.dtype(spec["dtype"]).itemsize
     except (OSError, ValueError) as error:
         raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
+def _held(path: Path, array: DonorArray, spec: dict[str, Any]) -> list[int]:
+    """Return the extents that are used of a donor; raises DonorError where it cannot fill the dataset."""
     if 0 in array.shape:
         raise DonorError(f"{path}: holds no element: its shape is {tuple(array.shape)}")
     if len(array.shape) != len(spec["shape"]):
@@ -233,6 +235,7 @@ def _check_shape(path: Path, array: DonorArray, spec: dict[str, Any]) -> None:
         raise DonorError(f"{path}: donor.window {window} is longer than what the donor holds, {held}")
     if np.dtype(array.dtype).kind not in "iuf":
         raise DonorError(f"{path}: holds {array.dtype}, not numbers")
+    return held
 
 
 def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
@@ -263,8 +266,7 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
     dtype = np.dtype(spec["dtype"])
     path, dataset = _located(spec["donor"])
     with open_donor(path, dataset) as array:
-        _check_shape(path, array, spec)
-        held = tuple(min(d, s) for d, s in zip(array.shape, spec["shape"], strict=True))
+        held = tuple(_held(path, array, spec))
         target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
         _set_aside(output)
         # Whole chunks of the donor, so that none is read twice; a chunk of it may reach beyond what is used.

@@ -28,9 +28,10 @@ Found = tuple[Lengths, int | None, Callable[[], npt.NDArray[Any]]]
 SPECTRA = ("mz", "intensity")
 
 
-def check(spec: dict[str, Any]) -> None:
-    """Raise DonorError where the donor of a dataset specification is not the rows that it describes."""
-    _read(spec, only_lengths=True)
+def check(spec: dict[str, Any]) -> int:
+    """Return the bytes that a dataset uses of its donor; raises DonorError for rows that it does not say."""
+    lengths, _ = _read(spec, only_lengths=True)
+    return int(lengths.sum()) * np.dtype(spec["dtype"]).itemsize + lengths.nbytes
 
 
 def prepare(spec: dict[str, Any], output: Path) -> None:

@@ -48,7 +48,7 @@ class CellJobs:
     def donor(self, study: str) -> list[str]:
         """Return the prepared donor of a study, or nothing."""
         planned = self._inventory.study(study)
-        return [f"results/{study}/donor.{planned.donor_digest}.npy"] if planned.dataset.donor else []
+        return [planned.donor_copy] if planned.dataset.donor else []
 
     def environment(self, wildcards: Any) -> list[str]:
         """Return the environment of the release that a layout names, or of a case's workers, or nothing."""

@@ -65,6 +65,11 @@ class PlannedStudy(LoadedStudy):
         """Tells what is prepared of one donor from what is of another."""
         return hashlib.sha256(self.dataset_json().encode()).hexdigest()[:8]
 
+    @property
+    def donor_copy(self) -> str:
+        """Where that of its donor lies which it uses."""
+        return f"results/{self.name}/donor.{self.donor_digest}.npy"
+
     def cells(self, site: str, round_: str) -> list[tuple[str, str, str]]:
         """Return (layout, case, round) of every cell of a site in one round."""
         return [

@@ -16,6 +16,7 @@ from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of, measured_at
 from hyperslab.studies.case_kinds.workers import RankWrites
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.text import megabytes
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.nearest import choices
 
@@ -163,11 +164,16 @@ def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None
             raise ConfigurationError(file, f"file_systems.{site['file_system']}.read_ahead_bytes", wrong)
 
 
-def check_results() -> None:
-    """Raise ConfigurationError where the file system of the results is full."""
+def check_results(needed: int = 0, what: str = "") -> None:
+    """Raise ConfigurationError where the file system of the results is full, or lacks room for more.
+
+    `needed` bytes of `what` come to lie there beside records and logs.
+    """
     results = Path("results").absolute()
     there = os.statvfs(mounts.existing(results))
     free = there.f_bavail * there.f_frsize
+    if needed and free < RESULTS_BYTES + needed:
+        raise ConfigurationError(results, "", f"has no room for {megabytes(needed)} of {what}")
     if free < RESULTS_BYTES or (there.f_files and 0 <= there.f_favail < RESERVE_FILES):
         said = (
             f"its file system is full ({free / 1e6:.1f} MB, {max(there.f_favail, 0):,} files left): neither "

@@ -68,8 +68,8 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
         for site in here:
             _check_throttled(study, site, site in timed, inventory)
             check_place(study, site, inventory)
-        if wrong := _donor_mistake(study):
-            raise ConfigurationError(study.file, "dataset.donor", wrong)
+        if (copied := _donor_bytes(study)) and not Path(study.donor_copy).exists():
+            check_results(copied, f"values that {study.name} copies from its donor; free some")
 
 
 def _at_once(study: PlannedStudy, site: str, inventory: Inventory) -> int:
@@ -128,18 +128,21 @@ def _seen_here(names: Sequence[str], inventory: Inventory) -> list[str]:
     ]
 
 
-def _donor_mistake(study: PlannedStudy) -> str | None:
-    """Return why the donor of a study cannot fill its array, None where it can or there is none."""
+def _donor_bytes(study: PlannedStudy) -> int:
+    """Return how many bytes a study copies from its donor, 0 without one.
+
+    Raises ConfigurationError for a donor that cannot fill its array.
+    """
     if not study.dataset.donor:
-        return None
+        return 0
     from hyperslab.formats import donor_rows
     from hyperslab.formats.donor_files import DonorError, check
 
     try:
-        (donor_rows.check if study.dataset.rows else check)(study.dataset.model_dump(exclude_none=True))
+        used = donor_rows.check if study.dataset.rows else check
+        return used(study.dataset.model_dump(exclude_none=True))
     except DonorError as error:
-        return str(error)
-    return None
+        raise ConfigurationError(study.file, "dataset.donor", str(error)) from None
 
 
 def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory: Inventory) -> None:
@@ -148,15 +151,17 @@ def _check_changed_donor(study: PlannedStudy, reached: Sequence[str], inventory:
     Snakemake would take each record as it is where what it is made of cannot be made. Results of another
     machine need no donor, as long as they count for today's study.
     """
-    wrong = _donor_mistake(study)
-    if wrong and any(
-        not study.counts(Path(record), cell)
-        for site in reached
-        for cell, record in zip(
-            inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True
-        )
-    ):
-        raise ConfigurationError(study.file, "dataset.donor", wrong)
+    try:
+        _donor_bytes(study)
+    except ConfigurationError:
+        if any(
+            not study.counts(Path(record), cell)
+            for site in reached
+            for cell, record in zip(
+                inventory.cells(study, site, "main"), inventory.records_of(study, site), strict=True
+            )
+        ):
+            raise
 
 
 def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str | None:
