@@ -24,7 +24,7 @@ from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
 from hyperslab.measuring import locks
-from hyperslab.planning import slurm, slurm_patches, study_checks
+from hyperslab.planning import progress, slurm, slurm_patches, study_checks
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
 from hyperslab.planning.confirmation import RUN_VARIABLE
@@ -182,6 +182,23 @@ def test_jobs_that_measure_nothing_are_charged_to_the_account_of_the_first_site(
     found = inventory(tmp_path, platform, {})
     found.left_out["far"] = "no cluster here"
     assert BatchJobs(found).aside == {}
+
+
+def test_a_job_with_too_little_memory_for_warm_files_is_told_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def said(memory_mb: int) -> list[str]:
+        found = inventory(tmp_path, {"memory_mb": memory_mb}, {})
+        batches = BatchJobs(found)
+        return [*progress.lines(found, batches, Reruns(found, batches, ""), ["mine"])]
+
+    # The largest file has less than a megabyte.
+    assert said(1001) == []
+    (line,) = said(1000)
+    assert "warm reads of the largest files may be left out" in line
+    assert line.endswith(f"raise platforms.nodes.memory_mb in {tmp_path}/config/sites.yaml to 1001")
 
 
 def test_jobs_that_measure_nothing_ask_for_no_more_time_than_their_platform_gives(tmp_path: Path) -> None:

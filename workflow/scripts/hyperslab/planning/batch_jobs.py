@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hyperslab.layouts import layout_of
 from hyperslab.planning.batches import Batch, split
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import record_of, written_at
 from hyperslab.studies.case_kinds.workers import on_all_nodes
+
+# What a job takes of its memory beside a file that is warm (docs/results.md).
+BESIDE_WARM_MB = 1000
 
 
 class BatchJobs:
@@ -142,6 +147,19 @@ class BatchJobs:
         seconds = expected_seconds(study, site, pairs, self._inventory)
         found = [(taken, f"{layout}/{case}") for (layout, case), taken in seconds.items() if taken > limit]
         return [name for _, name in sorted(found, reverse=True)]
+
+    def lacks_mb(self, study: PlannedStudy, site: str) -> int:
+        """Return the memory_mb that keeps in memory what is to be warm at a site; 0 where it has that.
+
+        Files are counted without their filters, so that less may be enough.
+        """
+        needed = 0
+        for layout, case in study.pairs(site):
+            stored, asked = layout_of(study.layouts[layout]), study.cases[case]
+            if "warm" in asked["states"] and stored.abilities.pages:
+                size = stored.stored_bytes(study.dataset.values_shape(asked["shape"]), study.dataset.itemsize)
+                needed = max(needed, BESIDE_WARM_MB + math.ceil(size / 1e6))
+        return needed if needed > self._inventory.sites[site]["memory_mb"] else 0
 
     def nodes(self, study: str, site: str) -> int:
         """Return the nodes of a batch: two where one writes what the other reads, and those of workers."""

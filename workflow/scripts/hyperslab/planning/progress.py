@@ -40,7 +40,7 @@ def about(seconds: float) -> str:
 
 
 def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Sequence[str]) -> Iterator[str]:
-    """Yield one line a site that is left out, or of which a cell may take longer than a job."""
+    """Yield one line a site that is left out, or whose jobs may have too little time or memory for a cell."""
     for name in studies:
         study = inventory.study(name)
         if reruns.none_noisy(study):
@@ -55,6 +55,13 @@ def lines(inventory: Inventory, batches: BatchJobs, reruns: Reruns, studies: Seq
                 yield (
                     f"{name}: site {site}: {len(long)} of its kinds of cells may take longer than {limit}, "
                     f"{long[0]} longest: raise {key} in {inventory.sites_file}"
+                )
+            needed = batches.lacks_mb(study, site) if inventory.in_batches(site) else 0
+            if needed and inventory.missing(study, site):
+                key = f"platforms.{inventory.sites[site]['platform']}.memory_mb"
+                yield (
+                    f"{name}: site {site}: warm reads of the largest files may be left out, where Slurm "
+                    f"limits memory: raise {key} in {inventory.sites_file} to {needed}"
                 )
             if site in inventory.left_out:
                 kept = f"; its {present} results here are used" if present else ""
