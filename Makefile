@@ -15,8 +15,11 @@ given = $(if $(filter command,$(origin $(1))),$($(1)))
 # The same, of which make expands nothing.
 literally = $(if $(filter command,$(origin $(1))),$(value $(1)))
 
-# A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start.
-MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && .venv/bin/python -c '' 2>/dev/null || echo .venv/moved)
+# A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start; another
+# PYTHON on the command line asks for another environment.
+WHICH = import os, sys; print(os.path.realpath(sys.executable))
+MOVED := $(shell [ "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" ] && there=$$(.venv/bin/python -c '$(WHICH)' 2>/dev/null) \
+	$(if $(call given,PYTHON),&& [ "$$there" = "$$("$(PYTHON)" -c '$(WHICH)' 2>/dev/null)" ]) || echo .venv/moved)
 
 quick: .venv/made-in
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor)

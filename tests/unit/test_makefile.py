@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,29 @@ def test_rewrite_names_the_recommended_layout_unless_another_is_named() -> None:
     said = would_run("rewrite", "STUDY=advice-mine", "LAYOUT=4x4x64", "SITE=disk")
     assert "results/advice-mine/layout/4x4x64" in said and 'site="disk"' in said
     assert "name the study" in would_run("rewrite")
+
+
+def test_another_python_on_the_command_line_makes_the_environment_anew(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for path in ("requirements.lock", "envs/create-venv", ".venv/bin/python"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "envs" / "create-venv").touch()
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / ".venv" / "made-in").write_text(f"{tmp_path}\n")
+    (other := tmp_path / "other").write_text("#!/bin/sh\necho elsewhere\n")
+    other.chmod(0o755)
+
+    def makes(*words: str, **environment: str) -> bool:
+        # What runs these tests may be a make with variables of its own.
+        done = subprocess.run(
+            ["make", "--dry-run", "setup", *words],
+            cwd=tmp_path, env={**os.environ, "MAKEFLAGS": "", **environment},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return "sh envs/create-venv" in done.stdout
+
+    assert makes(f"PYTHON={other}") and makes("PYTHON=gone")
+    # The same under another name is the same, and what the environment says is for the first time alone.
+    assert not makes() and not makes(f"PYTHON={Path(sys.executable).resolve()}")
+    assert not makes(PYTHON=str(other))
