@@ -316,6 +316,9 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     for one in site["measured"]:
         assert set(one["boxes"]) == {"image", "spectrum"}
         assert all(len(each) == study.study.most_rounds and min(each) > 0 for each in one["boxes"].values())
+    assert {"shuffle-gzip4", "shuffle-zstd3"} <= {one["filters"] for one in site["filters"]}
+    assert len({one["chunk_bytes"] for one in site["filters"]}) > 1
+    assert all(one["ratio"] > 0 and one["decode_s"] > 0 for one in site["filters"])
     # A second time it is written anew, but for what the user had rewritten.
     rewritten = here / "results" / "advice-mine" / "layout" / "recommended.h5"
     rewritten.parent.mkdir()

@@ -251,7 +251,23 @@ def test_probes_are_shown_with_their_spread_and_what_the_kernel_does_not_say() -
     assert told["A cold read begins after"] == "100 µs (100 µs to 300 µs in 2 probes)"
     assert told["One chunk looked up"] == "5.00 µs" and told["Stolen by the host meanwhile"] == "20.0 ms"
     assert "memory not known here" in told["Stalled meanwhile for want of"]
+    beside = "100 µs (100 µs to 100 µs), the median (and lowest to highest) of 18 cells"
+    assert told["A direct read of 4 KiB beside the cells"] == beside
     assert "zarr" not in " ".join(told)
+
+
+def test_what_filters_made_of_the_data_stands_beside_the_probes() -> None:
+    one = {"format": "hdf5", "filters": "shuffle-zstd3", "chunk_bytes": 2**14, "ratio": 0.25}
+    tried = [{**one, "decode_s": 5e-10, "encode_s": 2e-9}]
+    found = page(sites=at_disk(filters=tried))
+    (site,) = found.sites
+    assert site.filters is not None and site.filters.folded
+    assert [[each.text for each in row] for row in site.filters.rows] == [
+        ["shuffle-zstd3", "16 KiB", "0.25", "2,000 MB/s"]
+    ]
+    assert "shuffle-zstd3" in render(found, templates.ADVICE)
+    # Nor does a page of a prediction of before lack anything else.
+    assert site_of().filters is None
 
 
 def test_what_is_cold_in_memory_waits_for_no_storage() -> None:

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.advising.candidates import Candidate
+from hyperslab.advising.candidates import Candidate, Filters
+from hyperslab.advising.coding import Chain
 from hyperslab.advising.copies import TwoCopies
 from hyperslab.advising.model import Array, Predicted, of_box, predict
 from hyperslab.advising.prices import Coded, Storage, seconds
@@ -25,7 +26,7 @@ def at_site(
     subject: Subject, part: Part, whole: Sequence[Read], foreseen: Prospect, site: AtSite, study: LoadedStudy,
     state: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what is told of one site: all candidates, those that are measured, and two copies.
+    """Return what is told of one site: candidates, those that are measured, two copies, and tried filters.
 
     `study` is the one that measures, of which the boxes are.
     """
@@ -60,6 +61,7 @@ def at_site(
         "predicted": [said(one.candidate) for one in site.choice.predicted[:KEPT]],
         "measured": measured,
         "copies": _copies(site.pair, whole),
+        "filters": _tried(site.choice.chains),
     }
 
 
@@ -112,3 +114,15 @@ def _copies(pair: TwoCopies | None, reads: Sequence[Read]) -> dict[str, Any] | N
     first = [read.name for read in reads if read.name not in pair.reads]
     served = [(pair.first.name, first), (pair.second.name, list(pair.reads))]
     return {"layout": pair.name, "reads": dict(served)}
+
+
+def _tried(chains: Mapping[tuple[str, Filters], Chain]) -> list[dict[str, Any]]:
+    """Return what filters made of samples of the data, as JSON has it: a row a chain and size of chunks."""
+    return [
+        {
+            "format": format, "filters": "-".join(one.word for one in filters), "chunk_bytes": size,
+            "ratio": code.ratio, "decode_s": code.decode_s, "encode_s": code.encode_s,
+        }
+        for (format, filters), tried in chains.items() if filters
+        for size, code in zip(tried.sizes, tried.codes, strict=True)
+    ]  # fmt: skip

@@ -43,6 +43,7 @@ class SiteAdvice:
     copies: str
     code: Sequence[str]
     probed: Sequence[Fact]
+    filters: Table | None
     predicted: Table
 
 
@@ -99,7 +100,8 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
         whole=advice_whole.estimate_table(estimated, fmt.shape(prediction["shape"])),
         copies=second,
         code=code,
-        probed=advice_tables.probed(probes),
+        probed=advice_tables.probed(probes, data.fresh[data.fresh["site"] == site]),
+        filters=advice_tables.filters(here),
         predicted=advice_tables.predicted(prediction, here),
     )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from hyperslab import text as fmt
-from hyperslab.report.data import Data
+from hyperslab.report.data import CELL, Data
 from hyperslab.report.model import Cell, Fact, Table, table
+from hyperslab.report.numbers import spread
 from hyperslab.results.comparisons import ALPHA
 
 # A regret below this is that of the best itself.
@@ -111,17 +114,40 @@ PROBED: Sequence[tuple[str, str, Callable[[float], str]]] = (
 )
 
 
-def probed(probes: Sequence[Mapping[str, Any]]) -> list[Fact]:
-    """Return the prices of the prediction, those of the first probe, and between what they lay in all."""
+def probed(probes: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> list[Fact]:
+    """Return the prices of the prediction, those of the first probe, between what they lay in all, and what a
+    small read took beside the cells; `rows` are the repeats of the site that are not stale.
+    """
     facts = []
     for words, key, said in PROBED:
         values = [probe["storage"][key] for probe in probes if probe["storage"][key] is not None]
         if not values:
             continue
         ends = [said(pick(values)) for pick in (min, max)]
-        spread = f" ({ends[0]} to {ends[1]} in {len(values)} probes)" if ends[0] != ends[1] else ""
-        facts.append(Fact(words, said(values[0]) + spread))
-    return [*facts, *_disturbed(probes)]
+        around = f" ({ends[0]} to {ends[1]} in {len(values)} probes)" if ends[0] != ends[1] else ""
+        facts.append(Fact(words, said(values[0]) + around))
+    return [*facts, *_disturbed(probes), *_beside(rows)]
+
+
+def filters(here: Mapping[str, Any]) -> Table | None:
+    """Return what filters made of samples of the data; None for a prediction of before, which lacks it."""
+    body = [
+        [
+            Cell(one["filters"], "" if one["format"] == "hdf5" else one["format"]),
+            fmt.size(one["chunk_bytes"]),
+            fmt.significant(one["ratio"], 2),
+            _speed(one["decode_s"]),
+        ]
+        for one in here.get("filters", [])
+    ]
+    if not body:
+        return None
+    note = (
+        "Tried where the command ran, on samples of the array; the prediction takes what lies between these "
+        "sizes, and tries the chunks of the best layouts themselves."
+    )
+    columns = ["Filters", "#Chunk", "#Stored over raw", "#Decoded"]
+    return table("Filters, tried on the data", columns, body, note, folded=True)
 
 
 def _disturbed(probes: Sequence[Mapping[str, Any]]) -> list[Fact]:
@@ -139,6 +165,15 @@ def _disturbed(probes: Sequence[Mapping[str, Any]]) -> list[Fact]:
         Fact("Stolen by the host meanwhile", told([probe["steal_s"] for probe in probes])),
         Fact("Stalled meanwhile for want of", "; ".join(stalls)),
     ]
+
+
+def _beside(rows: pd.DataFrame) -> list[Fact]:
+    """Return what cells say of the storage while they were measured; nothing where none had a probe."""
+    each = rows.drop_duplicates(CELL)["probe_read_s"].dropna()
+    if each.empty:
+        return []
+    said = f"{spread(each)}, the median (and lowest to highest) of {fmt.count(len(each), 'cell')}"
+    return [Fact("A direct read of 4 KiB beside the cells", said)]
 
 
 def timeline(data: Data, prediction: Mapping[str, Any], ended: float) -> list[Fact]:

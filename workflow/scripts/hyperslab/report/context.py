@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from hyperslab import layouts
 from hyperslab import text as fmt
 from hyperslab.report.data import CELL, Data
 from hyperslab.report.model import Cell, Table, table
+from hyperslab.report.numbers import spread
 from hyperslab.report.settings import settings_table
 from hyperslab.text import size, striping_text
 
@@ -198,14 +197,8 @@ def _noise_table(data: Data) -> Table:
     for site in data.sites:
         cells = data.fresh[data.fresh["site"] == site].drop_duplicates(CELL)
         for line, name in zip(rows, ("probe_compute_s", "probe_read_s"), strict=False):
-            line.append(_spread(cells[name]))
+            line.append(spread(cells[name]))
         for line, name in zip(rows[2:], ("noisy", "overlap"), strict=True):
             line.append(f"{int(cells[name].astype(bool).sum()):,} of {len(cells):,}")
     note = "Of each cell the slower of the two probes around it; noisy beyond max(5 MAD, 25 %) of the median."
     return table("Noise", ["", *data.sites], rows, note)
-
-
-def _spread(values: pd.Series) -> str:
-    if values.notna().sum() == 0:
-        return fmt.ABSENT
-    return f"{fmt.seconds(values.median())} ({fmt.seconds(values.min())} to {fmt.seconds(values.max())})"

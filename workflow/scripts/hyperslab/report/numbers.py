@@ -56,6 +56,13 @@ def _pooled_cell(found: pd.DataFrame, layout: str) -> Cell:
     return Cell(fmt.seconds(entry["pooled_median_s"]), fmt.with_deviation(note, entry["sd_log"]))
 
 
+def spread(values: pd.Series) -> str:
+    """Return the median of some seconds, with the lowest and the highest; absent where none is known."""
+    if values.notna().sum() == 0:
+        return fmt.ABSENT
+    return f"{fmt.seconds(values.median())} ({fmt.seconds(values.min())} to {fmt.seconds(values.max())})"
+
+
 def case_table(data: Data, site: str, case: str, pick: str | None) -> Table | None:
     """Return cold and warm medians, and the session's statistics, of every layout."""
     rows = data.summary[(data.summary["site"] == site) & (data.summary["case"] == case)]
