@@ -20,6 +20,7 @@ from h5py import h5d, h5s
 from hypothesis import given
 from hypothesis import strategies as st
 from rich_files import long_float
+from test_donors import write_imzml
 
 import replayed_packs
 from hyperslab import advise
@@ -103,6 +104,11 @@ def test_the_usual_reads_fit_the_array_and_differ(shape: list[int]) -> None:
     found = reading.usual([f"a{at}" for at in range(len(shape))], shape)
     assert len({one.extent for one in found}) == len(found) == len({one.name for one in found})
     assert all(1 <= one <= size for read in found for one, size in zip(read.extent, shape, strict=True))
+
+
+def test_the_usual_reads_of_a_scan_have_its_plane_and_an_image_at_one_place() -> None:
+    found = {one.extent for one in reading.usual(list("abcd"), [48, 48, 192, 192])}
+    assert {(48, 48, 1, 1), (1, 1, 192, 192)} <= found
 
 
 @given(st.data())
@@ -346,8 +352,10 @@ def test_what_is_no_hdf5_has_no_layout_of_today_(here: Path) -> None:
     advise.main(["mine.npy"])
     prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
     assert prediction["today"] is None and len(prediction["reads"]) > 3
+    assert prediction["unknown_layout"] == "the file is not HDF5"
     (site,) = prediction["sites"].values()
     assert [one["layout"] for one in site["measured"]][0] == "contiguous" and len(site["measured"]) > 2
+    assert look(Path(write_imzml(here)["path"]), None).unknown == "the file is not HDF5"
 
 
 def files(directory: Path) -> set[Path]:

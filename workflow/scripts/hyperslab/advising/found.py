@@ -69,7 +69,7 @@ def look(file: Path, dataset: str | None) -> Found:
             raise DonorError(f"{file}: has no axis to be read along: its shape is {tuple(array.shape)}")
         plain = dtype.newbyteorder("=").name
         measured = WIDER.get(plain, plain)
-        filters, unknown = _storage(array, measured) if isinstance(array, h5py.Dataset) else ([], "")
+        filters, unknown = _storage(array, measured)
         chunks = getattr(array, "chunks", None)
         return Found(
             file=file.absolute(),
@@ -151,16 +151,18 @@ def _text(name: str | bytes | None) -> str:
     return name.decode(errors="replace") if isinstance(name, bytes) else name or ""
 
 
-def _storage(dataset: h5py.Dataset, dtype: str) -> tuple[list[Any], str]:
-    """Return a dataset's filters as a study says them, and why its layout is none that a study can have."""
-    if dataset.is_virtual:
+def _storage(array: DonorArray, dtype: str) -> tuple[list[Any], str]:
+    """Return an array's filters as a study says them, and why its layout is none that a study can have."""
+    if not isinstance(array, h5py.Dataset):
+        return [], "the file is not HDF5"
+    if array.is_virtual:
         return [], "the dataset is virtual, and its values lie in other datasets"
-    if dataset.external:
+    if array.external:
         return [], "its values lie in files beside it"
-    if not dataset.chunks:
+    if not array.chunks:
         return [], ""
-    filters = named(dataset.id)
-    if filters is None or refusal(filters, dtype, dataset.chunks):
+    filters = named(array.id)
+    if filters is None or refusal(filters, dtype, array.chunks):
         return [], "the file has filters that a study cannot name"
     return [_in_study(one) for one in filters], ""
 

@@ -18,7 +18,7 @@ ONE = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*x\s+)?(?P<name>[^:\s]+)\
 EXAMPLE = '"image: [all, all, 1]; 3 x spectrum: [1, 1, all]"'
 # A small box has about so many elements along each axis.
 SMALL = 16
-# Of an array of more axes planes of so many of them are usual reads.
+# Of an array of more axes so many, the longest, have their planes among the usual reads.
 PLANES_OF = 3
 
 
@@ -105,8 +105,9 @@ def _extents(name: str, box: Any, axes: Sequence[str], shape: Sequence[int]) -> 
 
 
 def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
-    """Return reads that are usual for a shape: a line along each axis, a plane of each two axes (of many axes
-    of the longest three), and a small box.
+    """Return reads that are usual for a shape: a line along each axis, a plane of each two axes, and a small
+    box. Of more than three axes planes are those of the longest three, of the first two, along which a scan
+    goes, and of the last two, an image at one place.
     """
     long = [at for at, size in enumerate(shape) if size > 1]
     if len(long) < 2:
@@ -114,7 +115,9 @@ def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
     wanted = [Read(f"along-{axes[at]}", _whole(shape, [at])) for at in long]
     if len(long) > 2:
         longest = sorted(sorted(long, key=lambda at: -shape[at])[:PLANES_OF])
-        pairs = itertools.combinations(longest, 2)
+        pairs = dict.fromkeys(
+            [*itertools.combinations(longest, 2), (long[0], long[1]), (long[-2], long[-1])]
+        )
         wanted += [Read(f"plane-{axes[a]}-{axes[b]}", _whole(shape, [a, b])) for a, b in pairs]
     wanted.append(Read("small-box", tuple(min(size, SMALL) for size in shape)))
     boxes: dict[tuple[int, ...], Read] = {}

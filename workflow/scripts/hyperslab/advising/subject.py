@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import Found, arrays, look, meant, shortened
 from hyperslab.advising.reads import Read, line, usual
-from hyperslab.data.donor_paths import SEPARATOR, is_hdf5, located
+from hyperslab.data.donor_paths import SEPARATOR, located
 from hyperslab.formats.donor_files import DonorError, check
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.parameters import spelt_out
@@ -78,7 +78,7 @@ class Subject:
     def today(self, extents: Sequence[int]) -> tuple[str | None, Candidate | None]:
         """Return the name of today's layout in the study, and which candidate it is; None where unknown."""
         found = self.found
-        if found is None or found.unknown or not is_hdf5(found.file):
+        if found is None or found.unknown:
             return None, None
         if found.chunks is None:
             return CONTIGUOUS, Candidate(None)
