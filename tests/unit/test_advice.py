@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import resource
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -993,6 +994,12 @@ def test_a_throttled_site_gives_no_more_than_its_rate() -> None:
     assert sum(device) == pytest.approx(3.0) and all(device)
     assert seconds(counts, held, free) == pytest.approx(3.0 + DISK.open_s)
     assert seconds(counts, DISK, free) < 0.01
+
+
+def test_every_term_of_the_model_is_explained_in_its_docstring() -> None:
+    assert model.__doc__
+    explained = {line.split("  ")[0] for line in model.__doc__.splitlines() if re.match(r"\w+ {2,}\S", line)}
+    assert explained == set(terms(Counts(1, 1, 1, 1), DISK, Coded(1.0, 0.0)))
 
 
 def test_axes_that_no_read_takes_whole_are_cut_first() -> None:

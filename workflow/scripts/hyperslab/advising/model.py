@@ -5,6 +5,23 @@ kernel's readahead (`readahead.traffic`), which gives the counts of a box; `pric
 Zarr, cold: each chunk is a file of its own that somebody waits for, and zarr-python takes its time for each.
 Warm: no device at all.
 
+    t = opening + waits + waited + ahead + memory + chunks + reads + runs + decoding
+
+with these terms, each a count of `Counts` times a price of `Storage` or `Coded` (prices):
+
+opening   file and dataset are opened
+waits     misses, for which somebody waits until the device begins to answer
+waited    bytes that somebody waits for
+ahead     bytes that the kernel reads ahead of requests
+memory    bytes copied from the page cache, which is all that is asked for
+chunks    chunks looked up in their index, read, and kept in the chunk cache
+reads     calls of read for anything else: runs of contiguous arrays, and of chunks that pass the cache
+runs      runs that are copied out of a chunk or the sieve buffer one by one
+decoding  bytes that filters decode, and chunks that they do it for
+
+Where a site is throttled, the three terms of the device are at least what its rate allows. Warm: they are
+nothing, and neither is opening.
+
 Every price comes from probes, so that they are the site's own. Before that, all candidates are sieved by the
 same prices of expected numbers: of chunks, exactly, and of their runs on disk instead of a list. What it says
 is never shown as measured: it chooses what is measured.

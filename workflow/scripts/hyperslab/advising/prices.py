@@ -1,21 +1,6 @@
 """What a site and a library take for each thing that a selection asks of them, and so for all of it.
 
-    t = opening + waits + waited + ahead + memory + chunks + reads + runs + decoding
-
-with these terms, each a count of `Counts` times a price of `Storage` or `Coded`:
-
-opening   file and dataset are opened
-waits     misses, for which somebody waits until the device begins to answer
-waited    bytes that somebody waits for
-ahead     bytes that the kernel reads ahead of requests
-memory    bytes copied from the page cache, which is all that is asked for
-chunks    chunks looked up in their index, read, and kept in the chunk cache
-reads     calls of read for anything else: runs of contiguous arrays, and of chunks that pass the cache
-runs      runs that are copied out of a chunk or the sieve buffer one by one
-decoding  bytes that filters decode, and chunks that they do it for
-
-Where a site is throttled, the three terms of the device are at least what its rate allows. Warm: they are
-nothing, and neither is opening.
+The terms are explained in `model`.
 """
 
 from __future__ import annotations
