@@ -36,6 +36,7 @@ report: .venv/made-in
 	echo "The report: results/$$study/report.html"
 
 # How a file should be stored for the way it is read: a few layouts predicted, measured and put on one page.
+# Of a file alone the command lists the arrays and names no study.
 # What files call their arrays comes from elsewhere: it reaches the command through the environment, and no shell reads it.
 advise: export HYPERSLAB_FILE = $(call literally,FILE)
 advise: export HYPERSLAB_READS = $(call literally,READS)
@@ -47,7 +48,8 @@ advise: .venv/made-in
 		--state "$(call given,STATE)" --copies "$(call given,COPIES)" --profile "$(PROFILE)" \
 		--size-bound "$(call given,SIZE_BOUND)" --seconds "$(call given,SECONDS)" \
 		$(if $(call given,SITE),--site $(SITE)) $(if $(call given,SITES),--sites "$(SITES)") \
-		$(if $(call given,FORMATS),--formats $(FORMATS))) && \
+		$(if $(call given,FORMATS),--formats $(FORMATS))) || exit 1; \
+	[ -n "$$study" ] || exit 0; \
 	.venv/bin/snakemake --profile $(PROFILE)$(if $(NO_COLOR), --nocolor) \
 		$(if $(call given,SITES),--config sites="$(SITES)") -- "results/$$study/advice.html" && \
 	echo "The advice: results/$$study/advice.html"

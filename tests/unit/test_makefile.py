@@ -38,25 +38,42 @@ def test_advise_takes_its_variables_from_the_command_line_alone() -> None:
         assert words in said, words
 
 
-def test_what_a_file_calls_its_arrays_is_read_by_no_shell(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    program = tmp_path / ".venv" / "bin" / "python"
-    program.parent.mkdir(parents=True)
-    # Stands in for the interpreter, and writes down what it is given.
-    program.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nprintf "%s\\n" "$@" >given\nexit 1\n')
-    program.chmod(0o755)
-    (tmp_path / ".venv" / "made-in").write_text(f"{tmp_path}\n")
+def stand_in(directory: Path, interpreter: str, snakemake: str = "exit 1") -> None:
+    """A directory with the Makefile, and scripts in place of the interpreter and of Snakemake."""
+    shutil.copy(ROOT / "Makefile", directory)
+    programs = directory / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, lines in (("python", interpreter), ("snakemake", snakemake)):
+        (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (programs / name).chmod(0o755)
+    (directory / ".venv" / "made-in").write_text(f"{directory}\n")
     for path in ("requirements.lock", "envs/create-venv"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).touch()
+        (directory / path).parent.mkdir(exist_ok=True)
+        (directory / path).touch()
+
+
+def advised(directory: Path, *words: str) -> int:
+    """How `make advise` ends."""
+    command = ["make", "--old-file=.venv/made-in", "advise", *words]
+    return subprocess.run(command, cwd=directory, capture_output=True, check=False).returncode
+
+
+def test_what_a_file_calls_its_arrays_is_read_by_no_shell(tmp_path: Path) -> None:
+    # The interpreter writes down what it is given.
+    stand_in(tmp_path, '[ "$1" = -c ] && exit 0\nprintf "%s\\n" "$@" >given\nexit 1')
     file = "mine.h5::/a`touch one`$(touch two)$b\"c'd"
-    subprocess.run(
-        ["make", "--old-file=.venv/made-in", "advise", f"FILE={file}", "READS=image: {$x: 1}"],
-        cwd=tmp_path, capture_output=True, check=False,
-    )  # fmt: skip
+    assert advised(tmp_path, f"FILE={file}", "READS=image: {$x: 1}") != 0
     given = (tmp_path / "given").read_text(encoding="utf-8").splitlines()
     assert given[2] == file and given[given.index("--reads") + 1] == "image: {$x: 1}"
     assert not (tmp_path / "one").exists() and not (tmp_path / "two").exists()
+
+
+def test_where_arrays_are_listed_and_no_study_is_named_nothing_is_measured(tmp_path: Path) -> None:
+    stand_in(tmp_path, '[ "$1" = -c ] || cat named', "touch started")
+    for study, started in (("", False), ("advice-mine\n", True)):
+        (tmp_path / "named").write_text(study)
+        assert advised(tmp_path, "FILE=mine.h5") == 0
+        assert (tmp_path / "started").exists() == started
 
 
 def test_rewrite_names_the_recommended_layout_unless_another_is_named() -> None:

@@ -355,6 +355,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"hyperslab.advise: {options.studies}: no such directory; run it where the Snakefile is")
     try:
         print(run(options))
+    except Unclear as listed:
+        # Who names a file alone asks what it holds; reads, and studies, are of one array.
+        if options.study or options.reads:
+            sys.exit(f"hyperslab.advise: {listed}")
+        print(listed, file=sys.stderr)
     except MISTAKES as error:
         sys.exit(f"hyperslab.advise: {error}")
 

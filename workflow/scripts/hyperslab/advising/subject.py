@@ -117,16 +117,21 @@ def subject_of(asked: Advise) -> Subject:
 
 
 def check_named(asked: Advise) -> None:
-    """Raise Unclear, with lines to copy, where a file of HDF5 is named alone: neither an array nor a read."""
+    """Raise Unclear, with lines to copy, where a file of HDF5 is named alone: neither an array nor a read.
+
+    Raises DonorError where it holds no array.
+    """
     file, dataset = located({"path": asked.file})
     if not dataset and asked.reads is None and file.is_file() and h5py.is_hdf5(file):
         raise Unclear("\n".join(_lines_to_copy(file, meant(arrays(file)))))
 
 
 def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
-    """Return a line of a command for each array, with the usual reads of its shape."""
+    """Return a line of a command for each array, with the usual reads of its shape; raises DonorError where
+    there is none.
+    """
     if not names:
-        return [f"{file}: holds no array of numbers"]
+        raise DonorError(f"{file}: holds no array of numbers")
     lines = [f"{file}: copy a line, and say in READS how you read it; these are the usual ways:"]
     for name in names[:MOST_LINES]:
         try:
