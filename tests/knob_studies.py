@@ -93,7 +93,7 @@ def _preemption(content: Content) -> Content:
 
 def _selections(content: Content) -> Content:
     dataset = {**content["dataset"], "shape": [12, 12, 4096]}
-    return {**content, "dataset": dataset, "cases": {"slices": content["cases"]["slices"]}}
+    return {**content, "dataset": dataset, "cases": {"slices": content["cases"]["slices"]}, "tradeoff": []}
 
 
 SMALLER = {
