@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import simulate_comparisons as command
+from hyperslab.results.comparisons import Floats
 
 # Variances that differ by much, and not at all: (degrees of freedom, common variance).
 SPREADS = [(2.0, 0.003), (math.inf, 0.003)]
@@ -37,6 +40,28 @@ def test_what_is_asked_of_a_direction_keeps_its_level_at_both_ends(shared: bool)
         # Deviations of 1 % are small enough to tell equals from what matters, and what matters from equals.
         assert found.loc[(test, "1"), "fails"] > 0.9
         assert found.loc[(test, "1/1.05"), "holds"] > 0.9
+
+
+@pytest.mark.parametrize(("used", "gated"), [(command.ours, False), (command.pooled, True)])
+def test_p_values_of_noisy_pairs_that_are_too_often_small_end_with_status_1(
+    used: Callable[[Floats], Floats],
+    gated: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(command.TESTS, "hyperslab", used)
+    # No family is ever in error, so that nothing but p values can tell.
+    monkeypatch.setattr(command, "holm", np.ones_like)
+    monkeypatch.setattr(command, "measurements", lambda file: None)
+    monkeypatch.setattr(command, "families", lambda table: SPREADS[:1])
+    arguments = ["simulate_comparisons.py", "none.tar.xz", "--rounds", "5", "--studies", "60"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == int(gated)
+    said = [line for line in capsys.readouterr().err.splitlines() if ", allowed " in line]
+    assert any("p under 0.05, noisiest fifth: " in line for line in said) == gated
+    assert all("p under 0.05" in line for line in said)
 
 
 def test_fewer_rounds_than_a_test_needs_are_refused_before_a_pack_is_read(

@@ -26,6 +26,9 @@ comparison of one claim. "holds" is the share that is said to hold, which should
 "any fails" is the share of claims of which any comparison fails (Holm), which should be rare where the ratio
 is 1/1.05, the least that matters; "fails" at a ratio of 1 is how often it is told that there is no difference
 that matters.
+
+The command ends with status 1 where what reports use is wrong more often than it may be, and says in
+what.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ from hyperslab.results.comparisons import (
 from hyperslab.results.looks import as_if_stopped, grown, level, looks
 from hyperslab.results.packs import PackError, measurements
 from hyperslab.results.statistics import log_medians, summarise
+from hyperslab.text import percent
 
 FAMILY = ["site", "case", "state"]
 # A family of fewer layouts says little about how unequal they are.
@@ -62,6 +66,8 @@ FEWEST = 6
 PAIRS = 20
 # What would be an error of 6 % or less, over so many studies, within chance.
 MOST = 0.06
+# The noisiest pairs are a known limit: the common variance is too small for them (docs/measured.md: 7.5 %).
+NOISIEST = 0.08
 
 
 def families(table: pd.DataFrame) -> list[tuple[float, float]]:
@@ -221,8 +227,30 @@ def directions(
     )  # fmt: skip
 
 
+def missed(everything: pd.DataFrame, less: pd.DataFrame, studies: int) -> list[str]:
+    """Return what reports use is wrong in more often than it may be, one line each, from both tables."""
+    used = everything[everything["test"].isin(USED)]
+    # P values of adaptive rounds are not uniform: each look that is paid for makes them larger.
+    p = everything[everything["test"] == "hyperslab"]
+    gates = {
+        "studies with equals called different": (used["family_wise_error"], MOST),
+        "p under 0.05, all pairs": (p["p_under_5"], MOST),
+        "p under 0.05, noisiest fifth": (p["in_noisiest_fifth"], NOISIEST),
+        "p under 0.05, quietest half": (p["in_quietest_half"], MOST),
+        "equals said to be less": (less[less["ratio"] == "1"]["holds"], MOST),
+        "claims with what matters said not to be": (less[less["ratio"] != "1"]["any_fails"], MOST),
+    }
+    # Two standard errors of a share of 5 %, where studies are so few that these go beyond.
+    chance = max(0.0, ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / studies) - MOST)
+    return [
+        f"{what}: {percent(found.max())}, allowed {percent(most + chance)}"
+        for what, (found, most) in gates.items()
+        if found.max() > most + chance
+    ]
+
+
 def main() -> None:
-    """Run the command; exit status 1 where what reports use is wrong in more than 6 % of studies."""
+    """Run the command; exit status 1 where what reports use is wrong more often than it may be."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -258,15 +286,10 @@ def main() -> None:
         asked.append(table)
         print(table.to_string(index=False, float_format="{:.3f}".format, header=len(asked) == 1))
         sys.stdout.flush()
-    everything, less = pd.concat(tables), pd.concat(asked)
-    wrong = [
-        *everything[everything["test"].isin(USED)]["family_wise_error"],
-        *less[less["ratio"] == "1"]["holds"],
-        *less[less["ratio"] != "1"]["any_fails"],
-    ]
-    # Two standard errors of a share of 5 % over so many studies.
-    chance = 2 * np.sqrt(ALPHA * (1 - ALPHA) / options.studies)
-    sys.exit(int(max(wrong) > max(MOST, ALPHA + chance)))
+    gates = missed(pd.concat(tables), pd.concat(asked), options.studies)
+    for gate in gates:
+        print(f"simulate_comparisons.py: {gate}", file=sys.stderr)
+    sys.exit(int(bool(gates)))
 
 
 if __name__ == "__main__":
