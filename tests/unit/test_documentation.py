@@ -87,6 +87,13 @@ def test_commands_name_what_there_is(page: Path) -> None:
         assert (ROOT / pack).is_file() or pack == "packs/quick.tar.xz", pack
 
 
+def test_the_simulated_studies_say_of_which_day_their_packs_are() -> None:
+    text = " ".join((ROOT / "docs" / "measured.md").read_text(encoding="utf-8").split())
+    said = re.search(r"in the (\d+) packs of \d{4}-\d\d-\d\d say how much layouts scatter", text)
+    # Packs are added, and the command that stands beside it takes all that there are.
+    assert said and int(said[1]) <= len([*(ROOT / "packs").glob("*.tar.xz")])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_reads_measurements_leaves_out_what_is_stale(page: Path) -> None:
     blocks = re.findall(r"^```python$(.*?)^```$", page.read_text(encoding="utf-8"), re.S | re.M)
