@@ -98,6 +98,48 @@ def test_a_sentence_that_is_judged_twice_is_read_in_two_ways(listed: dict[str, l
             assert len(names) == 1 or all(reading for _, reading in found), number
 
 
+@pytest.fixture(scope="module")
+def of_rows(pytestconfig: pytest.Config) -> list[PlannedStudy]:
+    """The studies of the document on variable-length data."""
+    return [PlannedStudy(file) for file in (pytestconfig.rootpath / "config" / "studies").glob("vl-*.yaml")]
+
+
+def terms(claim: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Layout, state and quantity of all that a claim compares."""
+    return [
+        (layout, state, quantity)
+        for comparison in claim.get("comparisons", [])
+        for instance in comparison["instances"]
+        for cell in [*instance["a"], *instance.get("b", [])]
+        for _, _, layout, state, quantity in cell["terms"]
+    ]
+
+
+def test_a_claim_on_rows_read_from_memory_says_that_it_takes_the_calls_alone(
+    of_rows: list[PlannedStudy],
+) -> None:
+    claims = {claim["id"]: claim for study in of_rows for claim in study.claims}
+    warm = [name for name, claim in claims.items() if ("warm", "median") in {term[1:] for term in terms(claim)}]
+    assert {*warm} >= {"004.2", "004.2-large", "004.2-network", "004.3", "004.4"}
+    for name in warm:
+        assert "the calls alone" in claims[name].get("reading", ""), name
+
+
+def test_files_of_rows_are_judged_of_one_length_and_of_several(of_rows: list[PlannedStudy]) -> None:
+    found = set()
+    for study in of_rows:
+        rows = study.dataset.rows
+        if rows and any(claim["id"].startswith("004.5") for claim in study.claims):
+            found.add(rows.lengths)
+    assert found == {"constant", "linear"}
+
+
+def test_what_reuse_of_space_costs_in_time_is_compared(of_rows: list[PlannedStudy]) -> None:
+    (study,) = [study for study in of_rows if study.name == "vl-replaced"]
+    timed = {layout for claim in study.claims for layout, _, quantity in terms(claim) if quantity == "durable"}
+    assert any(study.layouts[layout].get("reuse") for layout in timed)
+
+
 def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:
     for claims in listed.values():
         for claim in claims:
