@@ -119,7 +119,9 @@ def test_a_claim_on_rows_read_from_memory_says_that_it_takes_the_calls_alone(
     of_rows: list[PlannedStudy],
 ) -> None:
     claims = {claim["id"]: claim for study in of_rows for claim in study.claims}
-    warm = [name for name, claim in claims.items() if ("warm", "median") in {term[1:] for term in terms(claim)}]
+    warm = [
+        name for name, claim in claims.items() if ("warm", "median") in {term[1:] for term in terms(claim)}
+    ]
     assert {*warm} >= {"004.2", "004.2-large", "004.2-network", "004.3", "004.4"}
     for name in warm:
         assert "the calls alone" in claims[name].get("reading", ""), name
@@ -136,7 +138,9 @@ def test_files_of_rows_are_judged_of_one_length_and_of_several(of_rows: list[Pla
 
 def test_what_reuse_of_space_costs_in_time_is_compared(of_rows: list[PlannedStudy]) -> None:
     (study,) = [study for study in of_rows if study.name == "vl-replaced"]
-    timed = {layout for claim in study.claims for layout, _, quantity in terms(claim) if quantity == "durable"}
+    timed = {
+        layout for claim in study.claims for layout, _, quantity in terms(claim) if quantity == "durable"
+    }
     assert any(study.layouts[layout].get("reuse") for layout in timed)
 
 

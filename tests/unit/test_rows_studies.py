@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from studies import load, mistake
 
 from hyperslab.layouts.hdf5_rows import OF_REFERENCES
+from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.studies.case_kinds import measured_at
 
 STUDY: dict[str, Any] = {
     "title": "rows",
@@ -48,6 +51,31 @@ def test_a_study_of_rows(tmp_path: Path) -> None:
     spec = cell_specification(found, "vlen", "few", "r0")
     assert spec["dataset"]["rows"] == {"lengths": "constant", "longest": 10}
     assert spec["dataset"]["shape"] == [8]
+
+
+SIZE = re.compile(r"([\d.]+) ([MG])(i?)B")
+POWERS = {"M": 2, "G": 3}
+
+
+def test_the_page_names_the_least_and_the_greatest_size_of_each_study(pytestconfig: pytest.Config) -> None:
+    root = pytestconfig.rootpath
+    text = (root / "docs" / "rows.md").read_text(encoding="utf-8")
+    # | `study` at `site` | ... | sizes |
+    rows = re.findall(r"^\| `(vl-[\w-]+)`(?: at `([\w-]+)`)? \|[^|]*\|([^|]*)\|$", text, re.M)
+    files = {file.stem: file for file in (root / "config" / "studies").glob("vl-*.yaml")}
+    assert {name for name, _, _ in rows} == set(files)
+    for name, site, sizes in rows:
+        named = [
+            float(number) * (1024 if binary else 1000) ** POWERS[prefix]
+            for number, prefix, binary in SIZE.findall(sizes)
+        ]
+        planned = PlannedStudy(files[name])
+        own = [
+            planned.dataset.bytes_of(case["shape"])
+            for case in planned.cases.values()
+            if not site or measured_at(case, site)
+        ]
+        assert [min(named), max(named)] == pytest.approx([min(own), max(own)], rel=0.02), name
 
 
 def test_a_vectors_chunks_and_caches(tmp_path: Path) -> None:
