@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,22 +79,49 @@ def test_whatever_is_appended_comes_back(tmp_path: Path, seed: int) -> None:
             found[count]
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "ragged.md"
+
+
+def example(number: int, folder: Path) -> str:
+    """The lines of Python that docs/ragged.md gives, with files of a folder."""
+    code = PAGE.read_text(encoding="utf-8").split("```python\n")[number].split("```")[0]
+    return re.sub(r'"(\w+\.h5)"', lambda found: repr(str(folder / found[1])), code)
+
+
 def test_the_convention_is_read_without_the_module(tmp_path: Path) -> None:
     """The lines that docs/ragged.md gives."""
     record = np.array([(0.5, 3)], RECORD)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
+    with h5py.File(tmp_path / "events.h5", "w") as file:
         with ragged.create(file, "hits", "int16") as hits:
             hits.append([[1, 2, 3], [], [-4]])
         with ragged.create(file.create_group("beside"), "hits", RECORD) as hits:
             hits.append([record, record[:0]])
-    text = (Path(__file__).parents[2] / "docs" / "ragged.md").read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0].replace("events.h5", str(tmp_path / "a.h5"))
+    code = example(1, tmp_path)
     assert len(code.strip().splitlines()) <= 10
     names: dict[str, Any] = {}
     exec(code, names)
     assert [row.tolist() for row in names["rows"]] == [[1, 2, 3], [], [-4]]
     exec(code.replace('"hits"', '"beside/hits"'), names)
     assert [row.tolist() for row in names["rows"]] == [record.tolist(), []]
+
+
+def test_variable_length_rows_of_an_open_file_are_copied_there_and_back(tmp_path: Path) -> None:
+    """The lines that docs/ragged.md gives."""
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        spectra = file.create_dataset("spectra", (3,), h5py.vlen_dtype(np.float32))
+        spectra[0] = np.array([1, 2, 3], np.float32)
+        spectra[2] = np.array([4], np.float32)
+    exec(example(2, tmp_path), {"h5py": h5py, "ragged": ragged})
+    with h5py.File(tmp_path / "new.h5") as new, h5py.File(tmp_path / "back.h5") as back:
+        assert [row.tolist() for row in ragged.open(new["spectra"])] == [[1, 2, 3], [], [4]]
+        assert [row.tolist() for row in back["spectra"][:]] == [[1, 2, 3], [], [4]]
+
+
+def test_the_page_names_all_that_is_public() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    methods = {"resize", "read", "read_many", "blocks", "refresh", "lost_bytes"}
+    names = {*ragged.__all__, *methods} - {"RaggedDataset"}
+    assert {name for name in names if not re.search(rf"\.{name}\b", text)} == set()
 
 
 def test_the_callers_array_may_be_used_again(tmp_path: Path) -> None:
