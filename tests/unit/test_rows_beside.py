@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pyimzml.ImzMLWriter import ImzMLWriter
 from row_cells import LAYOUTS, cell, run, written
 from studies import mistake
 
+import compare_with_c
 from hyperslab import convert_rows, figures, ragged
 from hyperslab.convert_rows import convert
 from hyperslab.data.models import open_content, raw_bytes
@@ -426,6 +428,15 @@ def test_c_and_h5py_are_compared(program: Path, tmp_path: Path) -> None:
         "offset-vector, read",
     ]  # fmt: skip
     assert all(line.endswith(" µs") for line in lines[2:]) and list(tmp_path.iterdir()) == []
+
+
+def test_the_page_says_what_h5py_costs_for_each_row() -> None:
+    page = (SCRIPTS.parents[1] / "docs" / "rows.md").read_text(encoding="utf-8")
+    section = page.split("## What h5py costs\n")[1].split("\n## ")[0]
+    # | `way`, action | C | h5py | ratio | µs a row |
+    found = re.findall(r"^\| `([\w-]+)`, (\w+) \|.*\| -?[\d.,]+ \|$", section, re.M)
+    assert "µs a row" in section
+    assert set(found) == {(way, action) for way in compare_with_c.WAYS for action in ("write", "read")}
 
 
 def test_a_record_of_rows_becomes_a_table(tmp_path: Path) -> None:
