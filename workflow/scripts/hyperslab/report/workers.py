@@ -14,9 +14,9 @@ from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.scaling import against, speedups
 from hyperslab.results.statistics import round_words
 from hyperslab.states import STATES
-from hyperslab.studies.case_kinds import families, shown_by
-from hyperslab.studies.case_kinds.workers import API_NAMES, WAY_NAMES, WORKERS, interface_of, way_of
-from hyperslab.studies.summary import in_order
+from hyperslab.studies.case_kinds import families, kind_of, shown_by
+from hyperslab.studies.case_kinds.workers import API_NAMES, WORKERS, interface_of, way_of
+from hyperslab.studies.summary import case_title, in_order
 
 # Parts of a write by ranks, as columns.
 PHASES = ("create", "order", "exchange", "file_writes", "write")
@@ -55,7 +55,11 @@ def speedup_table(data: Data, site: str, pick: str | None) -> Table | None:
 
 def _common(data: Data, counts: Mapping[int, str], family: str) -> str:
     """Return what the titles of a family's cases begin with."""
-    title = str(data.study["cases"][next(iter(counts.values()))].get("title") or family)
+    return _without_workers(str(data.study["cases"][next(iter(counts.values()))].get("title") or family))
+
+
+def _without_workers(title: str) -> str:
+    """Return the title of a case of several workers without how many they are, with which it ends."""
     return title.rpartition(", ")[0] or title
 
 
@@ -150,17 +154,14 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
         return None
     body = []
     for name, case in cases.items():
+        title, way = kind_of(case).apart(case, case_title(data.study, name))
         mine = rows[rows["case"] == name]
         for layout in in_order(set(mine["layout"]), data.study["layouts"]):
             here = mine[mine["layout"] == layout]
             middle = here.median(numeric_only=True)
             beyond = "beyond the physical cores" if case["workers"] > middle["physical_cores"] else ""
             beside = ", ".join(filter(None, (_where(here), beyond)))
-            twins = [
-                other for other, one in cases.items()
-                if (one["family"], one["workers"], way_of(one))
-                == (case["family"], case["workers"], "plain")
-            ]  # fmt: skip
+            twins = _plain_twins(cases, case)
             own = summary[summary["layout"] == layout]
             if not own["case"].isin(twins).any():
                 # The same bytes in no order are those of any layout.
@@ -168,7 +169,7 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                 own = pd.concat([own, others.drop_duplicates(["case", "round", "state"])])
             share = middle["coarse_levels_s"] / middle["write_s"]
             body.append([
-                WAY_NAMES[way_of(case) or ""], Cell(str(case["workers"]), beside), layout,
+                _without_workers(title), way, Cell(str(case["workers"]), beside), layout,
                 fmt.megabytes(middle["asked_bytes"]),
                 _rate(own, name, "write", middle["asked_bytes"]), _compared(own, name, "write", twins),
                 *(fmt.seconds(middle[f"{phase}_s"]) for phase in PHASES),
@@ -179,19 +180,29 @@ def subvolumes_table(data: Data, site: str, pick: str | None) -> Table | None:
                     fmt.megabytes(middle["written_bytes"]), _by_rank(here["written_by_rank"], fmt.megabytes)
                 ),
             ])  # fmt: skip
-    columns = ["Way", "#Ranks", "Layout", "#Bytes", "#Durable write", "#Plain MPI-IO is", "#Create", "#Order",
-               "#Exchange", "#File writes", "#Write", "#Levels 0 to 6", "#Files made and opened",
-               "#Write calls", "#Bytes written",
+    columns = ["Sub-volumes", "Way", "#Ranks", "Layout", "#Bytes", "#Durable write", "#Plain MPI-IO is",
+               "#Create", "#Order", "#Exchange", "#File writes", "#Write", "#Levels 0 to 6",
+               "#Files made and opened", "#Write calls", "#Bytes written",
     ]  # fmt: skip
     durable = round_words(rows[rows["state"] == "write"])
     note = (
-        f"Durable write: from the geometric mean of the rounds' {durable}, with its 95 % interval. Order, "
+        f"Durable write: from the geometric mean of the rounds' {durable}, with its 95 % interval. Plain "
+        "MPI-IO: as many ranks that write as large an array, of the same case or else of another. Order, "
         "exchange and file writes are parts of the write, those of the slowest rank; where they are more "
         "than the write in all, they overlap. Times, files, calls and bytes are medians over all repeats; "
         "under counts stand the least and the most of a rank. Levels 0 to 6: their share of the write, where "
         "levels are written in turn."
     )
     return table("Sub-volumes written by ranks", columns, body, note, folded=len(body) > 24, pick=pick)
+
+
+def _plain_twins(cases: Mapping[str, Mapping[str, Any]], case: Mapping[str, Any]) -> list[str]:
+    """Return the plain cases of as many ranks and as large an array: of a case's family, else the first."""
+    plain = [
+        name for name, one in cases.items()
+        if way_of(one) == "plain" and one["workers"] == case["workers"] and one["shape"] == case["shape"]
+    ]  # fmt: skip
+    return [name for name in plain if cases[name]["family"] == case["family"]] or plain[:1]
 
 
 def _by_rank(told: pd.Series, words: Callable[[float], str]) -> str:
