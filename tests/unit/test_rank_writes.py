@@ -204,13 +204,18 @@ def counted(self):
 ranks.Cell.__init__, ranks.Cell.written = counted_from, counted
 ranks.Cell._fsync, ranks.plain_write = (lambda self: None), (lambda *_: 0.0)
 """
+# Of each of two ranks, so that a third copy would be too many; few samples, for the formula takes its time.
+MIB = 128
+LARGE = (MIB, 512, 512)
+# Of ways that differ in what stays open, or in how a piece is written, that which may hold more.
+HOLDING_MOST = ("token", "per-level-kept", "per-level-fast", "aggregated", "plain-writeback")
+HDF5_HOLDING_MOST = "collective"
 
 
 @pytest.mark.mpi
 @pytest.mark.parametrize(
     ("way", "layout"),
-    # Of ways that differ in what stays open, or in the size of a piece, that which may hold more.
-    [*((way, {}) for way in ("token", "per-level-kept", "per-level-fast", "aggregated", "plain-writeback")),
+    [*((way, {}) for way in HOLDING_MOST),
      ("per-level-fast", {"order": ["z", "y", "x"]}),
      ("aggregated", {"order": ["z", "y", "x"], "within_block": "row-major"})],
 )  # fmt: skip
@@ -218,8 +223,7 @@ def test_a_rank_holds_its_sub_volume_twice_at_most_and_little_more(
     disk: Path, mpi: None, program: Callable[[str], None], way: str, layout: dict[str, Any]
 ) -> None:
     program(COUNTED)
-    # 128 MiB a rank, so that a third copy would be too many; few samples, for the formula takes its time.
-    spec = by_ranks(cell((128, 512, 512), "uint64", **layout), way, 2)
+    spec = by_ranks(cell(LARGE, "uint64", **layout), way, 2)
     # Of a second write nothing of the first is held, whose values were turned.
     writes = 2 if "order" in layout else 1
     assert len(outcome_of({**spec, "repeats": {"write": writes}}, disk).repeats) == writes
@@ -231,9 +235,17 @@ def test_a_rank_of_parallel_hdf5_holds_as_much(
     disk: Path, mpi: None, program: Callable[[str], None], chunks: Any
 ) -> None:
     program(COUNTED)
-    layout = file_specification((128, 512, 512), chunks, dtype="uint64")
-    spec = by_ranks(layout, "collective", 2)
+    layout = file_specification(LARGE, chunks, dtype="uint64")
+    spec = by_ranks(layout, HDF5_HOLDING_MOST, 2)
     assert len(outcome_of({**spec, "repeats": {"write": 1}}, disk).repeats) == 1
+
+
+def test_the_documentation_says_of_which_ways_memory_is_tested() -> None:
+    text = " ".join((ROOT / "docs" / "idx.md").read_text(encoding="utf-8").split())
+    (sentence,) = (one for one in re.split(r"(?<=[.:]) ", text) if "VmHWM" in one)
+    assert f"{MIB} MiB a rank" in sentence
+    assert set(re.findall(r"`([a-z0-9-]+)`", sentence)) == {*HOLDING_MOST, HDF5_HOLDING_MOST}
+    assert np.prod(LARGE) * 8 == 2 * MIB * 2**20
 
 
 # A rank that is killed when it has written all, before any closes.
