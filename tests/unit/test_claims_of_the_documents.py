@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hyperslab.claims.bounds import reason
+from hyperslab.data.sub_volumes import sub_volumes
 from hyperslab.planning.claims_page import UNTESTED, untested
 from hyperslab.planning.planned_study import PlannedStudy
 
@@ -18,12 +20,17 @@ EXPECTED = {f"{name}.{number}" for name, count in COUNTS.items() for number in r
 
 
 @pytest.fixture(scope="module")
-def listed(pytestconfig: pytest.Config) -> dict[str, list[dict[str, Any]]]:
+def studies(pytestconfig: pytest.Config) -> list[PlannedStudy]:
+    """All studies that come with the project."""
+    files = (pytestconfig.rootpath / "config" / "studies").glob("*.yaml")
+    return [PlannedStudy(file) for file in sorted(files)]
+
+
+@pytest.fixture(scope="module")
+def listed(pytestconfig: pytest.Config, studies: list[PlannedStudy]) -> dict[str, list[dict[str, Any]]]:
     """Name of a claim without what follows its number -> the claims, of studies and of none."""
-    root = pytestconfig.rootpath
-    claims = untested(root / UNTESTED)
-    for file in sorted((root / "config" / "studies").glob("*.yaml")):
-        claims += PlannedStudy(file).claims
+    claims = untested(pytestconfig.rootpath / UNTESTED)
+    claims += [claim for study in studies for claim in study.claims]
     found: dict[str, list[dict[str, Any]]] = {}
     for claim in claims:
         match = re.match(r"\d{3}\.\d+", claim["id"])
@@ -142,6 +149,45 @@ def test_what_reuse_of_space_costs_in_time_is_compared(of_rows: list[PlannedStud
         layout for claim in study.claims for layout, _, quantity in terms(claim) if quantity == "durable"
     }
     assert any(study.layouts[layout].get("reuse") for layout in timed)
+
+
+def test_no_sub_volumes_are_judged_twice_by_one_claim(studies: list[PlannedStudy]) -> None:
+    for study in studies:
+        for claim in study.claims:
+            pairs = [
+                tuple(compared_in(study, instance.get(side, ())) for side in "ab")
+                for comparison in claim["comparisons"]
+                if comparison["judged"]
+                for instance in comparison["instances"]
+            ]
+            written = [pair for pair in pairs if any(pair)]
+            assert len(set(written)) == len(written), claim["id"]
+
+
+def compared_in(study: PlannedStudy, cells: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """What ranks write in the cells of one side, whatever their cases are called; empty for other cases."""
+    found = []
+    for weight, case, layout, _, quantity in (term for cell in cells for term in cell["terms"]):
+        if asked := study.cases[case].get("subvolumes"):
+            parts = [asked["along"].get(axis, 1) for axis in study.dataset.axes]
+            boxes = repr(sub_volumes(study.cases[case]["shape"], parts))
+            how = (asked["way"], asked["aggregators"], asked["files_each"])
+            found.append((weight, layout, *how, boxes, quantity))
+    return tuple(found)
+
+
+def test_a_coarse_query_needs_few_bytes_and_few_blocks(listed: dict[str, list[dict[str, Any]]]) -> None:
+    (claim,) = (claim for claim in listed["002.8"] if claim["id"] == "002.8")
+    judged = [comparison for comparison in claim["comparisons"] if comparison["judged"]]
+    counted = {comparison["instances"][0]["a"][0]["terms"][0][4] for comparison in judged}
+    assert counted >= {"requested_bytes", "chunks_touched"}
+
+
+def test_the_writer_of_openvisus_is_a_goal_that_is_judged(listed: dict[str, list[dict[str, Any]]]) -> None:
+    (claim,) = (claim for claim in listed["002.8"] if claim["id"] == "002.8-writer")
+    assert claim["goal"] and all(comparison["judged"] for comparison in claim["comparisons"])
+    # The whole and parts, in both orders.
+    assert sum(len(comparison["instances"]) for comparison in claim["comparisons"]) == 4
 
 
 def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:
