@@ -272,6 +272,11 @@ VISUS = {"format": "idx", "settings": {"library": "openvisus"}}
         ({"along": ["x", "y"], "each": {"x": 2}}, None, "each: an extent for each of x, y"),
         ({"along": "x", "each": 11}, None, "2 ranks cannot hold 22 along x in 2 parts; it has 20"),
         ({"along": "x", "aggregators": 1, "files_each": 1}, None, "aggregators and files_each say the same"),
+        (
+            {"along": "x", "ways": ["plain"], "aggregators": 1}, None,
+            "aggregators and files_each: only the way aggregated has them",
+        ),
+        ({"along": "x", "aggregators": 3}, None, "subvolumes.aggregators: 3 of 2 ranks; name"),
         ({"along": "x", "ways": ["collective"]}, None, "ranks write IDX in the ways token, per-level,"),
         ({"along": "x", "ways": ["plain"]}, VISUS, "OpenVisus one after the other (token), not plain"),
         *(

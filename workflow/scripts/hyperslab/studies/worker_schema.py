@@ -104,6 +104,8 @@ class Subvolumes(Strict):
             raise ValueError(f"each: an extent for each of {', '.join(self.axes)}")
         if self.aggregators and self.files_each:
             raise ValueError("aggregators and files_each say the same thing; give one of them")
+        if (self.aggregators or self.files_each) and "aggregated" not in self.ways:
+            raise ValueError("aggregators and files_each: only the way aggregated has them")
         return self
 
     @property

@@ -33,6 +33,11 @@ class SubvolumeWrites(RankWrites):
                 raise ValueError(
                     f"subvolumes.along: no axis {axis}; the dataset has {', '.join(dataset.axes)}"
                 )
+        if (asked.aggregators or 0) > count:
+            raise ValueError(
+                f"subvolumes.aggregators: {asked.aggregators} of {count} ranks; name at most as many, or "
+                "give ranks that have them"
+            )
         whole = dict(zip(dataset.axes, dataset.shape, strict=True))
         parts = asked.parts({**whole, **case.shape}, count)
         sizes = {
