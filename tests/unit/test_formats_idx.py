@@ -13,7 +13,7 @@ import tracemalloc
 import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -36,9 +36,10 @@ from hyperslab.layouts.idx_order import hz_addresses
 from hyperslab.measuring.counters import Counters, between
 from hyperslab.measuring.machine import versions_of
 from hyperslab.specifications import Specification
+from hyperslab.studies.dataset_schema import DType
 
 Spec = Specification
-# Extents, and what a study says of the layout: powers of two and others, 2 to 5 axes, fields and times.
+# Extents, type, and what a study says of the layout: powers of two and others, 2 to 5 axes, fields and times.
 CELLS: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "cube": ((32, 32, 32), "uint16", {"bits_per_block": 9, "blocks_per_file": 16}),
     "edges": ((21, 19, 50), "uint16", {"bits_per_block": 8, "blocks_per_file": 7}),
@@ -50,6 +51,10 @@ CELLS: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "lz4": ((21, 19, 50), "uint16", {"bits_per_block": 8, "codec": "lz4", "within_block": "row-major"}),
     "one-block": ((4, 4, 5), "uint16", {}),
     "four-axes": ((5, 6, 7, 8), "int16", {"bits_per_block": 6}),
+    "five-axes": ((3, 4, 5, 6, 7), "uint32", {"bits_per_block": 6}),
+    "signed-bytes": ((9, 10, 33), "int8", {"bits_per_block": 6}),
+    "long": ((9, 10, 33), "uint64", {"bits_per_block": 6, "codec": "zip"}),
+    "signed-long": ((9, 10), "int64", {"bits_per_block": 4}),
     "times": ((3, 10, 12, 9), "uint16", {"bits_per_block": 6, "times": "w"}),
     "fields": (
         (3, 2, 10, 12, 9), "uint16", {"bits_per_block": 6, "times": "f", "fields": "w", "codec": "zip"}
@@ -83,6 +88,12 @@ def some_boxes(shape: Sequence[int], count: int, seed: str) -> list[Box]:
         extent = tuple(min(size, rng.choice([1, size, rng.randint(1, size)])) for size in shape)
         boxes.append(Box(tuple(rng.randint(0, s - e) for s, e in zip(shape, extent, strict=True)), extent))
     return boxes
+
+
+def test_cells_have_every_type_and_as_many_axes_as_there_may_be() -> None:
+    assert {dtype for _, dtype, _ in CELLS.values()} == set(get_args(DType))
+    axes = [len(shape) - len(layout.keys() & {"times", "fields"}) for shape, _, layout in CELLS.values()]
+    assert (min(axes), max(axes)) == (2, idx_order.MOST_AXES)
 
 
 @pytest.mark.parametrize("name", CELLS)
