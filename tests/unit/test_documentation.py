@@ -100,6 +100,15 @@ def test_what_reads_measurements_leaves_out_what_is_stale(page: Path) -> None:
     assert all("stale" in block for block in blocks if "measurements.parquet" in block)
 
 
+def test_the_page_of_levels_says_what_every_layout_gives_up() -> None:
+    text = (ROOT / "docs" / "levels.md").read_text(encoding="utf-8")
+    study = yaml.safe_load((ROOT / "config" / "studies" / "idx-resolution.yaml").read_text(encoding="utf-8"))
+    (rows,) = re.findall(r"^\| layout \| first picture.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)
+    assert len(rows.splitlines()) == len(study["layouts"])
+    # Its verdicts stand there.
+    assert re.search(r"\]\(claims-[\d-]+\.md\)", text)
+
+
 def test_every_study_is_on_the_page_of_studies() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     names = {file.stem for file in (ROOT / "config" / "studies").glob("*.yaml")}
