@@ -97,6 +97,14 @@ def test_first_access_maximum_and_median_are_of_each_round(tmp_path: Path) -> No
     assert [result["value"] for result in found] == [pytest.approx(one, rel=1e-3) for one in (4.2, 1.2, 1.4)]
 
 
+def test_requests_of_an_answer_are_those_of_opening_too(tmp_path: Path) -> None:
+    table = measured(lambda case, layout, values: 1.0, open_requests=3.0, wire_requests=4.0)
+    asked = {"a": {"layouts": "2x2x10", "case": "slices", "of": "answer_requests"}, "at_most": 7}
+    (verdict,) = judged(resolved(tmp_path, asked), table)
+    (found,) = results(verdict)
+    assert (found["value"], found["text"], verdict["verdict"]) == (pytest.approx(7), "7", "holds")
+
+
 def test_what_a_limit_holds_back_is_judged_by_means(tmp_path: Path) -> None:
     """As in reports and scores: a median is the time of a burst."""
     table = measured(lambda case, layout, values: 1.0, repeats=5)

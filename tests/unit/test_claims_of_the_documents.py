@@ -190,6 +190,13 @@ def test_the_writer_of_openvisus_is_a_goal_that_is_judged(listed: dict[str, list
     assert sum(len(comparison["instances"]) for comparison in claim["comparisons"]) == 4
 
 
+def test_the_goals_of_daily_grids_have_verdicts(listed: dict[str, list[dict[str, Any]]]) -> None:
+    found = [claim for number, claims in listed.items() if number.startswith("003.") for claim in claims]
+    goals = {claim["id"] for claim in found if claim.get("goal")}
+    # Near a plain read, soon from a store, in step with workers, and a server for a hundred clients.
+    assert goals == {"003.2-goal", "003.4-goal", "003.5-linear", "003.10-goal"}
+
+
 def test_a_tested_claim_shows_a_figure(listed: dict[str, list[dict[str, Any]]]) -> None:
     for claims in listed.values():
         for claim in claims:

@@ -55,6 +55,10 @@ QUANTITIES: dict[str, Quantity] = {
     "median": Quantity(("time_s",), "median", "median"),
     # Evict, open, select.
     "first_access": Quantity(("open_s", "time_s"), "median", "first access", state="cold"),
+    "answer_requests": Quantity(
+        ("open_requests", "wire_requests"), "median", "requests of an answer, opening included", "",
+        state="cold",
+    ),
     "first_picture": Quantity(("first_picture_s",), "median", "time to the first picture"),
     "max": Quantity(("time_s",), "max", "maximum"),
     "mean": Quantity(("time_s",), "mean", "mean"),
