@@ -61,6 +61,16 @@ def read_cell(
     }  # fmt: skip
 
 
+def summed(spec: Specification, by: str = "processes", **case: Any) -> Specification:
+    """The cell with summaries of all planes along the first axis, by two workers, as its case."""
+    axis = spec["dataset"]["axes"][0]
+    asked: Any = {
+        "name": "days", "kind": "summaries", "statistics": "summaries", "planes": axis, "split": axis,
+        "by": by, "workers": 2, "extent": spec["dataset"]["shape"], "states": ["cold"], **case,
+    }  # fmt: skip
+    return {**spec, "case": asked}
+
+
 def write_cell(spec: Specification, strategy: str, repeats: int, block: Any = None) -> Specification:
     """What measure is told of a write case."""
     case: CaseSpecification = {

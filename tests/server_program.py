@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from samples import values_of
+from samples import read_cell, summed, values_of
 from server_cells import SHAPE, behind
 
-from hyperslab import formats
+from hyperslab import cases, formats
+from hyperslab.cases.context import Context
+from hyperslab.data.daily_grid import MISSING
+from hyperslab.data.models import open_content
 from hyperslab.data.selections import Box
+from hyperslab.data.values import DAILY_GRID, Values
 from hyperslab.measuring import machine, servers
 from hyperslab.measuring.servers import connection_of
 from hyperslab.measuring.workers import Workers
@@ -47,11 +51,22 @@ def served(spec: Any, directory: Path) -> Iterator[tuple[Any, str, Any]]:
 
 def right(format_: Any, path: str, spec: Any) -> bool:
     """Whether whole and part are read as they were written."""
-    opened, values = format_.open(path, spec), values_of(spec)
+    opened, values = format_.open(path, spec), open_content(spec["dataset"])
     boxes = (WHOLE, PART, Box((6, 49, 59), (1, 1, 1)))
     found = [(opened.read(box), values.block(box.origin, box.extent)) for box in boxes]
     opened.close()
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in found)
+
+
+def summarised(format_: Any, path: str, spec: Any, values: Values) -> list[int]:
+    """Summarise all planes through the server that runs; how many workers did, for each time that was right.
+
+    An error is raised where one number of a plane is not numpy's.
+    """
+    cell = summed(read_cell(spec, SHAPE, {"session": 1}), states=["session"])
+    # What lies in memory needs no server that starts anew.
+    outcome = cases.load("summaries")(Context(cell, format_, path, values, memory_resident=True))
+    return [row["processes"] for row in outcome.repeats]
 
 
 def codecs(format_name: str, directory: Path) -> Any:
@@ -127,11 +142,13 @@ class Reader:
 
 
 def faults(format_name: str, directory: Path) -> Any:
-    """Ask with a wrong password, then of a server of which a process is killed while it is asked."""
-    spec = behind(format_name)
+    """Summarise daily grids; ask with a wrong password, then of a server that is killed while it is asked."""
+    spec: Any = behind(format_name)
+    spec["dataset"]["fill"] = DAILY_GRID
+    values = open_content(spec["dataset"])
     found: dict[str, Any] = {}
     with served(spec, directory) as (format_, path, artifact):
-        format_.generate(path, spec, values_of(spec))
+        format_.generate(path, spec, values)
         connection = connection_of(path)
         place = Path(connection.directory, servers.CONNECTION)
         kept = place.read_text(encoding="utf-8")
@@ -139,6 +156,8 @@ def faults(format_name: str, directory: Path) -> Any:
         found["password"] = said(lambda: format_.open(path, spec))
         place.write_text(kept, encoding="utf-8")
         found["right"] = right(format_, path, spec)
+        found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
+        found["summarised"] = summarised(format_, path, spec, values)
         workers = Workers(Reader, [(spec, path)] * 2)
         try:
             workers.prepare(None)

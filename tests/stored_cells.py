@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faulty_store import FaultyStore
-from samples import read_cell
+from samples import read_cell, summed
 
 import hyperslab
 from hyperslab.layouts import layout_of
@@ -156,8 +156,4 @@ def variables(environment: dict[str, str]) -> dict[str, str]:
 
 def summed_cell(format_: str, by: str = "processes", **case: Any) -> Specification:
     """What measure is told of summaries of all planes by two workers."""
-    asked: Any = {
-        "name": "days", "kind": "summaries", "statistics": "summaries", "planes": "t", "split": "t",
-        "by": by, "workers": 2, "extent": SHAPE, "states": ["cold"], **case,
-    }  # fmt: skip
-    return {**cell(format_, cold=2), "case": asked}
+    return summed(cell(format_, cold=2), by, **case)

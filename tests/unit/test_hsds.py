@@ -336,14 +336,24 @@ def test_filters_and_json_come_back_equal_from_another_server_too(disk_root: Pat
     assert {name: compression for name, (_, compression) in found.items()} == asked
 
 
-def test_a_fault_is_one_line_and_nothing_wrong_is_read(disk_root: Path, python: str) -> None:
-    found = said_by(python, PROGRAM, "faults", "hsds", str(disk_root / "cell"))
-    assert found["right"] and not found["words"]
-    assert all(len(str(line).splitlines()) == 1 for line in found.values())
-    assert found["password"] == "ServerError: HSDS refuses the password of user hyperslab (status 401)"
-    assert "of 2: ServerError: HSDS " in found["killed"]
-    assert "ServerError: HSDS has ended while it was asked" in found["gone"]
-    assert "ServerError: no server of" in found["stopped"]
+@pytest.fixture(scope="module")
+def served(disk: Path, python: str) -> Any:
+    """What a server says that is asked for summaries, then with a wrong password, and then killed."""
+    with prepared(disk) as root:
+        return said_by(python, PROGRAM, "faults", "hsds", str(root / "cell"))
+
+
+def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:
+    assert served["summarised"] == [2] and served["missing"] > 0
+
+
+def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
+    assert served["right"] and not served["words"]
+    assert all(len(str(line).splitlines()) == 1 for line in served.values())
+    assert served["password"] == "ServerError: HSDS refuses the password of user hyperslab (status 401)"
+    assert "of 2: ServerError: HSDS " in served["killed"]
+    assert "ServerError: HSDS has ended while it was asked" in served["gone"]
+    assert "ServerError: no server of" in served["stopped"]
 
 
 def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(

@@ -73,12 +73,21 @@ def test_selections_come_from_the_server(disk: Path, tmp_path: Path, python: str
     assert cold["resident_before"] < 0.01 and cold["server_device_bytes"] >= cold["chunk_bytes"]
 
 
-def test_a_fault_is_one_line_and_nothing_wrong_is_read(disk: Path, python: str) -> None:
+@pytest.fixture(scope="module")
+def served(disk: Path, python: str) -> Any:
+    """What a server says that is asked for summaries, then with a wrong password, and then killed."""
     with prepared(disk) as root:
-        found = said_by(python, "server_program.py", "faults", "opendap", str(root / "cell"))
-    assert found["right"] and not found["words"]
-    assert all(len(str(line).splitlines()) == 1 for line in found.values())
-    assert found["password"] == "ServerError: pydap refuses the password of user hyperslab (status 401)"
-    assert "of 2: ServerError: pydap " in found["killed"]
-    assert "ServerError: pydap has ended while it was asked" in found["gone"]
-    assert "ServerError: no server of" in found["stopped"]
+        return said_by(python, "server_program.py", "faults", "opendap", str(root / "cell"))
+
+
+def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:
+    assert served["summarised"] == [2] and served["missing"] > 0
+
+
+def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
+    assert served["right"] and not served["words"]
+    assert all(len(str(line).splitlines()) == 1 for line in served.values())
+    assert served["password"] == "ServerError: pydap refuses the password of user hyperslab (status 401)"
+    assert "of 2: ServerError: pydap " in served["killed"]
+    assert "ServerError: pydap has ended while it was asked" in served["gone"]
+    assert "ServerError: no server of" in served["stopped"]
