@@ -53,6 +53,18 @@ def test_what_is_not_tested_has_a_reason_and_is_of_no_class_that_could_be(
                 assert claim["testability"] != "V", claim["id"]
 
 
+def test_studies_that_are_named_for_their_prices_have_some(
+    listed: dict[str, list[dict[str, Any]]], pytestconfig: pytest.Config
+) -> None:
+    (cost,) = (claim for claim in listed["003.10"] if claim["id"] == "003.10-cost")
+    names = re.findall(r"ncep-[a-z-]+", cost["untestable"])
+    files = [pytestconfig.rootpath / "config" / "studies" / f"{name}.yaml" for name in names]
+    prices = [PlannedStudy(file).study.prices for file in files]
+    assert len(prices) > 1 and all(prices)
+    # In one figure stand arrays with a server and without.
+    assert any(one.together for one in prices if one)
+
+
 def test_a_claim_explains_one_that_is_there(listed: dict[str, list[dict[str, Any]]]) -> None:
     names = {claim["id"] for claims in listed.values() for claim in claims}
     explained = [claim["explains"] for claims in listed.values() for claim in claims if claim.get("explains")]
