@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -25,6 +26,7 @@ from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.planning.study_checks import check_study
 from hyperslab.sites.configuration import load_sites
+from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
 MOTO = {"start": "moto"}
@@ -204,6 +206,18 @@ def test_what_objects_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 def test_a_reference_leads_where_it_can(tmp_path: Path, more: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         study_of(tmp_path, "virtual", more, read={"z": 1}, states=["cold"])
+
+
+def test_a_study_tells_pages_from_the_cache_of_the_client(pytestconfig: pytest.Config) -> None:
+    study = LoadedStudy(pytestconfig.rootpath / "config" / "studies" / "ncep-store-cloud.yaml")
+    pairs: dict[str, list[bool]] = {}
+    for layout in study.layouts.values():
+        settings: Any = dict(layout["settings"])
+        paged = settings.pop("paging", None) is not None
+        pairs.setdefault(json.dumps({**layout, "settings": settings}, sort_keys=True), []).append(paged)
+    # Two layouts differ in pages and in nothing else, with each cache.
+    assert [sorted(pair) for pair in pairs.values()] == [[False, True]] * 3
+    assert {json.loads(rest)["access"].get("cache") for rest in pairs} == {None, "blockcache", "none"}
 
 
 OWN = ("mine", "runs/s/")
