@@ -24,7 +24,13 @@ INCOMPLETE = {
     "ncep-service": {"hsds-2"},
     "ncep-store": {"direct", "parted"},
     "ncep-store-service": {"mixed"},
-    "vl-paged": {"offset-vector", "offset-vector-1K-pages", "offset-vector-1M-pages"},
+    "vl-paged": {
+        "offset-vector",
+        "offset-vector-1K-pages",
+        "offset-vector-1M-pages",
+        "write-4096",
+        "read-4096",
+    },  # fmt: skip
 }
 
 
