@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Show the sites of a run as this machine sees them.
 
-They are those of config/sites.local.yaml, if you made one, else of config/sites.yaml, unless config/config.yaml
-names another file.
+They are those of config/sites.local.yaml, if you made one, else of config/sites.yaml, unless another file is
+named by config/config.yaml.
 
 Type, mount options, block size, free space, read-ahead, striping and throttle of each file system, and
 whether it can be measured from here. Nothing is measured, made or written.

@@ -216,7 +216,8 @@ def check(spec: dict[str, Any]) -> int:
     path, dataset = _located(spec["donor"])
     try:
         with open_donor(path, dataset) as array:
-            return math.prod(_held(path, array, spec)) * np.dtype(spec["dtype"]).itemsize
+            dtype: np.dtype[Any] = np.dtype(spec["dtype"])
+            return math.prod(_held(path, array, spec)) * dtype.itemsize
     except (OSError, ValueError) as error:
         raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
 

@@ -31,7 +31,8 @@ SPECTRA = ("mz", "intensity")
 def check(spec: dict[str, Any]) -> int:
     """Return the bytes that a dataset uses of its donor; raises DonorError for rows that it does not say."""
     lengths, _ = _read(spec, only_lengths=True)
-    return int(lengths.sum()) * np.dtype(spec["dtype"]).itemsize + lengths.nbytes
+    dtype: np.dtype[Any] = np.dtype(spec["dtype"])
+    return int(lengths.sum()) * dtype.itemsize + lengths.nbytes
 
 
 def prepare(spec: dict[str, Any], output: Path) -> None:
