@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answered(directory: Path) -> str:
     """The study that advice made of the question of a project, written beside its records."""
     made = f"{advised.head(advised.question(directory / 'config/studies/mine.yaml'))}\n{BASE}"
-    advised.place("mine", directory / "results").write_text(made, encoding="utf-8")
+    (directory / "results" / "mine" / advised.STUDY).write_text(made, encoding="utf-8")
     return made
 
 
