@@ -55,7 +55,7 @@ def donor(tmp_path: Path) -> Path:
             records.append([np.zeros(3, records.dtype)])
         file["negative"] = np.array([0, 3, 2, 9])
         file["square"] = np.zeros((2, 2))
-        file["words"] = np.array(["a", "b"], object)
+        file["waves"] = VALUES.astype(np.complex64)
     return tmp_path / "peaks.h5"
 
 
@@ -101,7 +101,7 @@ def test_a_donors_rows_are_repeated(donor: Path, tmp_path: Path, way: str) -> No
         ({"dataset": "values", "lengths": "values"}, "holds float32, not whole numbers"),
         ({"dataset": "lengths", "lengths": "lengths"}, "rows have 9 elements, and there are 6 values"),
         ({"dataset": "records"}, "/records holds .*, not numbers"),
-        ({"dataset": "words", "lengths": "lengths"}, "/words holds object, not numbers"),
+        ({"dataset": "waves", "lengths": "lengths"}, "/waves holds complex64, not numbers"),
     ],
     ids=str,
 )

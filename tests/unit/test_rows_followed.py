@@ -118,7 +118,7 @@ ROOM: dict[str, tuple[str, dict[str, Any], Any]] = {
 
 def study_of(directory: Path, name: str, rows: dict[str, Any], cases: dict[str, Any]) -> PlannedStudy:
     """A study of a layout, and of one without filters."""
-    layouts = {"this": LAYOUTS[name], "plain": LAYOUTS["offset-vector"]}
+    layouts = {"this": LAYOUTS[name], "plain": LAYOUTS["offset-vector-reuse"]}
     dataset, settings = {"rows": rows, "dtype": "int32"}, {"libver": "latest"}
     return load(
         directory,

@@ -88,9 +88,7 @@ def _check_places(rows: RaggedDataset, place: str) -> None:
         if hasattr(chunks, "chunk_iter"):
             chunks.chunk_iter(lambda chunk: found.append(chunk.byte_offset))
         else:
-            found += [
-                chunks.get_chunk_info(number).byte_offset for number in range(chunks.get_num_chunks())
-            ]
+            found += [chunks.get_chunk_info(number).byte_offset for number in range(chunks.get_num_chunks())]
     except (OSError, RuntimeError) as error:
         said = " ".join(str(error).split())
         raise RaggedError(f"{place}: the index of its chunks cannot be read: {said}") from None
