@@ -199,9 +199,7 @@ def test_write_cell_in_memory(memory_root: Path, tmp_path: Path) -> None:
     assert left_in(memory_root) == []
 
 
-def test_what_the_kernel_does_not_count_is_empty(
-    memory_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_kernel_does_not_count_is_empty(memory_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "_opened", lambda process: None)
     spec = write_cell(file_specification((8, 10, 200)), "whole", 1)
     [row] = measure(spec, artifact(memory_root), None)["repeats"]

@@ -115,9 +115,7 @@ def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
     wanted = [Read(f"along-{axes[at]}", _whole(shape, [at])) for at in long]
     if len(long) > 2:
         longest = sorted(sorted(long, key=lambda at: -shape[at])[:PLANES_OF])
-        pairs = dict.fromkeys(
-            [*itertools.combinations(longest, 2), (long[0], long[1]), (long[-2], long[-1])]
-        )
+        pairs = dict.fromkeys([*itertools.combinations(longest, 2), (long[0], long[1]), (long[-2], long[-1])])
         wanted += [Read(f"plane-{axes[a]}-{axes[b]}", _whole(shape, [a, b])) for a, b in pairs]
     wanted.append(Read("small-box", tuple(min(size, SMALL) for size in shape)))
     boxes: dict[tuple[int, ...], Read] = {}
