@@ -141,12 +141,6 @@ MISTAKES: list[tuple[str, Any, str]] = [
         ".filters: shuffle cannot treat",
     ),
     ("layouts.vlen", {**CHUNKED, "filters": ["blosc"]}, ".filters: blosc cannot treat references"),
-    ("layouts.vector.row_chunk", 2**28, ": makes a chunk of 4 GiB or more; an HDF5 chunk must be smaller"),
-    (
-        "layouts.vlen",
-        {"format": "hdf5-rows", "storage": "padded", "row_chunk": 2**27},
-        ".row_chunk: makes a chunk of 4 GiB or more",
-    ),
     (
         "layouts.vector.filters",
         [{"zfp": {"rate": 8}}],

@@ -53,11 +53,6 @@ class Storage:
     filtered_chunk_bytes: int | None = None
     row_chunk: int | None = None
 
-    @property
-    def reference_bytes(self) -> int:
-        """Bytes of what leads to one row, beside its values."""
-        return min(self.bytes_a_row, REFERENCE_BYTES)
-
     def filters_refusal(self, filters: Sequence[Mapping[str, Any]]) -> str | None:
         """Return which filter cannot treat references to rows, or None."""
         strange = [chosen["name"] for chosen in filters if chosen["name"] not in self.only_filters]

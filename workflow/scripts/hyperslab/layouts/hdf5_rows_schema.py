@@ -83,9 +83,6 @@ def resolve(
         raise place.at("chunk_bytes").mistake(f"should hold at least one {array.dtype}")
     row_chunk = given.row_chunk or storage.row_chunk
     width = _width(array, place) if storage.padded else 0
-    row_bytes = max(storage.reference_bytes, width * array.itemsize)
-    if row_chunk and row_chunk * row_bytes >= CHUNK_BYTES:
-        raise place.at("row_chunk").mistake("makes a chunk of 4 GiB or more; an HDF5 chunk must be smaller")
     settings = {**settings, **given.settings}
     if storage.vector and given.chunk_cache is None:
         # What a study says of the chunk cache is meant for the values.
