@@ -446,8 +446,11 @@ def test_what_was_requested_otherwise_may_be_calls_and_reads_of_every_state() ->
     said = "36 of 108 cold and warm reads requested other bytes, or in other calls, than predicted."
     assert check.text == said
     unknown = main.assign(requested_bytes=math.nan, requested_reads=math.nan)
-    check = check_of(build_page(Inputs(**inputs(unknown, None))), "Computed and measured")
-    assert check.tone == "good" and "what 0 reads requested" in check.text, "nobody counted"
+    page = build_page(Inputs(**inputs(unknown, None)))
+    check = check_of(page, "Computed and measured")
+    assert check.tone == "good" and "what 0 reads requested" in check.text
+    told = [render(one).count(">not counted<") for one in (page, build_page(Inputs(**inputs(main, None))))]
+    assert told[0] - told[1] == 6, "of each layout and case"
 
 
 def test_each_reason_for_a_skipped_state_is_told_once() -> None:
