@@ -12,7 +12,7 @@ import pytest
 from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.prices import Coded, Storage
 from hyperslab.results.steadied import TAU
-from replay_advice import PROJECT, judge, objective, regrets, tau_of
+from replay_advice import GOALS, PROJECT, judge, objective, regrets, tau_of
 from replayed_packs import PRIOR, Layout, Measured, candidate_of, replayed, slower
 
 AXES = ["x", "y", "z"]
@@ -92,9 +92,9 @@ FLOORS = (0.85, 0.95, 0.90, 0.85, 0.90)
 
 
 @cache
-def replay(name: str, storage: Storage = PRIOR, most_rounds: int | None = None) -> Measured:
+def replay(name: str, storage: Storage = PRIOR) -> Measured:
     """What the pack says of its only site."""
-    (found,) = replayed(PROJECT / "packs" / f"{name}.tar.xz", None, storage, most_rounds)
+    (found,) = replayed(PROJECT / "packs" / f"{name}.tar.xz", None, storage)
     return found
 
 
@@ -113,8 +113,10 @@ def test_a_short_replay_reaches_what_advice_is_to_reach() -> None:
     ids=["twice", "half", "read-ahead"],
 )
 def test_wrong_speeds_cost_little_where_layouts_are_verified(storage: Storage) -> None:
-    right, wrong = replay(SHORT[0]), replay(SHORT[0], storage)
+    # Of the two this is the pack that wrong speeds cost something.
+    right, wrong = replay(SHORT[1]), replay(SHORT[1], storage)
     assert np.allclose(right.measured, wrong.measured)
     assert not np.allclose(right.usual, wrong.usual)
     advised = judge(wrong, TAU).advised
-    assert advised.fair.mean() <= 0.10 and advised.shares()[3] >= FLOORS[4]
+    _, published, _, fair = advised.shares()
+    assert advised.fair.mean() <= 0.10 and min(published, fair) >= GOALS["bearable"]
