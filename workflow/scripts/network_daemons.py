@@ -195,7 +195,7 @@ def cephfs(place: Place) -> None:
     run("monmaptool", "--create", "--addv", "a", monitor, "--fsid", number, str(data / "monmap"))
     run("ceph-mon", "--mkfs", "-i", "a", "--monmap", str(data / "monmap"))
     place.spawn("ceph-mon", "-i", "a", "-f")
-    ceph = ("ceph", "--connect-timeout", str(START_SECONDS))
+    ceph = ("ceph", "--connect-timeout", "60")
     run(*ceph, "config", "set", "mon", "auth_allow_insecure_global_id_reclaim", "false")
     place.spawn("ceph-mgr", "-i", "a", "-f")
     for osd in map(str, range(OSDS)):
