@@ -11,9 +11,16 @@ from hyperslab import formats
 from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import limits, locks, machine, other_file_systems
-from hyperslab.measuring.artifact import NOTE, SHARED, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import (
+    NOTE,
+    SHARED,
+    Artifact,
+    make_directory,
+    remove_directory,
+    stop_cleanly,
+)
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
-from hyperslab.records import Note, read_json
+from hyperslab.records import Moment, Note, read_json
 from hyperslab.sites import roots
 from hyperslab.sites.roots import root_of
 from hyperslab.specifications import Specification, file_digest
@@ -38,32 +45,14 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
             started = perf_counter_ns()
             way = format_.generate(str(artifact.data), spec, open_content(spec["dataset"], donor))
             artifact.fsync()
-            note: Note = {
-                "generate_s": (perf_counter_ns() - started) / 1e9,
-                "writer": way,
-                "node": machine.node_name(),
-                "began": began,
-                "ended": machine.now(),
-                "peak_memory_bytes": machine.largest_memory_bytes() + format_.workers_memory_bytes(),
-                "specification": file_digest(spec),
-            }
-            artifact.note.write_text(json.dumps(note), encoding="utf-8")
+            seconds = (perf_counter_ns() - started) / 1e9
+            _leave_note(artifact, spec, began, seconds, way, format_.workers_memory_bytes())
         except formats.Unavailable as reason:
             # That a build lacks what a layout asks for is a result, which who measures records.
             artifact.stop()
             remove_directory(directory)
             make_directory(directory)
-            note = {
-                "generate_s": 0.0,
-                "writer": "",
-                "node": machine.node_name(),
-                "began": began,
-                "ended": machine.now(),
-                "peak_memory_bytes": machine.largest_memory_bytes(),
-                "specification": file_digest(spec),
-                "unavailable": str(reason),
-            }
-            artifact.note.write_text(json.dumps(note), encoding="utf-8")
+            _leave_note(artifact, spec, began, unavailable=str(reason))
         except BaseException:
             # What serves the data might still write.
             artifact.stop()
@@ -73,6 +62,30 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
             raise
         finally:
             artifact.stop()
+
+
+def _leave_note(
+    artifact: Artifact,
+    spec: Specification,
+    began: Moment,
+    seconds: float = 0.0,
+    writer: str = "",
+    workers_memory_bytes: int = 0,
+    unavailable: str | None = None,
+) -> None:
+    """Write beside an artifact how it was made, or what was missing to make it."""
+    note: Note = {
+        "generate_s": seconds,
+        "writer": writer,
+        "node": machine.node_name(),
+        "began": began,
+        "ended": machine.now(),
+        "peak_memory_bytes": machine.largest_memory_bytes() + workers_memory_bytes,
+        "specification": file_digest(spec),
+    }
+    if unavailable is not None:
+        note["unavailable"] = unavailable
+    artifact.note.write_text(json.dumps(note), encoding="utf-8")
 
 
 def written(directory: Path, spec: Specification) -> bool:
