@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,7 @@ from studies import load, mistake, with_case
 
 from hyperslab import figures, formats
 from hyperslab.cases.clients import case as clients_case
-from hyperslab.cases.clients.requests import Client, asked, dealt
+from hyperslab.cases.clients.requests import TRIES, Client, asked, dealt
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.wire import Answers, of_clients
 from hyperslab.data.selections import Box
@@ -30,6 +31,7 @@ from hyperslab.figures.sheet import lay_out
 from hyperslab.figures.view import look
 from hyperslab.measuring import received
 from hyperslab.measuring.residency import NodeCache
+from hyperslab.measuring.servers import Busy
 from hyperslab.report.clients import clients_table
 from hyperslab.report.data import Inputs, gather
 from hyperslab.results.statistics import summarise
@@ -77,7 +79,7 @@ def test_every_answer_is_compared_and_counted(disk: Path) -> None:
         assert outcome.skipped == {}
         assert [row["state"] for row in outcome.repeats] == ["warm", "cold", "cold"]
         for row in outcome.repeats:
-            assert (row["requests"], row["processes"], row["errors"]) == (REQUESTS, 2, 0)
+            assert (row["requests"], row["processes"], row["errors"], row["refused"]) == (REQUESTS, 2, 0, 0)
             assert 0 < row["answer_median_s"] <= row["answer_p95_s"] <= row["answer_max_s"] < row["time_s"]
             assert row["fairness"] >= 1
             boxes = asked(spec, row["state"], row["repeat"])
@@ -109,8 +111,8 @@ def test_each_warm_run_begins_with_what_the_last_one_left(
 class Failing:
     """A format whose connections fail so many times."""
 
-    def __init__(self, failures: int) -> None:
-        self.failures, self.opened = failures, 0
+    def __init__(self, failures: int, error: OSError) -> None:
+        self.failures, self.error, self.opened = failures, error, 0
 
     def prepare(self, spec: Specification) -> None:
         """There is nothing to load."""
@@ -124,14 +126,14 @@ class Failing:
         """The truth, or an error."""
         if self.failures:
             self.failures -= 1
-            raise OSError("cut")
+            raise self.error
         return values_of(file_specification(SHAPE)).block(box.origin, box.extent)
 
 
 def test_a_request_that_fails_is_made_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hyperslab.cases.clients.requests.PAUSE_S", 0)
     for failures, opened in ((2, 3), (3, None)):
-        format_ = Failing(failures)
+        format_ = Failing(failures, OSError("cut"))
         monkeypatch.setattr(formats, "load", lambda _, found=format_: found)
         client = Client(cell(1, warm=1), "nowhere", 0, lambda: None)
         client.command("open")
@@ -142,6 +144,47 @@ def test_a_request_that_fails_is_made_again_a_few_times(monkeypatch: pytest.Monk
             continue
         go()
         assert (client.result()["errors"], format_.opened) == (failures, opened)
+
+
+class Alone:
+    """A team of one client, in this process."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def prepare(self, requests: list[Box]) -> None:
+        """Hand out what there is to ask."""
+        self.go = self._client.prepare(requests)
+
+    def results(self) -> list[Any]:
+        """What the client notes."""
+        return [self._client.result()]
+
+
+def test_a_request_that_a_busy_server_refuses_is_counted_and_the_next_one_made(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyperslab.cases.clients.requests.PAUSE_S", 0)
+    with prepared(disk) as root:
+        spec = cell(1, warm=1)
+        format_ = formats.load("hdf5")
+        context = Context(spec, format_, str(root / "data.h5"), values_of(spec), False)
+        format_.generate(context.path, spec, context.values)
+        boxes = asked(spec, "warm", 0)
+        for tries, refused in ((2 * TRIES + 1, 2), (REQUESTS * TRIES, REQUESTS)):
+            found = Failing(tries, Busy("too busy"))
+            monkeypatch.setattr(formats, "load", lambda _, found=found: found)
+            client = Client(spec, context.path, 0, lambda: None)
+            repeats = clients_case.Repeats(context, Alone(client))  # type: ignore[arg-type]
+            if refused == REQUESTS:
+                with pytest.raises(Busy, match="too busy"):
+                    repeats.timed(boxes, "warm", 0)
+                continue
+            row = repeats.timed(boxes, "warm", 0)
+            assert (row["requests"], row["errors"], row["refused"]) == (REQUESTS - 2, tries, 2)
+            assert row["asked_bytes"] == sum(2 * math.prod(box.extent) for box in boxes[2:])
+            # What was answered is compared with the truth, and nothing else.
+            repeats.verify()
 
 
 def test_what_a_client_has_of_a_server_is_counted_apart_from_opening(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +292,8 @@ def rows() -> pd.DataFrame:
         found.append({
             "study": "s", "site": "disk", "layout": layout, "case": f"mix-{count}p", "kind": "clients",
             "phase": "main", "round": round_, "repeat": 0, "state": state, "processes": count,
-            "physical_cores": 2, "time_s": time_s * (1 + 0.01 * round_), "requests": 100, "errors": round_,
+            "physical_cores": 2, "time_s": time_s * (1 + 0.01 * round_), "requests": 100,
+            "errors": 2 * round_, "refused": round_,
             "answer_median_s": time_s * count / 100, "answer_p95_s": time_s * count / 50,
             "answer_max_s": time_s, "fairness": 1.25, "server_memory_bytes": 3e8 if layout == "b" else None,
             "asked_bytes": 1e6, "noisy": False, "overlap": False, "stale": False,
@@ -311,6 +355,6 @@ def test_the_table_says_what_was_served(throttled_s: float, said: str) -> None:
     assert found is not None and len(found.rows) == 12
     first = [str(getattr(one, "text", one)) for one in found.rows[0]]
     assert first[1:5] == ["a", "cold", "1", "100"]
-    # Rounds 0, 1 and 2 had as many errors.
-    assert first[-2] == "3"
+    # Rounds 0, 1 and 2 had as many requests refused, and twice as many errors.
+    assert first[-3:-1] == ["6", "3"]
     assert f"geometric mean of the rounds' {said}, with its" in found.note

@@ -175,6 +175,7 @@ def test_what_a_failed_request_says(
     with pytest.raises(servers.ServerError) as error:
         server.answered(connection, ask)
     assert str(error.value) == SAID[status]
+    assert isinstance(error.value, servers.Busy) == (status == server.BUSY)
     assert len(asked) == (server.TRIES if status == server.BUSY else 1)
 
 

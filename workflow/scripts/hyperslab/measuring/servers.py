@@ -44,6 +44,10 @@ class ServerError(OSError):
     """A server that does not come up, does not answer, or refuses; one line that says so."""
 
 
+class Busy(ServerError):
+    """A server that is up, and turned a request away as often as it was made."""
+
+
 @dataclass(frozen=True)
 class Connection:
     """How clients of this machine reach the server of some data."""

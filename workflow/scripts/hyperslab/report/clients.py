@@ -42,15 +42,18 @@ def clients_table(data: Data, site: str, pick: str | None) -> Table | None:
                         family, layout, state, clients, fmt.whole(number), rate,
                         fmt.seconds(middle["answer_median_s"]), fmt.seconds(middle["answer_p95_s"]),
                         fmt.seconds(here["answer_max_s"].max()), fmt.significant(middle["fairness"]),
-                        fmt.whole(here["errors"].sum()), fmt.megabytes(memory),
+                        fmt.whole(here["errors"].sum()), fmt.whole(here["refused"].sum()),
+                        fmt.megabytes(memory),
                     ])  # fmt: skip
     columns = ["Case", "Layout", "State", "#Clients", "#Requests a run", "#Requests a second",
                "#Median latency", "#95 % within", "#Longest", "#Fastest over slowest client", "#Failed",
-               "#Memory of the server"]  # fmt: skip
+               "#Never answered", "#Memory of the server"]  # fmt: skip
     asked = rows[rows["case"].isin(shown_by(data.study["cases"], FIGURE))]
     note = (
         f"Requests a second: geometric mean of the rounds' {round_words(asked)}, with its 95 % interval; "
-        "latencies and the ratio of clients: medians over all runs; failed: requests made again; memory: the "
-        "largest of each of the server's processes, summed. Every answer was compared with the truth."
+        "latencies and the ratio of clients: medians over all runs; failed: tries that a server or "
+        "a connection did not answer; never answered: requests that the server turned away each time, whose "
+        "time counts in requests a second and in no latency; memory: the largest of each of the server's "
+        "processes, summed. Every answer was compared with the truth."
     )
     return table("Several clients", columns, body, note, folded=len(body) > 24, pick=pick) if body else None

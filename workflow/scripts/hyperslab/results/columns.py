@@ -121,8 +121,12 @@ _COUNTS = {
     "opens_by_rank": text("opens of each rank, with spaces between (sub-volumes)"),
     "writes_by_rank": text("requested_writes of each rank, likewise (sub-volumes)"),
     "written_by_rank": text("written_bytes of each rank, likewise (sub-volumes)"),
-    "requests": Column("number of requests of all clients together (clients)"),
-    "errors": Column("number of requests that failed and were made again (clients)"),
+    "requests": Column("number of requests of all clients together that were answered (clients)"),
+    "errors": Column("number of requests that failed, most of which were made again (clients)"),
+    "refused": Column(
+        "number of requests that a server turned away as often as they were made; their time is in time_s "
+        "and in no latency (clients)"
+    ),
     "fairness": Column("requests a second of the fastest client over those of the slowest (clients)"),
     "processes": Column(
         "number of worker processes or MPI ranks that did the operation together; empty for a single process"

@@ -34,7 +34,7 @@ class Repeats:
         self._servers = Counters(itself=False)
         self._stored = context.format.stored_sizes(context.path, context.specification)
         self.rows: list[Row] = []
-        self._given: list[tuple[str, int, list[Box], dict[int, bytes]]] = []
+        self._given: list[tuple[str, int, list[Box], dict[int, bytes], set[int]]] = []
 
     def timed(self, requests: list[Box], state: str, repeat: int, opening: Row | None = None) -> Row:
         """Measure one run of all requests, from the release of the clients until the last of them is done.
@@ -52,7 +52,8 @@ class Repeats:
         after = self._servers.read()
         results: list[Mapping[str, Any]] = [*self._clients.results()]
         digests = {number: one for result in results for number, one in result["digests"]}
-        self._given.append((state, repeat, requests, digests))
+        refused = {number for result in results for number in result["refused"]}
+        self._given.append((state, repeat, requests, digests, refused))
         row: Row = {
             "state": state,
             "repeat": repeat,
@@ -60,7 +61,7 @@ class Repeats:
             "processes": len(results),
             "physical_cores": machine.physical_cores(),
             **of_requests(results),
-            **self._predicted(requests),
+            **self._predicted([box for number, box in enumerate(requests) if number not in refused]),
             **of_servers(before, after, itself=False),
             **(opening or {}),
         }
@@ -74,7 +75,7 @@ class Repeats:
         return row
 
     def _predicted(self, requests: Sequence[Box]) -> Row:
-        """Return what arithmetic says of all requests together."""
+        """Return what arithmetic says of all requests together that were answered."""
         spec = self._context.specification
         each = [self._context.format.predict(box, spec, self._stored) for box in requests]
         itemsize = self._context.values.dtype.itemsize
@@ -88,10 +89,10 @@ class Repeats:
         """Compare every answer with the truth; raises VerificationError naming the first that differs."""
         values = self._context.values
         with ThreadPoolExecutor(2) as pool:
-            for state, repeat, requests, digests in self._given:
+            for state, repeat, requests, digests, refused in self._given:
                 right = pool.map(lambda box: digest(values.block(box.origin, box.extent)), requests)
                 for number, (box, expected) in enumerate(zip(requests, right, strict=True)):
-                    if digests.get(number) != expected:
+                    if number not in refused and digests.get(number) != expected:
                         raise VerificationError(
                             f"{self._context.path}: request {number} of run {repeat}, state {state}, differs "
                             f"from what was written: origin {box.origin}, extent {box.extent}"
@@ -99,7 +100,7 @@ class Repeats:
 
 
 def of_requests(results: Sequence[Mapping[str, Any]]) -> Row:
-    """Return the columns of a run's requests: how many, their latencies, errors, and how even clients were.
+    """Return the columns of a run's requests: how many were answered, latencies, errors, fairness.
 
     `fairness` is the rate of the fastest client over that of the slowest: 1 where all were served alike.
     """
@@ -112,6 +113,7 @@ def of_requests(results: Sequence[Mapping[str, Any]]) -> Row:
         "answer_max_s": float(latencies.max()),
         "fairness": max(rates) / min(rates),
         "errors": int(sum(result["errors"] for result in results)),
+        "refused": int(sum(len(result["refused"]) for result in results)),
     }
 
 

@@ -12,6 +12,7 @@ from hyperslab.cases.opened import Reader
 from hyperslab.cases.timed_selections import digest
 from hyperslab.data.selections import Box, generator, random_boxes
 from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.servers import Busy
 from hyperslab.measuring.workers import GATE, Counts
 from hyperslab.specifications import Specification
 
@@ -58,10 +59,17 @@ class Client(Reader):
 
     def _ask(self, requests: Sequence[tuple[int, Box]]) -> None:
         began, self._errors = perf_counter_ns(), 0
-        latencies, digests = [], []
+        latencies, digests, refused = [], [], []
         for number, box in requests:
             started = perf_counter_ns()
-            block = self._answer(box)
+            try:
+                block = self._answer(box)
+            except Busy:
+                refused.append(number)
+                # A client that is turned away each time measures nothing.
+                if len(refused) == len(requests):
+                    raise
+                continue
             latencies.append((number, (perf_counter_ns() - started) / 1e9))
             digests.append((number, digest(block)))
             # To free what was read is not part of asking for the next.
@@ -69,6 +77,7 @@ class Client(Reader):
         self._last = {
             "latencies": latencies,
             "digests": digests,
+            "refused": refused,
             "seconds": (perf_counter_ns() - began) / 1e9,
         }
 
@@ -91,7 +100,7 @@ class Client(Reader):
         raise AssertionError
 
     def result(self) -> Counts:
-        """Return latencies and digests by number of the request, errors, and what was counted."""
+        """Return latencies and digests by number of the request, which were refused, errors, and counts."""
         return {
             **self._last,
             **self.counted(GATE),

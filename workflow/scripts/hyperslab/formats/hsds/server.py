@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from hyperslab.formats import Unavailable
 from hyperslab.measuring import received
-from hyperslab.measuring.servers import Connection, ServerArtifact, ServerError, write_private
+from hyperslab.measuring.servers import Busy, Connection, ServerArtifact, ServerError, write_private
 
 # No bucket of a store is called so: their names have no underscore.
 BUCKET = "hyperslab_cell"
@@ -65,7 +65,8 @@ def status_of(error: BaseException) -> int | None:
 def answered(connection: Connection, ask: Callable[[], Result]) -> Result:
     """Return what `ask` gives; where the server is too busy it is asked again, a few times.
 
-    Raises ServerError, in one line without the password, for any other failure of server or client.
+    Raises Busy, in one line without the password, where it is too busy each time, and ServerError for any
+    other failure of server or client.
     """
     for left in reversed(range(TRIES)):
         try:
@@ -78,7 +79,8 @@ def answered(connection: Connection, ask: Callable[[], Result]) -> Result:
             if status == BUSY and left:
                 time.sleep(PAUSE_S * (TRIES - left))
                 continue
-            raise ServerError(explained(connection, status, error)) from None
+            kind = Busy if status == BUSY else ServerError
+            raise kind(explained(connection, status, error)) from None
     raise AssertionError
 
 
