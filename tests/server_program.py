@@ -141,6 +141,23 @@ class Reader:
         return {}
 
 
+def connections(format_: Any, path: str, spec: Any) -> int:
+    """How many sockets a client has that has asked for several boxes."""
+
+    def sockets() -> int:
+        # What lists them has one for as long as that takes.
+        there = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        return sum(os.readlink(fd).startswith("socket:") for fd in there if os.path.exists(fd))
+
+    before = sockets()
+    opened = format_.open(path, spec)
+    for number in range(6):
+        opened.read(Box((number, 0, 0), (1, 2, 3)))
+    found = sockets() - before
+    opened.close()
+    return found
+
+
 def faults(format_name: str, directory: Path) -> Any:
     """Summarise daily grids; ask with a wrong password, then of a server that is killed while it is asked."""
     spec: Any = behind(format_name)
@@ -156,6 +173,7 @@ def faults(format_name: str, directory: Path) -> Any:
         found["password"] = said(lambda: format_.open(path, spec))
         place.write_text(kept, encoding="utf-8")
         found["right"] = right(format_, path, spec)
+        found["connections"] = connections(format_, path, spec)
         found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
         found["summarised"] = summarised(format_, path, spec, values)
         workers = Workers(Reader, [(spec, path)] * 2)

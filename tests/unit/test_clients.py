@@ -209,8 +209,13 @@ def test_what_a_client_has_of_a_server_is_counted_apart_from_opening(monkeypatch
 def test_requests_that_a_server_turns_away_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     status = iter([503, 200, 503, 500])
 
-    class Busy(BaseHTTPRequestHandler):
+    connections = set()
+
+    class Turning(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
+            connections.add(self.client_address)
             self.send_response(next(status))
             self.send_header("Content-Length", "3")
             self.end_headers()
@@ -224,14 +229,19 @@ def test_requests_that_a_server_turns_away_are_counted(monkeypatch: pytest.Monke
     for name, value in {"_counting": False, "_busy": 0, "_done": 0, "_open": []}.items():
         monkeypatch.setattr(received, name, value)
     received.begin()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Turning) as server:
         threading.Thread(target=server.serve_forever).start()
         with requests.Session() as session:
             session.trust_env = False
             for _ in range(4):
-                session.get(f"http://127.0.0.1:{server.server_port}/")
+                # As h5pyd asks, which reads no answer that it does not want.
+                found = session.get(f"http://127.0.0.1:{server.server_port}/", stream=True)
+                if found.status_code != received.BUSY:
+                    assert found.content == b"abc"
         server.shutdown()
     assert (received.turned_away(), received.so_far()) == (2, 12)
+    # Who is turned away asks again on the connection that there is.
+    assert len(connections) == 1
 
 
 # ---- what a study may say

@@ -18,9 +18,12 @@ from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.timed_selections import Session
+from hyperslab.cases.write import in_whole_chunks
 from hyperslab.data.selections import Box
 from hyperslab.data.values import Counts, Values
+from hyperslab.formats import collection
 from hyperslab.formats.hdf5.kept_values import KeptValues
+from hyperslab.layouts import layout_of
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.results import columns, tables
 from hyperslab.specifications import Specification
@@ -109,13 +112,18 @@ def spec_of(filters: list[dict[str, Any]], dtype: str, kind: str) -> Spec:
     )
 
 
+def files_of(each: int) -> Any:
+    """What a layout says of files of so many indices of the first axis each."""
+    return {"files": {"axis": 0, "along": "x", "each": each}, "chunks": [min(4, each), 4, 64]}
+
+
 def outcome_of(spec: Spec, directory: Path) -> context.Outcome:
-    hdf5 = formats.load("hdf5")
+    format_ = formats.format_of(spec["layout"])
     path = str(directory / "a.h5")
     values: Values = Counts(spec["dataset"]["shape"], spec["dataset"]["dtype"])
     if spec["case"]["kind"] == "read":
-        hdf5.generate(path, spec, values)
-    return cases.load(spec["case"]["kind"])(Context(spec, hdf5, path, values, True))
+        format_.generate(path, spec, values)
+    return cases.load(spec["case"]["kind"])(Context(spec, format_, path, values, True))
 
 
 LOSSY: list[tuple[dict[str, Any], str, float]] = [
@@ -149,6 +157,7 @@ def test_a_lossy_filter_that_lost_nothing_is_not_called_lossless(tmp_path: Path,
     assert "error_max" not in exact
 
 
+@pytest.mark.parametrize("each", [None, 3])
 @pytest.mark.parametrize("order", [list("xyz"), list("zxy")])
 @pytest.mark.parametrize(
     ("chosen", "dtype"),
@@ -156,16 +165,18 @@ def test_a_lossy_filter_that_lost_nothing_is_not_called_lossless(tmp_path: Path,
     ids=str,
 )
 def test_what_filters_leave_is_known_of_every_box(
-    tmp_path: Path, chosen: dict[str, Any], dtype: str, order: list[str]
+    tmp_path: Path, chosen: dict[str, Any], dtype: str, order: list[str], each: int | None
 ) -> None:
-    """Chunks at the array's edge, boxes across chunks, and axes in another order on disk."""
+    """Chunks at the edge of array and files, boxes across chunks and files, and axes in another order."""
     spec = spec_of([chosen], dtype, "read")
     spec["layout"]["order"] = order
-    hdf5, path, values = formats.load("hdf5"), str(tmp_path / "a.h5"), Counts(SHAPE, dtype)
-    hdf5.generate(path, spec, values)
-    kept = hdf5.kept_values(values, spec)
+    if each:
+        spec["layout"] |= files_of(each)
+    format_, path, values = formats.format_of(spec["layout"]), str(tmp_path / "a.h5"), Counts(SHAPE, dtype)
+    format_.generate(path, spec, values)
+    kept = format_.kept_values(values, spec)
     assert kept is not None
-    opened = hdf5.open(path, spec)
+    opened = format_.open(path, spec)
     try:
         for origin, extent in (((0, 0, 0), SHAPE), ((3, 5, 60), (2, 7, 200)), ((9, 11, 299), (1, 1, 1))):
             found = opened.read(Box(origin, extent))
@@ -173,6 +184,35 @@ def test_what_filters_leave_is_known_of_every_box(
         assert not np.array_equal(kept.block((0, 0, 0), SHAPE), values.block((0, 0, 0), SHAPE))
     finally:
         opened.close()
+
+
+@pytest.mark.parametrize(("kind", "each"), [("read", 5), ("write", 3)])
+def test_each_file_of_a_collection_is_compared_with_what_filters_leave_of_its_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, each: int
+) -> None:
+    spec = spec_of([{"name": "zfp", "rate": 4}], "float32", kind)
+    spec["layout"] |= files_of(each)
+    report = outcome_of(spec, tmp_path).report
+    assert report["error_max"] > 0
+    monkeypatch.setattr(collection.Collections, "kept_values", lambda _, values, spec: values)
+    (tmp_path / "again").mkdir()
+    with pytest.raises(VerificationError, match="zfp rate 4 makes of what was written"):
+        outcome_of(spec, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("each", "extent", "whole"),
+    [(None, (4, 4, 64), True), (None, (6, 4, 64), False), (3, (3, 4, 64), True), (3, (10, 12, 300), True)]
+    # The second file begins within a block, so that its first chunk is written in two parts.
+    + [(5, (4, 4, 64), False), (4, (8, 4, 64), False)],
+)
+def test_blocks_are_whole_chunks_where_files_begin_with_them(
+    each: int | None, extent: tuple[int, ...], whole: bool
+) -> None:
+    spec = spec_of([{"name": "zfp", "rate": 4}], "float32", "write")
+    if each:
+        spec["layout"] |= files_of(each)
+    assert in_whole_chunks(layout_of(spec["layout"]), SHAPE, extent) == whole
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])

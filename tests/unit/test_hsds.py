@@ -350,6 +350,8 @@ def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> 
 
 def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
     assert served["right"] and not served["words"]
+    # Each idle connection would count among the tasks after which requests are turned away.
+    assert served["connections"] == 1
     assert all(len(str(line).splitlines()) == 1 for line in served.values())
     assert served["password"] == "ServerError: HSDS refuses the password of user hyperslab (status 401)"
     assert "of 2: ServerError: HSDS " in served["killed"]

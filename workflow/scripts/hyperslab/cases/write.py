@@ -23,6 +23,7 @@ from hyperslab.data.levels import truth as coarse_truth
 from hyperslab.data.selections import Box, at_level
 from hyperslab.data.strategies import block_extent
 from hyperslab.data.tiles import covering, inside, slabs
+from hyperslab.layouts.layout import Layout
 from hyperslab.measuring.counters import OF_WRITES, Counters, between, of_servers, on_wire
 from hyperslab.measuring.deviation import Deviation
 from hyperslab.records import Row
@@ -74,8 +75,7 @@ def _verify(context: Context, extent: Sequence[int]) -> dict[str, float]:
     shape = spec["dataset"]["shape"]
     plane = math.prod(shape[1:]) * context.values.dtype.itemsize
     exact, deviation = not context.layout.lossy(), Deviation()
-    whole = zip(extent, context.layout.chunks or shape, shape, strict=True)
-    kept = context.kept_values() if all(not n % chunk or n >= most for n, chunk, most in whole) else None
+    kept = context.kept_values() if in_whole_chunks(context.layout, shape, extent) else None
     # What is read back comes from the files, not from what serves them.
     context.artifact.restart()
     opened = context.format.open(context.path, spec)
@@ -101,6 +101,15 @@ def _verify(context: Context, extent: Sequence[int]) -> dict[str, float]:
     finally:
         opened.close()
     return {} if exact else error_columns(context, deviation)
+
+
+def in_whole_chunks(layout: Layout, shape: Sequence[int], extent: Sequence[int]) -> bool:
+    """Return whether each chunk is written at once by blocks of `extent`, in all files of the layout."""
+    axis, begins = layout.borders(shape)
+    sizes = zip(extent, layout.chunks or shape, shape, strict=True)
+    return all(not width % chunk or width >= length for width, chunk, length in sizes) and (
+        extent[axis] >= shape[axis] or all(not begin % extent[axis] for begin in begins)
+    )
 
 
 def run(context: Context) -> Outcome:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.data.selections import Box
-from hyperslab.formats.collection_files import Files, written
+from hyperslab.formats.collection_files import Files, ValuesOfFiles, written
 from hyperslab.formats.seam import Format, OpenArray
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.artifact import Artifact
@@ -186,6 +186,17 @@ class Collections(Format):
             )
             self._workers_memory_bytes = self._one.workers_memory_bytes()
         return ", ".join(sorted(ways))
+
+    def kept_values(self, values: Values, spec: Specification) -> Values | None:
+        """Return what lossy filters leave of values in files that are made whole, None where nobody knows."""
+        files = Files("", spec)
+        kept = []
+        for number in range(len(files.parts)):
+            one = self._one.kept_values(files.values(number, values), files.specification(number))
+            if one is None:
+                return None
+            kept.append(one)
+        return ValuesOfFiles(files, kept)
 
     def workers_memory_bytes(self) -> int:
         """Return the largest memory of the processes that `generate` started, summed, in bytes."""

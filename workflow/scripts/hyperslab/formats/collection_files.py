@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hyperslab.data.selections import Box
 from hyperslab.data.values import Within
@@ -20,6 +22,8 @@ from hyperslab.measuring.parent import end_with_parent
 from hyperslab.specifications import LayoutSpecification, Specification
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from hyperslab.data.values import Values
     from hyperslab.formats import Format
 
@@ -32,7 +36,8 @@ class Files:
         assert isinstance(layout, CollectionLayout)
         self._path, self._spec, self._layout = path, spec, layout
         self.axis = layout.axis
-        self.parts = layout.parts(spec["dataset"]["shape"])
+        self.shape = tuple(spec["dataset"]["shape"])
+        self.parts = layout.parts(self.shape)
 
     def path(self, number: int) -> str:
         """Return where a file lies."""
@@ -76,6 +81,21 @@ class Files:
             where[axis] = slice(done, done + count)
             done += count
             yield number, Box(tuple(origin), tuple(extent)), tuple(where)
+
+
+class ValuesOfFiles:
+    """The values of an array of which each file has its part, as that file has it."""
+
+    def __init__(self, files: Files, parts: Sequence[Values]) -> None:
+        self.shape, self.dtype = files.shape, parts[0].dtype
+        self._files, self._parts = files, parts
+
+    def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the values of the box; same shape as `extent`."""
+        found = np.empty(extent, self.dtype)
+        for number, inside, where in self._files.touched(Box(tuple(origin), tuple(extent))):
+            found[where] = self._parts[number].block(inside.origin, inside.extent)
+        return found
 
 
 def written(files: Files, one: Format, values: Values, writers: int) -> tuple[Counter[str], int]:

@@ -29,9 +29,13 @@ def begin() -> None:
 
     def kept(self: Any, request: Any, answer: Any) -> Any:
         global _busy
+        found = build(self, request, answer)
         _open.append((answer, -1))
-        _busy += answer.status == BUSY
-        return build(self, request, answer)
+        if answer.status == BUSY:
+            _busy += 1
+            # Nobody else reads why, and what is not read to its end keeps its connection from others.
+            _ = found.content
+        return found
 
     # Every answer of every kind of session comes through here.
     setattr(HTTPAdapter, "build_response", kept)  # noqa: B010

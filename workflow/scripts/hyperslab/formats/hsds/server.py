@@ -12,10 +12,10 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from hyperslab.formats import Unavailable
 from hyperslab.measuring import received
@@ -46,9 +46,28 @@ def client() -> Any:
     except ImportError:
         raise Unavailable("the package h5pyd is not installed here") from None
     received.begin()
+    _one_pool_of_connections()
     # What it warns of, answers that are no values, becomes an error or is as it should be.
     logging.getLogger("h5pyd").setLevel(logging.CRITICAL)
     return h5pyd
+
+
+@cache
+def _one_pool_of_connections() -> None:
+    """Let a client keep its connections to a socket in one pool, as it does those to a host.
+
+    The package `requests_unixsocket` keeps one for each address with its query, up to 25. A new selection is
+    a new connection, and each idle one counts among the tasks after which HSDS turns requests away.
+    """
+    from requests_unixsocket.adapters import UnixAdapter
+
+    of_address = UnixAdapter.get_connection
+
+    def of_socket(self: Any, url: str, proxies: Any = None) -> Any:
+        place = urlsplit(url)
+        return of_address(self, f"{place.scheme}://{place.netloc}", proxies)
+
+    setattr(UnixAdapter, "get_connection", of_socket)  # noqa: B010
 
 
 def status_of(error: BaseException) -> int | None:
