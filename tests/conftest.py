@@ -9,12 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from groups import Groups
-
-# Directories in the order in which their tests are begun: what takes longest goes first.
-ORDER = ("slurm", "workflow", "unit")
-# Modules that take minutes, each on one worker, before the others of their directory.
-LONG = ("test_store_study.py", "test_ragged_crashes.py", "test_store_faults.py", "test_object_stores.py")
+from groups import Groups, turn
 
 
 def pytest_configure() -> None:
@@ -28,7 +23,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (ORDER.index(item.path.parent.name), item.path.name not in LONG))
+    items.sort(key=lambda item: turn(item.path))
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,25 @@
-"""How several workers (`pytest -n`) share tests out: by module, and those of the one cluster together."""
+"""How several workers (`pytest -n`) share tests out: by module, and those of the one cluster together.
+
+One worker computes while the others have what mostly waits, so that no processor stands idle for long.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
+
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+# Directories and modules that mostly wait: for Slurm, for runs, for stores with faults. Begun in this order:
+# what takes minutes on one worker goes first.
+WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
+
+
+def turn(module: PurePath) -> int:
+    """When a module is begun, among those that wait; the last number where it computes."""
+    names = (module.parent.name, module.name)
+    return next((number for number, name in enumerate(WAITING) if name in names), len(WAITING))
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
@@ -12,6 +28,16 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.split("::")[0]
         return "slurm" if "/slurm/" in module else module
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker the next module that waits, or where all others have one, the next that computes."""
+        others = [work for other, work in self.assigned_work.items() if other is not node]
+        wanted = not all(map(_waiting, others))
+        for module in self.workqueue:
+            if _waits(module) == wanted:
+                self.workqueue.move_to_end(module, last=False)
+                break
+        super()._assign_work_unit(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Give out again what a worker that crashed had not finished; returns the test in which it did.
@@ -24,3 +50,12 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
             del work[module]
         crashed: str | None = super().remove_node(node)
         return crashed
+
+
+def _waits(module: str) -> bool:
+    return turn(PurePath(module)) < len(WAITING)
+
+
+def _waiting(work: Mapping[str, Mapping[str, bool]]) -> bool:
+    """Whether a worker has tests to run that wait; `work` says of its modules which tests have ended."""
+    return any(_waits(module) and not all(tests.values()) for module, tests in work.items())
