@@ -1,4 +1,7 @@
-"""Environments of their own, made from their locks where they are not there, and programs run in them."""
+"""Environments of their own, made from their locks where they are not there, and programs run in them.
+
+As a program it makes all that tests would make, one after another.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import fcntl
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,18 @@ def interpreter(name: str, require: Callable[[str | None], None]) -> str:
     return str(interpreter_of(str(marker)))
 
 
+def ranks_environment(require: Callable[[str | None], None]) -> Path:
+    """The environment of MPI ranks, which takes minutes to compile."""
+    if (log := ROOT / ".venv-mpi.log").exists():
+        with open(log, encoding="utf-8") as being_made:
+            # .ci/run makes it beside the tests, and holds this lock meanwhile.
+            fcntl.flock(being_made, fcntl.LOCK_SH)
+    marker = ROOT / ".venv-mpi" / "made"
+    said = marker.read_text(encoding="utf-8").strip() if marker.exists() else "not made (envs/create-mpi)"
+    require(None if said == "ready" else f"no environment of MPI ranks: {said}")
+    return marker.parent
+
+
 def variables() -> dict[str, str]:
     """What a program needs to find Hyperslab and the modules beside this one."""
     places = (Path(hyperslab.__file__).parents[1], Path(__file__).parent)
@@ -47,3 +63,20 @@ def said_by(python: str, program: str, *words: str) -> Any:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Make every environment but those of HDF5's releases, which a run of a test makes in its clone."""
+
+    def told(reason: str | None) -> None:
+        # A test that needs it tries again, and fails.
+        if reason:
+            print(reason, file=sys.stderr)
+
+    for lock in sorted((ROOT / "envs" / "releases").glob("*.lock")):
+        if not lock.name.startswith("hdf5-"):
+            interpreter(lock.name.removesuffix(".lock"), told)
+
+
+if __name__ == "__main__":
+    main()

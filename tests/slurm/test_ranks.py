@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from clones import REPOSITORY
-from own_environments import variables
+from own_environments import ranks_environment, variables
 from samples import file_specification, prepared
 
 from cluster import Cluster
@@ -70,10 +70,7 @@ SECONDS = 60
 @pytest.fixture(scope="module")
 def environment(require: Callable[[str | None], None]) -> Path:
     """The environment of ranks."""
-    made = REPOSITORY / ".venv-mpi" / "made"
-    said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
-    require(None if said == "ready" else f"no environment of MPI ranks: {said}")
-    return made.parent
+    return ranks_environment(require)
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from own_environments import interpreter
+from own_environments import interpreter, ranks_environment
 from samples import prepared
 from stored_cells import Users, store_of_users
 
 import hyperslab
-from hyperslab.cases.mpi import environment, launch
+from hyperslab.cases.mpi import launch
 from hyperslab.layouts.hsds import ENVIRONMENT as HSDS
 from hyperslab.layouts.idx import OPENVISUS
 from hyperslab.measuring.locks import VARIABLE
@@ -93,8 +93,7 @@ def mpi(
 ) -> None:
     """The environment of ranks in the project's directory; tests of it need the machine's MPI."""
     monkeypatch.chdir(ROOT)
-    said = environment.missing() if environment.MADE.exists() else "it was not made (envs/create-mpi)"
-    require(f"no environment of MPI ranks: {said}" if said else None)
+    ranks_environment(require)
     # As the rule has it: MPI is not to start in the measuring process.
     monkeypatch.setenv(launch.NOT_HERE, "0")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from clones import REPOSITORY, Clone, make_clone
+from clones import Clone, make_clone
+from own_environments import ranks_environment
 
 from hyperslab.records import read_record
 
@@ -137,13 +138,11 @@ def test_a_case_of_ranks_is_known_by_what_it_is(processes: Clone) -> None:
 @pytest.mark.mpi
 @pytest.mark.usefixtures("any_launcher")
 def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[[str | None], None]) -> None:
-    made = REPOSITORY / ".venv-mpi" / "made"
-    said = made.read_text(encoding="utf-8").strip() if made.exists() else "it was not made (envs/create-mpi)"
-    require(None if said == "ready" else f"no environment of MPI ranks: {said}")
+    environment = ranks_environment(require)
     clone = make_clone(tmp_path / "clone")
     clone.write_study("ranks", WITH_RANKS)
     clone.write_study("parallel", PARALLEL)
-    (clone.directory / ".venv-mpi").symlink_to(made.parent)
+    (clone.directory / ".venv-mpi").symlink_to(environment)
     clone.build("--", "results/ranks/report.html", "results/parallel/report.html")
     table = table_of(clone, "ranks")
     assert {*table["case"]} == {"slices-1p", "slices-1r", "slices-2r"}
