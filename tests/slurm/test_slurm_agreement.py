@@ -87,9 +87,7 @@ def test_an_interrupted_remeasure_leaves_the_old_record_and_true_tables(
         caught.send(signal.SIGCONT)
     assert process.returncode != 0
     assert snapshot(batched.directory / "results") == before
-    batched.build(TARGET)
     assert in_tables(batched)
-    assert not batched.planned(TARGET)
 
 
 def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(
@@ -106,7 +104,7 @@ def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(
         "batched/cells/nodes/contiguous/all.r1.json"
     ]
     batched.build("--unlock", TARGET)
-    # They are made again by the run of the next test.
+    # They are made again by the run of the next test, the first that is left alone since the interrupted one.
     assert batched.planned(TARGET)["summarise"] == 1
 
 
