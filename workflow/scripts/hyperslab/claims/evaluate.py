@@ -11,7 +11,7 @@ import pandas as pd
 
 from hyperslab.claims.bounds import without_results
 from hyperslab.claims.judging import judged
-from hyperslab.claims.lookup import Lookup, Rows, by_case
+from hyperslab.claims.lookup import Lookup, Tables, by_case
 from hyperslab.results.scoring import plain
 from hyperslab.studies.claims.quantities import QUANTITIES
 
@@ -81,8 +81,8 @@ def evaluate(
     valid = main[~main["stale"].astype(bool)]
     sites = sorted(set(map(str, main["site"])))
     facts = {site: {**facts.get(site, {}), **_cores(main, site), **_course(valid, site)} for site in sites}
-    rows = by_case(valid)
-    found = [_claim(claim, rows, sites, facts) for claim in claims]
+    tables = Tables(by_case(valid))
+    found = [_claim(claim, tables, sites, facts) for claim in claims]
     result: dict[str, Any] = plain({"study": study, "sites": facts})
     return {**result, "claims": [plain(entry) for entry in found]}
 
@@ -111,7 +111,7 @@ def _course(rows: pd.DataFrame, site: str) -> dict[str, Any]:
     }
 
 
-def _claim(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Facts) -> dict[str, Any]:
+def _claim(claim: Mapping[str, Any], tables: Tables, sites: Sequence[str], facts: Facts) -> dict[str, Any]:
     """Return one claim with its verdicts."""
     told = {key: value for key, value in claim.items() if key not in ("comparisons", "at", "across")}
     if "untestable" in claim:
@@ -119,17 +119,17 @@ def _claim(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Fa
     if not sites:
         return {**told, "verdicts": [_untested(claim, [], "there are no results of this study here")]}
     if "across" in claim:
-        return {**told, "verdicts": _across(claim, rows, sites, facts)}
+        return {**told, "verdicts": _across(claim, tables, sites, facts)}
     at = claim.get("at", {})
     counted = all(comparison["exact"] for comparison in claim["comparisons"]) and not _of_device(claim)
     found = []
     for site in sites:
         # What is counted rather than timed is the same wherever it lies.
         reason = unfit({**at, "in_memory": at.get("in_memory") or counted}, site, facts)
-        if reason is None and site not in rows:
+        if reason is None and site not in tables.rows:
             reason = STALE
         told_at = {"a": site, "b": site}
-        found.append(_untested(claim, [site], reason) if reason else _told(claim, rows, told_at, facts))
+        found.append(_untested(claim, [site], reason) if reason else _told(claim, tables, told_at, facts))
     return {**told, "verdicts": found}
 
 
@@ -145,7 +145,9 @@ def _of_device(claim: Mapping[str, Any]) -> bool:
     return any(QUANTITIES[term[4]].of_device for cell in cells for term in cell["terms"])
 
 
-def _across(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: Facts) -> list[dict[str, Any]]:
+def _across(
+    claim: Mapping[str, Any], tables: Tables, sites: Sequence[str], facts: Facts
+) -> list[dict[str, Any]]:
     """Return a verdict for each pair of sites of the two kinds."""
     kinds = claim["across"]
     fitting = {side: [s for s in sites if unfit(kinds[side], s, facts) is None] for side in ("a", "b")}
@@ -156,7 +158,7 @@ def _across(claim: Mapping[str, Any], rows: Rows, sites: Sequence[str], facts: F
     if not pairs:
         reason = f"needs {words(kinds['a'])} and another one, {words(kinds['b'])}"
         return [_untested(claim, [], reason)]
-    return [_told(claim, rows, {"a": a, "b": b}, facts) for a, b in pairs]
+    return [_told(claim, tables, {"a": a, "b": b}, facts) for a, b in pairs]
 
 
 def _untested(claim: Mapping[str, Any], sites: Sequence[str], reason: str) -> dict[str, Any]:
@@ -164,11 +166,11 @@ def _untested(claim: Mapping[str, Any], sites: Sequence[str], reason: str) -> di
     return {"sites": list(sites), "verdict": "cannot be tested", "reason": reason, "comparisons": comparisons}
 
 
-def _told(claim: Mapping[str, Any], rows: Rows, sites: Mapping[str, str], facts: Facts) -> dict[str, Any]:
+def _told(claim: Mapping[str, Any], tables: Tables, sites: Mapping[str, str], facts: Facts) -> dict[str, Any]:
     """Return the verdict of one site or pair, and the data on which it rests."""
     names = list(dict.fromkeys(sites.values()))
     data = dict.fromkeys(text for site in names for text in facts[site].get("data", []))
-    lookup = Lookup(rows, sites)
+    lookup = Lookup(tables, sites)
     told = {"sites": names, "data": list(data), **judged(claim, lookup)}
     older = sorted(lookup.older_protocols)
     return {**told, **({"older_protocols": older} if older else {})}

@@ -59,6 +59,53 @@ def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     return table.where(np.isfinite(table)).dropna(how="all")
 
 
+class Tables:
+    """The repeats of a study by site and case, and what is made of them once for all of its claims."""
+
+    def __init__(self, rows: Rows) -> None:
+        """Take the repeats by site and case."""
+        self.rows = rows
+        self.rounds = cache(self._rounds)
+        self.in_state = cache(self._in_state)
+        self.logs = cache(self._logs)
+
+    def of_case(self, site: str, case: str) -> pd.DataFrame:
+        """Return the repeats of a case in all states; raises NotMeasured."""
+        rows = self.rows.get(site, {}).get(case)
+        if rows is None:
+            raise NotMeasured(f"no valid results of case {case} at {site}")
+        return rows
+
+    def _rounds(self, site: str) -> frozenset[int]:
+        """Return the rounds of all cases of a site."""
+        tables = self.rows.get(site, {}).values()
+        return frozenset(number for table in tables for number in table["round"].unique())
+
+    def _in_state(self, site: str, case: str, state: str) -> tuple[pd.DataFrame, frozenset[int]]:
+        """Return the repeats in a state, and the protocols older than today's that they were measured by."""
+        rows = self.of_case(site, case)
+        rows = rows[rows["state"] == site_state(rows, state)]
+        if rows.empty:
+            raise NotMeasured(f"case {case} was not measured in state {state} at {site}")
+        older = rows["older_protocol"].dropna().astype(int) if "older_protocol" in rows else ()
+        return rows, frozenset(older)
+
+    def _logs(self, site: str, case: str, state: str, quantity: str) -> pd.DataFrame:
+        """Return layouts x rounds of the logs of a quantity; raises Untestable."""
+        known = QUANTITIES[quantity]
+        # What a file holds does not depend on how it was read.
+        rows = self.of_case(site, case) if known.of_file else self.in_state(site, case, state)[0]
+        # Of a site that is held back a median is the time of a burst: reports and scores take means, too.
+        if known.take == "median" and not known.exact and "throttled_s" in rows and by_mean(rows):
+            known = replace(known, take="mean")
+        missing = [name for name in known.columns if name not in rows]
+        values = pd.DataFrame() if missing else per_round(rows, known)
+        if values.empty:
+            raise Untestable(f"{known.title} of case {case} was not recorded at {site}")
+        with np.errstate(divide="ignore"):
+            return np.log(values.astype(float))
+
+
 class Lookup:
     """The valid main rounds of a study at the sites that the sides of a comparison lie on.
 
@@ -66,14 +113,13 @@ class Lookup:
     a whole round cancels there. Rounds of two sites pair by their number.
     """
 
-    def __init__(self, rows: Rows, sites: Mapping[Side, str]) -> None:
-        """Take the repeats by site and case, and the site of each side."""
-        self._rows = rows
+    def __init__(self, tables: Tables, sites: Mapping[Side, str]) -> None:
+        """Take the repeats, and the site of each side."""
+        self._tables = tables
         self._sites = sites
         # Timing protocols older than today's under which some of what was looked at was measured.
         self.older_protocols: set[int] = set()
-        tables = [table for site in set(sites.values()) for table in rows.get(site, {}).values()]
-        self._rounds = sorted({number for table in tables for number in table["round"].unique()})
+        self._rounds = sorted({number for site in set(sites.values()) for number in tables.rounds(site)})
         self._table = cache(self._make_table)
 
     def site(self, side: Side = "a") -> str:
@@ -82,27 +128,10 @@ class Lookup:
 
     def _make_table(self, site: str, case: str, state: str, quantity: str) -> dict[str, Floats]:
         """Return the logs of each layout in all rounds."""
-        rows = self._rows.get(site, {}).get(case)
-        if rows is None:
-            raise NotMeasured(f"no valid results of case {case} at {site}")
-        known = QUANTITIES[quantity]
-        # What a file holds does not depend on how it was read.
-        if not known.of_file:
-            rows = rows[rows["state"] == site_state(rows, state)]
-            if rows.empty:
-                raise NotMeasured(f"case {case} was not measured in state {state} at {site}")
-            if "older_protocol" in rows:
-                self.older_protocols |= set(rows["older_protocol"].dropna().astype(int))
-        # Of a site that is held back a median is the time of a burst: reports and scores take means, too.
-        if known.take == "median" and not known.exact and "throttled_s" in rows and by_mean(rows):
-            known = replace(known, take="mean")
-        missing = [name for name in known.columns if name not in rows]
-        values = pd.DataFrame() if missing else per_round(rows, known)
-        if values.empty:
-            raise Untestable(f"{known.title} of case {case} was not recorded at {site}")
-        values = values.reindex(columns=self._rounds)
-        with np.errstate(divide="ignore"):
-            return dict(zip(values.index, np.log(values.to_numpy(dtype=float)), strict=True))
+        if not QUANTITIES[quantity].of_file:
+            self.older_protocols |= self._tables.in_state(site, case, state)[1]
+        logs = self._tables.logs(site, case, state, quantity).reindex(columns=self._rounds)
+        return dict(zip(logs.index, logs.to_numpy(), strict=True))
 
     def _logs(self, site: str, case: str, layout: str, state: str, quantity: str) -> Floats:
         table = self._table(site, case, state, quantity)
