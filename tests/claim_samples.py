@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,21 @@ def measured(
     return table.assign(**columns)
 
 
-def resolved(directory: Path, *comparisons: Mapping[str, Any], **claim: Any) -> list[dict[str, Any]]:
-    """One claim with these comparisons, as evaluation takes it."""
+def resolved_claims(
+    directory: Path, asked: Mapping[str, Sequence[Mapping[str, Any]]], **claim: Any
+) -> list[dict[str, Any]]:
+    """Claims by number with their comparisons, as evaluation takes them."""
     content = yaml.safe_load(BASE)
     content["claims"] = {
-        "000.1": {**CLAIM, "comparisons": [{"says": "a", **c} for c in comparisons], **claim}
+        number: {**CLAIM, "comparisons": [{"says": "a", **c} for c in comparisons], **claim}
+        for number, comparisons in asked.items()
     }
     return load(directory, content).claims
+
+
+def resolved(directory: Path, *comparisons: Mapping[str, Any], **claim: Any) -> list[dict[str, Any]]:
+    """One claim with these comparisons."""
+    return resolved_claims(directory, {"000.1": comparisons}, **claim)
 
 
 def judged(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from claim_samples import Truth, judged, measured, resolved
+from claim_samples import Truth, context, judged, measured, resolved, resolved_claims
 
 from hyperslab.claims import judging
+from hyperslab.claims.evaluate import evaluate
 from hyperslab.results.comparisons import MATTERS
 
-SITES = 60
+SITES = 40
 ALL = "{m}x{m}x{n}"
 
 
@@ -58,7 +59,8 @@ def just_matters(case: str, layout: str, values: Mapping[str, int]) -> float:
 
 SLICES = {"layouts": "2x2x10", "case": "slices"}
 OTHER = {"layouts": "contiguous"}
-CASES: dict[str, tuple[Truth, list[dict[str, Any]]]] = {
+Cases = Mapping[str, tuple[Truth, list[dict[str, Any]]]]
+CASES: Cases = {
     "value": (flat, [{"a": SLICES, "below": 1}]),
     "value of a set": (flat, [{"a": {"layouts": ALL, "case": "slices"}, "below": 1}]),
     "ratio": (flat, [{"a": SLICES, "b": OTHER, "below": 1}]),
@@ -109,33 +111,40 @@ def simulated(truth: Truth, seed: int, sites: int, noise: Noise) -> list[pd.Data
 
 
 def verdicts(
-    directory: Path,
-    truth: Truth,
-    comparisons: list[dict[str, Any]],
-    seed: int,
-    sites: int = SITES,
-    noise: Noise = NOISE,
-) -> Counter[str]:
-    """How often which verdict was given, over `sites` studies with each kind of noise."""
-    claims = resolved(directory, *comparisons)
-    found: Counter[str] = Counter()
-    for table in simulated(truth, seed, sites, noise):
-        told = judged(claims, table, **{f"s{number}": {} for number in range(sites)})
-        found.update(entry["verdict"] for entry in told)
+    directory: Path, cases: Cases, seed: int, sites: int = SITES, noise: Noise = NOISE
+) -> dict[str, Counter[str]]:
+    """Case -> how often which verdict was given, over `sites` studies with each kind of noise."""
+    numbers = {name: f"000.{number}" for number, name in enumerate(cases)}
+    facts = context(**{f"s{number}": {} for number in range(sites)})
+    found: dict[str, Counter[str]] = {name: Counter() for name in cases}
+    for truth in dict.fromkeys(truth for truth, _ in cases.values()):
+        asked = {numbers[name]: comparisons for name, (of, comparisons) in cases.items() if of is truth}
+        claims = resolved_claims(directory, asked)
+        for table in simulated(truth, seed, sites, noise):
+            told = {claim["id"]: claim for claim in evaluate("mine", claims, table, facts)["claims"]}
+            for name in cases:
+                if one := told.get(numbers[name]):
+                    found[name].update(entry["verdict"] for entry in one["verdicts"])
     return found
 
 
 @pytest.fixture(scope="module")
-def on_the_bound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Counter[str]]:
-    """How often which verdict was given on what lies on the bound of a kind of claim."""
-    return cache(lambda name: verdicts(tmp_path_factory.mktemp("bound"), *CASES[name], seed=21))
+def on_the_bound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    """Kind of claim -> how often which verdict was given on what lies on its bound."""
+    return verdicts(tmp_path_factory.mktemp("bound"), CASES, seed=21)
 
 
 @pytest.fixture(scope="module")
-def where_it_matters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Counter[str]]:
+def where_it_matters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
     """The same on what is less by just what matters."""
-    directory = tmp_path_factory.mktemp("matters")
-    return cache(lambda name: verdicts(directory, just_matters, CASES[name][1], seed=22))
+    cases = {name: (just_matters, CASES[name][1]) for name in DIRECTIONS}
+    return verdicts(tmp_path_factory.mktemp("matters"), cases, seed=22)
+
+
+@pytest.fixture(scope="module")
+def by_a_margin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    """The same on what is true by a margin."""
+    return verdicts(tmp_path_factory.mktemp("margin"), POWER, seed=31, sites=20)
 
 
 def allowed(found: Counter[str]) -> float:
@@ -146,9 +155,9 @@ def allowed(found: Counter[str]) -> float:
 # Kinds that are a sum of independent ways to be wrong say so more often than one ratio does, none beyond 5 %.
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_bound_each_verdict_is_wrong_once_in_twenty_at_most(
-    on_the_bound: Callable[[str], Counter[str]], name: str
+    on_the_bound: dict[str, Counter[str]], name: str
 ) -> None:
-    found = on_the_bound(name)
+    found = on_the_bound[name]
     assert found.total() == len(NOISE) * SITES
     assert found["holds"] <= allowed(found), found
     if name not in DIRECTIONS:
@@ -157,9 +166,9 @@ def test_on_the_bound_each_verdict_is_wrong_once_in_twenty_at_most(
 
 @pytest.mark.parametrize("name", DIRECTIONS)
 def test_what_is_less_by_what_matters_is_refuted_once_in_twenty_at_most(
-    where_it_matters: Callable[[str], Counter[str]], name: str
+    where_it_matters: dict[str, Counter[str]], name: str
 ) -> None:
-    found = where_it_matters(name)
+    found = where_it_matters[name]
     assert found["fails"] <= allowed(found), found
 
 
@@ -172,42 +181,43 @@ def test_what_only_could_be_so_is_refuted_where_it_is_not_so_and_not_before(tmp_
 
 
 def test_over_all_kinds_neither_verdict_is_wrong_more_than_once_in_twenty(
-    on_the_bound: Callable[[str], Counter[str]], where_it_matters: Callable[[str], Counter[str]]
+    on_the_bound: dict[str, Counter[str]], where_it_matters: dict[str, Counter[str]]
 ) -> None:
-    found = sum(map(on_the_bound, CASES), Counter())
+    found = sum(on_the_bound.values(), Counter())
     assert found["holds"] <= allowed(found), found
     others = (where_it_matters if name in DIRECTIONS else on_the_bound for name in CASES)
-    refuted = sum((found(name) for found, name in zip(others, CASES, strict=True)), Counter())
+    refuted = sum((found[name] for found, name in zip(others, CASES, strict=True)), Counter())
     assert refuted["fails"] <= allowed(refuted), refuted
 
 
 def test_a_false_claim_among_true_ones_is_found_out(tmp_path: Path) -> None:
     """One of six comparisons lies outside by far: the claim is never held up, and nearly always failed."""
     truth = [{"a": SLICES, "b": OTHER, "below": 1.5}] * 5
-    found = verdicts(tmp_path, flat, [*truth, {"a": SLICES, "b": OTHER, "above": 1.5}], seed=41, sites=20)
+    one = [*truth, {"a": SLICES, "b": OTHER, "above": 1.5}]
+    found = verdicts(tmp_path, {"six": (flat, one)}, seed=41, sites=20)["six"]
     assert not found["holds"]
     assert found["fails"] >= 0.9 * found.total(), found
 
 
 def test_equals_are_told_from_what_matters(tmp_path: Path) -> None:
     """Where the truth is 1 exactly a verdict comes, and it is the right one, once rounds are near enough."""
-    found = verdicts(tmp_path, flat, CASES["ratio"][1], seed=51, sites=20, noise=((8, 0.02, 0.05),))
+    ratio = {"ratio": CASES["ratio"]}
+    found = verdicts(tmp_path, ratio, seed=51, sites=20, noise=((8, 0.02, 0.05),))["ratio"]
     assert found["fails"] >= 0.9 * found.total(), found
 
 
-POWER: dict[str, tuple[Truth, dict[str, Any]]] = {
-    "ratio": (flat, {"a": SLICES, "b": OTHER, "below": 1.15}),
-    "slope": (flat, {"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0.1}),
-    "fastest": (flat, {"kind": "fastest", "a": {"layouts": ALL, "where": {"m": [2]}, "case": "slices"},
-                       "below": 1.3}),
-    "similar": (flat, {"a": SLICES, "b": OTHER, "similar": 1}),
+POWER: Cases = {
+    "ratio": (flat, [{"a": SLICES, "b": OTHER, "below": 1.15}]),
+    "slope": (flat, [{"kind": "slope", "over": "m", "a": {"layouts": ALL, "case": "slices"}, "below": 0.1}]),
+    "fastest": (flat, [{"kind": "fastest", "a": {"layouts": ALL, "where": {"m": [2]}, "case": "slices"},
+                        "below": 1.3}]),
+    "similar": (quarter_slower, [{"a": SLICES, "b": OTHER, "similar": 1}]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", POWER)
-def test_what_is_true_by_a_margin_is_found(tmp_path: Path, name: str) -> None:
+def test_what_is_true_by_a_margin_is_found(by_a_margin: dict[str, Counter[str]], name: str) -> None:
     """Not by never deciding: what is beyond the bound by some multiples of the noise is called so."""
-    truth, comparison = POWER[name]
-    found = verdicts(tmp_path, truth, [comparison], seed=31, sites=20)
+    found = by_a_margin[name]
     assert found["holds"] >= 0.8 * found.total(), found
     assert not found["fails"]
