@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +131,36 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
 
     Only when it has come to its end is the pack known to be whole. Raises PackError, with the pack's name.
     """
-    for path, content, _ in _checked(file):
-        yield path, content
+    for member in _tabled(file):
+        yield member.path, member.content
 
 
-def _checked(file: Path) -> Iterator[tuple[str, bytes, list[dict[str, Any]]]]:
-    """Yield `contents` with the rows of each record, which anything else has none of."""
+@dataclass(frozen=True)
+class _Member:
+    """What a pack holds at a path; of a record also what it says, and its rows."""
+
+    path: str
+    content: bytes
+    record: Record | None = None
+    rows: Sequence[dict[str, Any]] = ()
+
+
+def _tabled(file: Path) -> Iterator[_Member]:
+    """Yield `_checked` members, of whose rows it is seen that they can be made a table."""
+    rows: dict[str, Sequence[dict[str, Any]]] = {}
+    count = 0
+    for member in _checked(file):
+        rows[member.path] = member.rows
+        count += len(member.rows)
+        if count > ROWS_AT_ONCE:
+            _table(file, rows)
+            rows, count = {}, 0
+        yield member
+    _table(file, rows)
+
+
+def _checked(file: Path) -> Iterator[_Member]:
+    """Yield the members of a pack, each checked by itself, and its study last; raises PackError."""
     if not file.is_file():
         there = [str(path) for path in file.parent.glob(f"*{SUFFIX}")]
         near = difflib.get_close_matches(str(file), there, n=1)
@@ -144,8 +168,6 @@ def _checked(file: Path) -> Iterator[tuple[str, bytes, list[dict[str, Any]]]]:
     described: dict[str, bytes] = {}
     seen: set[str] = set()
     told: set[str] = set()
-    rows: dict[str, list[dict[str, Any]]] = {}
-    count = 0
     try:
         for path, content in members(file):
             if path in seen:
@@ -164,20 +186,14 @@ def _checked(file: Path) -> Iterator[tuple[str, bytes, list[dict[str, Any]]]]:
             if (found := _PREDICTION.fullmatch(path)) and found[1] == own:
                 _check_prediction(file, path, content)
                 told.add(path)
-                yield path, content, []
+                yield _Member(path, content)
                 continue
-            rows[path] = part = _rows(file, path, content, own)
-            count += len(part)
-            if count > ROWS_AT_ONCE:
-                _check_rows(file, rows)
-                rows, count = {}, 0
-            yield path, content, part
+            yield _Member(path, content, *_record(file, path, content, own))
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
     if len(seen) == len(described) + len(told):
         raise PackError(f"{file}: holds no records")
-    _check_rows(file, rows)
-    yield from ((f"config/studies/{name}.yaml", text, []) for name, text in described.items())
+    yield from (_Member(f"config/studies/{name}.yaml", text) for name, text in described.items())
 
 
 def measurements(file: Path) -> pd.DataFrame:
@@ -185,7 +201,7 @@ def measurements(file: Path) -> pd.DataFrame:
 
     Raises PackError for a pack that is damaged.
     """
-    return tidy([row for _, _, rows in _checked(file) for row in rows]).assign(stale=False)
+    return _table(file, {member.path: member.rows for member in _checked(file)}).assign(stale=False)
 
 
 def records(file: Path) -> Iterator[tuple[str, Record]]:
@@ -193,10 +209,9 @@ def records(file: Path) -> Iterator[tuple[str, Record]]:
 
     Raises PackError for a pack that is damaged.
     """
-    for path, content in contents(file):
-        if found := _RECORD.fullmatch(path):
-            record: Record = json.loads(content.decode())
-            yield found[3], record
+    for member in _tabled(file):
+        if member.record is not None:
+            yield member.path.split("/")[4], member.record
 
 
 def _below(results: Path, path: str) -> Path:
@@ -209,8 +224,8 @@ def _check_place(target: Path, content: bytes) -> None:
         raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
 
 
-def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, Any]]:
-    """Return the rows of the record at `path`; raises PackError for anything but a record of `study`."""
+def _record(file: Path, path: str, content: bytes, study: str) -> tuple[Record, list[dict[str, Any]]]:
+    """Return the record at `path` and its rows; raises PackError for anything but a record of `study`."""
     found = _RECORD.fullmatch(path)
     if found is None or found[1] != study:
         raise PackError(f"{file}: {path!r} is not a record of study {study}")
@@ -226,7 +241,7 @@ def _rows(file: Path, path: str, content: bytes, study: str) -> list[dict[str, A
         context_entry(record)
         if len(record["repeats"]) > ROWS_AT_ONCE:
             raise ValueError(f"it has more than {ROWS_AT_ONCE:,} repeats")
-        return record_rows(record, found[3], study, None, {})
+        return record, record_rows(record, found[3], study, None, {})
     except (*MALFORMED, RecursionError) as error:
         raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
 
@@ -241,14 +256,14 @@ def _check_prediction(file: Path, path: str, content: bytes) -> None:
         raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
 
 
-def _check_rows(file: Path, rows: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Raise PackError, with the record's name, where rows cannot become a table."""
+def _table(file: Path, rows: Mapping[str, Sequence[dict[str, Any]]]) -> pd.DataFrame:
+    """Return the table of rows by record; raises PackError, with the record's name, where there is none."""
     try:
-        tidy([row for part in rows.values() for row in part])
+        return tidy([row for part in rows.values() for row in part])
     except MALFORMED:
         for path, part in rows.items():
             try:
-                tidy(part)
+                tidy(list(part))
             except MALFORMED as error:
                 raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
         raise

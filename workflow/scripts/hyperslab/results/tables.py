@@ -116,7 +116,8 @@ def _spans(repeat: Mapping[str, Any]) -> dict[str, float]:
 
 def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Return rows as a table with every column of MEASUREMENTS, in that order and of its type."""
-    table = pd.DataFrame(rows).reindex(columns=list(MEASUREMENTS))
+    # Named here, other columns of rows are not looked at.
+    table = pd.DataFrame(rows, columns=list(MEASUREMENTS))
     for name, column in MEASUREMENTS.items():
         match column.type:
             case "text":
