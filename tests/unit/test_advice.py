@@ -8,7 +8,8 @@ import math
 import re
 import resource
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,17 @@ from test_donors import write_imzml
 
 import replayed_packs
 from hyperslab import advise
-from hyperslab.advising import at_sites, budget, choice, model, prospect, readahead, study_text, subject
+from hyperslab.advising import (
+    at_sites,
+    budget,
+    choice,
+    coding,
+    model,
+    prospect,
+    readahead,
+    study_text,
+    subject,
+)
 from hyperslab.advising import reads as reading
 from hyperslab.advising.candidates import HDF5, Candidate, chunk_shapes, expected_touched, filter_chains
 from hyperslab.advising.choice import Asked, choose
@@ -64,6 +75,23 @@ DISK = Storage(
 
 
 PROBE = Probe(replace(DISK, write_s=1e-9), 0.0, {"cpu": 0.0, "memory": None, "io": 0.1}, 1000.0, 8 * 10**9)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def filters_are_tried_once_on_the_same_chunks() -> Iterator[None]:
+    """To try them takes longer than all else, and most tests have chunks of the same array."""
+    known: dict[Any, Coded] = {}
+
+    def once(blocks: Sequence[Any], filters: Any) -> Coded:
+        key = (filters, *((one.shape, one.dtype.str, zlib.crc32(one)) for one in blocks))
+        if key not in known:
+            known[key] = coded(blocks, filters)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (coding, choice, prospect):
+            patched.setattr(module, "coded", once)
+        yield
 
 
 def test_a_line_says_several_reads_with_their_weights() -> None:
@@ -290,6 +318,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None, sites=None: PROBE)
     # What is written of a choice, and where, is the same however many candidates were simulated for it.
     monkeypatch.setattr(choice, "SIMULATED", 6)
+    monkeypatch.setattr(choice, "OF_A_READ", 1)
     with h5py.File("mine.h5", "w") as file:
         file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
         file["other"] = np.zeros((3, 4))
