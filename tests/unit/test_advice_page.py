@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from report_samples import MAIN, assert_headings_nest, assert_self_contained, in
 from hyperslab.advising.prices import Storage
 from hyperslab.report import copies, quoted, templates
 from hyperslab.report.advice import AdvicePage, SiteAdvice, build
-from hyperslab.report.data import Inputs, gather
+from hyperslab.report.data import Data, Inputs, gather
 from hyperslab.report.model import Figure
 from hyperslab.report.render import render
 from hyperslab.rewriting import second_copy
@@ -61,10 +62,16 @@ def at_disk(**changes: Any) -> dict[str, Any]:
     return {"disk": {**prediction()["sites"]["disk"], **changes}}
 
 
-def page(times: Any = MAIN, floor_ms: float = 10.0, **changes: Any) -> AdvicePage:
-    main = measured(times, "main")
+@cache
+def gathered(times: tuple[tuple[str, tuple[float, float]], ...], floor_ms: float) -> Data:
+    """What a page of these times is made from."""
+    main = measured(dict(times), "main")
     main["began_wall_s"], main["ended_wall_s"], main["generate_s"] = 1010.0, 1040.0, 0.5
-    data = gather(Inputs(**inputs(main, None, floor_ms, study=meta())))
+    return gather(Inputs(**inputs(main, None, floor_ms, study=meta())))
+
+
+def page(times: Any = MAIN, floor_ms: float = 10.0, **changes: Any) -> AdvicePage:
+    data = gathered(tuple(times.items()), floor_ms)
     return build(data, prediction(**changes), {"disk": FIGURE}, 1050.0)
 
 
@@ -173,12 +180,13 @@ def test_what_a_part_says_of_todays_layout_leaves_it_alone_only_where_the_whole_
         choice["pick"] = "4x4x2"
         if shares:
             choice |= {"rule": "mix", "shares": shares}
+        data = gather(Inputs(**given))
 
-        def said(today: str, longer: float, given: Any = given) -> str:
+        def said(today: str, longer: float, data: Data = data) -> str:
             told = [with_whole(foretold(today, 0.01), longer)]
             told += [with_whole(foretold(name, 0.01), 1.0) for name in ("4x4x2", "auto") if name != today]
             foreseen = prediction(sites=at_disk(measured=told), shape=[10, 10, 100], today=today)
-            (found,) = build(gather(Inputs(**given)), foreseen, {"disk": FIGURE}, 1050.0).sites
+            (found,) = build(data, foreseen, {"disk": FIGURE}, 1050.0).sites
             return found.sentence
 
         assert said("contiguous", 1.0).startswith("Do not bother")
@@ -318,8 +326,8 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
     given = inputs(main, None, study=meta())
     (choice,) = given["recommendation"]["sites"]
     choice["pick"] = "4x4x2"
-    told = prediction(sites=at_disk(copies=both))
-    (found,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
+    data, told = gather(Inputs(**given)), prediction(sites=at_disk(copies=both))
+    (found,) = build(data, told, {"disk": FIGURE}, 1050.0).sites
     assert "two copies in one file: 2x2x5 for slices (22" in found.copies
     assert "Reads are 3.9 times as fast as in the best single layout for all of them, 4x4x2" in found.copies
     assert "`make rewrite STUDY=tiny LAYOUT=auto` writes your file so" in found.copies
@@ -328,18 +336,18 @@ def test_two_copies_are_a_second_answer_where_they_pay() -> None:
         '    slices = file["/RD/counts"][:, :, 0:1]', '    spectra = file["/RD/counts-second"][0:1, 0:1, :]',
     ]  # fmt: skip
     foretold = {**told, "file": None, "array": "an array of 10x10x10 uint16"}
-    (found,) = build(gather(Inputs(**given)), foretold, {"disk": FIGURE}, 1050.0).sites
+    (found,) = build(data, foretold, {"disk": FIGURE}, 1050.0).sites
     assert "your file" not in found.copies and 'file["data"]' in found.code[3]
     # Of values that lie elsewhere no rewritten file is promised, which would be refused.
     elsewhere = {**told, "rewritable": False}
-    (found,) = build(gather(Inputs(**given)), elsewhere, {"disk": FIGURE}, 1050.0).sites
+    (found,) = build(data, elsewhere, {"disk": FIGURE}, 1050.0).sites
     assert found.copies.startswith("Or keep two copies") and "make rewrite" not in found.copies
     # Where they are what is advised, how they are read is all that is left to say.
     choice["pick"] = "auto"
-    (same,) = build(gather(Inputs(**given)), told, {"disk": FIGURE}, 1050.0).sites
+    (same,) = build(data, told, {"disk": FIGURE}, 1050.0).sites
     assert same.copies == "`make rewrite STUDY=tiny` writes your file with both. Both copies are read so:"
     assert 'h5py.File("results/tiny/layout/recommended.h5")' in same.code[2]
-    (found,) = build(gather(Inputs(**given)), elsewhere, {"disk": FIGURE}, 1050.0).sites
+    (found,) = build(data, elsewhere, {"disk": FIGURE}, 1050.0).sites
     assert found.copies == "Both copies are read so:"
 
 
@@ -351,9 +359,11 @@ def test_two_copies_that_are_advised_may_be_those_of_another_site() -> None:
     pairs = {"disk": "auto", "memory": "4x4x2"}
     sites = {site: at_disk(copies={"layout": pair, "reads": served})["disk"] for site, pair in pairs.items()}
 
+    data = gather(Inputs(**given))
+
     def at_first() -> SiteAdvice:
         figures = dict.fromkeys(sites, FIGURE)
-        return build(gather(Inputs(**given)), prediction(sites=sites), figures, 1050.0).sites[0]
+        return build(data, prediction(sites=sites), figures, 1050.0).sites[0]
 
     found = at_first()
     assert found.copies.startswith("`make rewrite STUDY=tiny SITE=disk` writes your file with both.")
