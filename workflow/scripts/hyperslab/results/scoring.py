@@ -13,7 +13,7 @@ import pandas as pd
 
 from hyperslab.results.adjusted import adjusted_means
 from hyperslab.results.columns import CARRIED, MEASUREMENTS
-from hyperslab.results.statistics import typical_column
+from hyperslab.results.statistics import by_round, typical_column
 from hyperslab.states import cold_of
 from hyperslab.studies.criteria import label
 
@@ -142,7 +142,7 @@ def criterion_values(rows: pd.DataFrame, criterion: Criterion, criteria: Sequenc
     if not criterion.timed:
         return rows.groupby("layout", observed=True)[name].median()
     with np.errstate(divide="ignore"):
-        logs = np.log(rows.pivot(index="layout", columns="round", values=name).astype(float))
+        logs = np.log(by_round(rows, name))
     found: pd.Series = np.exp(adjusted_means(logs))
     return found
 
