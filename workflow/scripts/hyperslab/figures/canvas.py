@@ -25,7 +25,6 @@ def render(make: Callable[[View, str], Figure], site: str, data: FigureData, cas
     with mpl.rc_context(rc):
         figure = make(view, case)
         lay_out(figure)
-        figure.set_layout_engine("none")
     return figure
 
 

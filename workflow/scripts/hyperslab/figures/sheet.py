@@ -75,10 +75,13 @@ def finish(
 
 
 def lay_out(figure: Figure) -> None:
-    """Give every part of `figure` its final place."""
-    # The layout needs the extents of texts, which this canvas knows, and not a single pixel.
+    """Give every part of `figure` its final place, which nothing that is added later changes."""
+    # The layout needs the extents of texts, which this canvas knows, and that nothing is drawn.
     FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None and figure.axes:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
 
 
 def absent(view: View, title: str, reason: str = "Not measured here.") -> Figure:

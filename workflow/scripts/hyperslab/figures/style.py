@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import seaborn as sns
@@ -19,7 +20,12 @@ def resolved(style: Mapping[str, Any]) -> dict[str, Any]:
 
 def colours(style: Mapping[str, Any]) -> list[str]:
     """Return ten hexadecimal colours of the palette."""
-    return [str(colour) for colour in sns.color_palette(style["palette"], 10).as_hex()]
+    return list(_ten(style["palette"]))
+
+
+@cache
+def _ten(palette: str) -> tuple[str, ...]:
+    return tuple(str(colour) for colour in sns.color_palette(palette, 10).as_hex())
 
 
 def settings(style: Mapping[str, Any]) -> dict[str, Any]:
