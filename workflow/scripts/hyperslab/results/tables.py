@@ -116,8 +116,7 @@ def _spans(repeat: Mapping[str, Any]) -> dict[str, float]:
 
 def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Return rows as a table with every column of MEASUREMENTS, in that order and of its type."""
-    # Named here, other columns of rows are not looked at.
-    table = pd.DataFrame(rows, columns=list(MEASUREMENTS))
+    table = pd.DataFrame(rows).reindex(columns=list(MEASUREMENTS))
     for name, column in MEASUREMENTS.items():
         match column.type:
             case "text":
