@@ -11,6 +11,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,7 @@ def test_nothing_is_read_twice_and_all_that_is_asked_for_once(
     assert found.misses <= len(asked) + len(pages)
 
 
+@cache
 def counts() -> Any:
     return np.random.default_rng(0).poisson(1.0, SHAPE).astype("uint16")
 
@@ -305,8 +307,21 @@ def test_a_size_bound_holds() -> None:
     assert found.predicted[0].candidate.filters
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of two arrays, and of what is none."""
+    path = tmp_path_factory.mktemp("filled") / "mine.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
+        file["other"] = np.zeros((3, 4))
+        file["words"] = "no numbers"
+        file["rows"] = np.zeros(5, [("a", "i4"), ("b", "f8")])
+        file["scalar"] = 1.0
+    return path
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, filled: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a file of two arrays, a site, and room for studies."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config" / "studies").mkdir(parents=True)
@@ -316,15 +331,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "platforms: {nodes: {executor: slurm}}\n"
     )
     monkeypatch.setattr(at_sites, "probed", lambda site, zarr, file=None, sites=None: PROBE)
-    # What is written of a choice, and where, is the same however many candidates were simulated for it.
+    # What is written of a choice, and where, is the same however many candidates were simulated for it, by
+    # however many of their requests.
     monkeypatch.setattr(choice, "SIMULATED", 6)
     monkeypatch.setattr(choice, "OF_A_READ", 1)
-    with h5py.File("mine.h5", "w") as file:
-        file.create_dataset("counts", data=counts(), chunks=(1, 1, 400), compression="gzip")
-        file["other"] = np.zeros((3, 4))
-        file["words"] = "no numbers"
-        file["rows"] = np.zeros(5, [("a", "i4"), ("b", "f8")])
-        file["scalar"] = 1.0
+    monkeypatch.setattr(model, "BOXES", 1)
+    monkeypatch.setattr(model, "MOST_LISTED", 100)
+    shutil.copy(filled, "mine.h5")
     with h5py.File("empty.h5", "w") as file:
         file["words"] = "no numbers"
     return tmp_path
