@@ -1,4 +1,4 @@
-"""How several workers (`pytest -n`) share tests out: by module, and those of the one cluster together.
+"""How several workers (`pytest -n`) share tests out: by module, and some modules together.
 
 One worker computes while the others have what mostly waits, so that no processor stands idle for long.
 """
@@ -14,6 +14,11 @@ from xdist.workermanage import WorkerController
 # Directories and modules that mostly wait: for Slurm, for runs, for stores with faults. Begun in this order:
 # what takes minutes on one worker goes first.
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
+# Their tests look at the syntax trees of all modules, which a process makes once.
+PARSING = (
+    "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_snakemake_patches.py",
+    "test_structure.py",
+)  # fmt: skip
 
 
 def turn(module: PurePath) -> int:
@@ -27,6 +32,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.split("::")[0]
+        if module.rpartition("/")[2] in PARSING:
+            return "parsing"
         return "slurm" if "/slurm/" in module else module
 
     def _assign_work_unit(self, node: WorkerController) -> None:

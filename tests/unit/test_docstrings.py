@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-import pytest
 from test_environments import module_files, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -46,10 +45,11 @@ def test_a_verb_and_a_full_stop_are_asked_for() -> None:
     assert mistake("Return the sum") == "its first sentence has no full stop"
 
 
-@pytest.mark.parametrize("module", sorted(module_files()))
-def test_docstrings_are_sentences_that_begin_with_a_verb(module: str) -> None:
-    wrong = {}
-    for node in functions_of(module):
-        if (said := ast.get_docstring(node)) and (why := mistake(said)):
-            wrong[f"{node.name}, line {node.lineno}"] = why
+def test_docstrings_are_sentences_that_begin_with_a_verb() -> None:
+    wrong = {
+        f"{module}.{node.name}, line {node.lineno}": why
+        for module in sorted(module_files())
+        for node in functions_of(module)
+        if (said := ast.get_docstring(node)) and (why := mistake(said))
+    }
     assert wrong == {}

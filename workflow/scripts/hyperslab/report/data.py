@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,13 @@ class Data:
         """Return the summary of one site in one phase, "main" or "confirm"."""
         source = self.confirmed if phase == "confirm" else self.summary
         return source[source["site"] == site]
+
+    @cached_property
+    def confirming_rounds(self) -> Mapping[tuple[str, ...], int]:
+        """How many confirming rounds there are of each site, layout, case and state."""
+        keys = ["site", "layout", "case", "state"]
+        cells = self.confirmed[[*keys, "round"]].drop_duplicates()
+        return Counter(zip(*(cells[key] for key in keys), strict=True))
 
     def choice(self, site: str) -> Mapping[str, Any]:
         """Return the recommendation of a site; empty where there is none."""

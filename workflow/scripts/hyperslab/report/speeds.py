@@ -20,13 +20,12 @@ def unconfirmed(data: Data, site: str, layout: str) -> str:
     """Return why a layout does not count as measured again: no confirming rounds, or too few of a case that
     counts, with how many there are; "" where it does count.
     """
-    rows = data.summary_of(site, "confirm")
-    rows = rows[rows["layout"] == layout]
-    if rows.empty:
+    known = data.confirming_rounds
+    if not any(cell[:2] == (site, layout) for cell in known):
         return "no confirming rounds"
     few = []
     for case, state in question_of(data.choice(site)).shares:
-        rounds = rows["round"][(rows["case"] == case) & (rows["state"] == state)].nunique()
+        rounds = known.get((site, layout, case, state), 0)
         if rounds < MIN_ROUNDS:
             few.append(f"{case_title(data.study, case)}, {state}: {rounds} of {MIN_ROUNDS}")
     return f"too few confirming rounds ({'; '.join(few)})" if few else ""
