@@ -69,9 +69,10 @@ def test_texts_are_drawn_as_they_are_written(tmp_path: Path, title: str) -> None
     cases: Any = {name: {**case, "title": title} for name, case in STUDY["cases"].items()}
     score = {**data().score, "criteria": [{**CRITERIA[0], "title": title}, *CRITERIA[1:]]}
     changed = dataclasses.replace(data(), study={**STUDY, "cases": cases}, score=score)
-    # Those of spectra are drawn as those of slices are.
+    # Those of spectra are drawn as those of slices are; a score names a criterion without a title otherwise.
     each = [name for name in figure_kinds.names(STUDY) if not name.endswith("-spectra")]
-    for name in each if title == TITLES[0] else ["session-slices", "score"]:
+    some = each if title == TITLES[0] else ["session-slices"] if title else ["session-slices", "score"]
+    for name in some:
         figure = figures.draw(name, "disk", changed)
         figures.save(figure, tmp_path / f"{name}.svg")
         if name.startswith("session-") and title:

@@ -60,9 +60,9 @@ def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     values = np.exp(grouped.mean()) if geometric else grouped.agg(quantity.take)
     table = np.full(len(layouts) * len(rounds), np.nan)
     table[values.index] = values
-    table = np.where(np.isfinite(table), table, np.nan).reshape(len(layouts), len(rounds))
-    known = ~np.isnan(table).all(axis=1)
-    return pd.DataFrame(table[known], layouts[known], rounds)
+    grid = np.where(np.isfinite(table), table, np.nan).reshape(len(layouts), len(rounds))
+    known = ~np.isnan(grid).all(axis=1)
+    return pd.DataFrame(grid[known], layouts[known], rounds)
 
 
 class Tables:
