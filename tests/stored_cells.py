@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faulty_store import FaultyStore
+from forked_cells import job
 from samples import read_cell, summed
 
 import hyperslab
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
+from hyperslab.measuring.object_store import KEY, SECRET
 from hyperslab.measuring.process import interpreter_of
 from hyperslab.sites.roots import MARKER, Root
 from hyperslab.specifications import LayoutSpecification, Specification, file_digest
@@ -88,7 +90,7 @@ def store_of_users(python: str) -> Iterator[Users]:
     )  # fmt: skip
     assert store.stdout is not None and store.stdin is not None
     said = json.loads(store.stdout.readline())
-    credentials = {"AWS_ACCESS_KEY_ID": said["key"], "AWS_SECRET_ACCESS_KEY": said["secret"]}
+    credentials = {KEY: said["key"], SECRET: said["secret"]}
     faults = FaultyStore(said["port"])
     client = fs.S3FileSystem(
         access_key=said["key"], secret_key=said["secret"], region="us-east-1", scheme="http",
@@ -113,11 +115,11 @@ def cell(format_: str, **repeats: int) -> Specification:
     return read_cell({"dataset": dataset, "layout": LAYOUTS[format_]}, (12, 1, 1), repeats or {"cold": 2})
 
 
-def fill(spec: Specification, artifact: Path) -> None:
+def fill(spec: Specification, artifact: Path, **environment: str) -> None:
     """Have an artifact hold the data of a cell, which are written once for all cells that have the same."""
     key = file_digest(spec)
     if key not in _filled:
-        done = run("generate", spec, artifact, None)
+        done = run("generate", spec, artifact, None, **environment)
         assert (done.returncode, done.stderr) == (0, "")
         files = [path for path in artifact.rglob("*") if path.is_file()]
         _filled[key] = {path.relative_to(artifact): path.read_bytes() for path in files}
@@ -130,27 +132,40 @@ def fill(spec: Specification, artifact: Path) -> None:
 def run(
     program: str, spec: Specification, artifact: Path, record: Path | None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """A command of a cell, to its end."""
+    """A command of a cell, to its end; it is forked where its module's are and the environment is theirs."""
+    command = job(f"hyperslab.{program}", *told(spec, artifact, record))
+    if not environment.keys() <= {KEY, SECRET}:
+        # What imports for one cell alone saves nothing.
+        command = words(program, spec, artifact, record)
     return subprocess.run(
-        words(program, spec, artifact, record),
+        command,
         cwd=ROOT, env=variables(environment), capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
 
 
 def words(program: str, spec: Specification, artifact: Path, record: Path | None) -> list[str]:
     """The command of a cell; one that measures is begun where it would go on: it loads all modules once."""
-    python, more = sys.executable, list[str]()
+    python = sys.executable
     if record:
         own = of_cell(spec["case"], layout_of(spec["layout"]).environment())
         assert own is not None
-        python, more = str(interpreter_of(str(ROOT / own))), ["--record", str(record), "--site", "store"]
-    start = [python, "-m", f"hyperslab.{program}", "--specification", text(spec)]
-    return [*start, "--artifact", str(artifact), *more]
+        python = str(interpreter_of(str(ROOT / own)))
+    return [python, "-m", f"hyperslab.{program}", *told(spec, artifact, record)]
+
+
+def told(spec: Specification, artifact: Path, record: Path | None) -> list[str]:
+    """What a command of a cell is told; it measures where there is to be a record."""
+    more = ["--record", str(record), "--site", "store"] if record else []
+    return ["--specification", text(spec), "--artifact", str(artifact), *more]
 
 
 def variables(environment: dict[str, str]) -> dict[str, str]:
-    """The environment of a cell: no credentials but these."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    """The environment of a cell: no credentials but these, and nothing that each test has its own of."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AWS_") and name != "PYTEST_CURRENT_TEST"
+    }
     return kept | environment
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked_cells import fork_server
 from hypothesis import settings
 from own_environments import interpreter, ranks_environment
 from samples import prepared
 from stored_cells import Users, store_of_users
 
 import hyperslab
+import run_forked
 from hyperslab.cases.mpi import launch
 from hyperslab.layouts.hsds import ENVIRONMENT as HSDS
 from hyperslab.layouts.idx import OPENVISUS
@@ -61,14 +63,29 @@ def memory(require: Callable[[str | None], None]) -> Iterator[Path]:
     require("no file system in memory at /dev/shm")
 
 
+def _own(patch: pytest.MonkeyPatch, place: Path) -> None:
+    """Have processes lock the node, and keep temporary files, in a new place."""
+    place.mkdir()
+    patch.setenv("TMPDIR", str(place))
+    patch.setenv(VARIABLE, str(place))
+    patch.setattr(tempfile, "tempdir", str(place))
+    patch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+
+
 @pytest.fixture
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of other users and tests on this node neither wait for these nor hold them up."""
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(hyperslab.__file__).parents[1]))
+    _own(monkeypatch, tmp_path / "tmp")
+
+
+@pytest.fixture(scope="module")
+def forked_cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Cells of a module are forked, as those of a run are, with locks of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        _own(patch, tmp_path_factory.mktemp("forked") / "tmp")
+        with fork_server(os.environ) as name:
+            patch.setenv(run_forked.VARIABLE, name)
+            yield
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_cells import LONGEST_S, fork_server, job
 from samples import CELL, prepared
 
 import fork_cells
@@ -19,15 +20,6 @@ from hyperslab.measuring.fork_requests import Request
 from hyperslab.studies.specification import text
 
 SCRIPTS = Path(run_forked.__file__).parent
-# What a run does before its jobs.
-RUN = """
-import os, sys
-from hyperslab.measuring import fork_server
-fork_server.begin([sys.executable, sys.argv[1]])
-print(os.environ[fork_server.VARIABLE], flush=True)
-sys.stdin.read()
-"""
-LONGEST_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -44,29 +36,22 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def forked(started: dict[str, str]) -> Iterator[dict[str, str]]:
     """The environment of jobs of a run that forks its cells."""
-    with subprocess.Popen(
-        [sys.executable, "-c", RUN, fork_cells.__file__],
-        env=started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as run:  # fmt: skip
-        assert run.stdin is not None and run.stdout is not None
-        yield {**started, run_forked.VARIABLE: run.stdout.readline().strip()}
-        run.stdin.close()
-        run.wait(LONGEST_S)
+    with fork_server(started) as name:
+        yield {**started, run_forked.VARIABLE: name}
 
 
-def job(environment: dict[str, str], module: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run(environment: dict[str, str], module: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a job as a rule does."""
     return subprocess.run(
-        [sys.executable, "-IS", run_forked.__file__, module, *words],
-        env=environment, capture_output=True, text=True, timeout=LONGEST_S,
-    )  # fmt: skip
+        job(module, *words), env=environment, capture_output=True, text=True, timeout=LONGEST_S
+    )
 
 
 def record(environment: dict[str, str], root: Path) -> dict[str, Any]:
     """The record of a cell whose two processes have this environment."""
     told = ["--specification", text(CELL), "--artifact", str(root / "study/layout/box.r0")]
     for module, more in (("generate", []), ("measure", ["--site", "here", "--record", str(root / "record")])):
-        done = job(environment, f"hyperslab.{module}", *told, *more)
+        done = run(environment, f"hyperslab.{module}", *told, *more)
         assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads((root / "record").read_text(encoding="utf-8"))
     return found
@@ -87,14 +72,14 @@ def test_a_forked_cell_records_what_a_started_one_does(
 
 def test_a_forked_cell_fails_in_one_line(forked: dict[str, str], tmp_path: Path) -> None:
     words = ["--specification", text(CELL), "--artifact", str(tmp_path / "nowhere")]
-    done = job(forked, "hyperslab.generate", *words)
+    done = run(forked, "hyperslab.generate", *words)
     assert done.returncode == 1
     assert done.stderr.startswith(f"hyperslab.generate: {tmp_path / 'nowhere'}: FileNotFoundError: ")
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_options_are_explained_as_ever(forked: dict[str, str], started: dict[str, str]) -> None:
-    said = [job(environment, "hyperslab.measure", "--help").stdout for environment in (forked, started)]
+    said = [run(environment, "hyperslab.measure", "--help").stdout for environment in (forked, started)]
     assert said[0] == said[1]
     assert said[0].startswith("usage: measure.py")
 

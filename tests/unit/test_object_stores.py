@@ -38,7 +38,7 @@ from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.studies.specification import text
 from hyperslab.validation.errors import ConfigurationError
 
-pytestmark = pytest.mark.usefixtures("own_locks")
+pytestmark = pytest.mark.usefixtures("forked_cells")
 
 
 @pytest.mark.parametrize("format_", LAYOUTS)
@@ -54,6 +54,8 @@ def test_a_cell_counts_what_passes_its_gateway(store_root: Path, tmp_path: Path,
     assert (done.returncode, done.stderr) == (0, "")
     found: Any = read_record(record)
     assert found["skipped"] == {} and len(found["repeats"]) == 3
+    # As in a run: what these tests cost, and that each client of a store can be forked.
+    assert found["environment"]["HYPERSLAB_FORKED"] == "1"
     assert found["file"]["upload_bytes"] >= found["file"]["file_bytes"]
     for row in found["repeats"]:
         assert row["wire_failures"] == 0

@@ -38,7 +38,7 @@ from hyperslab.measuring.object_store.address import ATTEMPTS
 from hyperslab.records import read_record
 from hyperslab.specifications import Specification
 
-pytestmark = pytest.mark.usefixtures("own_locks")
+pytestmark = pytest.mark.usefixtures("forked_cells")
 
 
 # Before its first question a cell gets objects to time its gateway.
@@ -109,7 +109,7 @@ def written(users: Users, root: Path, tmp_path: Path, spec: Specification) -> Ce
     """A cell with its data."""
     put_store(root, users.site)
     found = Cell(spec, root / "s" / "l" / "box.r0", tmp_path / "r", users)
-    fill(spec, found.artifact)
+    fill(spec, found.artifact, **users.credentials)
     return found
 
 
