@@ -10,6 +10,7 @@ import importlib
 import json
 import socket
 import sys
+from collections.abc import Sequence
 
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.fork_requests import Request
@@ -22,7 +23,8 @@ MODULES = ("hyperslab.generate", TIMED)
 
 
 def parent_command(request: Request) -> list[str]:
-    """Return the command of the parent for a cell: the interpreter of its layout's environment, its format.
+    """Return the command of the parent for a cell: the interpreter of its layout's environment, its format,
+    and the clients of that.
 
     Raises ValueError for what is no process of a cell.
     """
@@ -33,13 +35,16 @@ def parent_command(request: Request) -> list[str]:
     # Where it is not there, the process says so.
     if (environment := layout.environment()) and (own := interpreter_of(environment)).exists():
         python = str(own)
-    return [python, __file__, "--format", spec["layout"]["format"]]
+    clients = [f"--client={module}" for module in layout.clients()]
+    return [python, __file__, "--format", spec["layout"]["format"], *clients]
 
 
-def import_everything(name: str) -> None:
-    """Import what writing and measuring an array of format `name` needs, and look up what never changes."""
+def import_everything(name: str, clients: Sequence[str] = ()) -> None:
+    """Import what writing and measuring an array of format `name` needs, with the modules of its clients, and
+    look up what never changes.
+    """
     # numpy leaves its generators until they are used.
-    for module in (*MODULES, "numpy.random"):
+    for module in (*MODULES, "numpy.random", *clients):
         importlib.import_module(module)
     from hyperslab import cases, formats
     from hyperslab.measuring import machine, probes
@@ -56,6 +61,7 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--format", help="be the parent of processes for this format, not the server")
+    parser.add_argument("--client", action="append", default=[], help="a module that these need, too")
     parser.add_argument("socket", type=int, help="the descriptor of the socket at which requests come")
     options = parser.parse_args()
     requests = socket.socket(fileno=options.socket)
@@ -64,7 +70,7 @@ def main() -> None:
         return
     from hyperslab.measuring.fork_parent import Parent
 
-    Parent(requests, TIMED).serve(lambda: import_everything(options.format))
+    Parent(requests, TIMED).serve(lambda: import_everything(options.format, options.client))
 
 
 if __name__ == "__main__":

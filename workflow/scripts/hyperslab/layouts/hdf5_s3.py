@@ -27,6 +27,10 @@ class Hdf5S3Layout(Hdf5Layout):
         """Return that of the file that was the object."""
         return {**{key: value for key, value in self.described.items() if key != "access"}, "format": "hdf5"}
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the modules of what puts the file, and of the client that reads it."""
+        return s3_access.CLIENT, s3_access.MODULES[self.described["access"]["through"]]
+
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""
         return s3_access.ENVIRONMENT

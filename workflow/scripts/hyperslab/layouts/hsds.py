@@ -71,6 +71,10 @@ class HsdsLayout(Layout):
     def copied(self) -> None:
         """Return None: what the server keeps is read through it."""
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the module of HSDS's client."""
+        return ("h5pyd",)
+
     def environment(self) -> str | None:
         """Return what says that the environment of HSDS is complete."""
         return made(ENVIRONMENT)

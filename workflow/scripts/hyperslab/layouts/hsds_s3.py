@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hyperslab.layouts.hsds import HsdsLayout
 from hyperslab.layouts.layout import Abilities
+from hyperslab.layouts.s3_access import CLIENT
 
 
 class HsdsS3Layout(HsdsLayout):
@@ -15,6 +16,10 @@ class HsdsS3Layout(HsdsLayout):
     suffix = ".hsds-s3"
     abilities = Abilities(pages=False)
     libraries = {**HsdsLayout.libraries, "aiobotocore": "aiobotocore"}
+
+    def clients(self) -> tuple[str, ...]:
+        """Return the modules of HSDS's client, and of what puts objects."""
+        return *super().clients(), CLIENT
 
     def words(self, axes: Sequence[str], itemsize: int) -> str:
         """Return what every layout of HSDS says of itself, and where its objects are."""

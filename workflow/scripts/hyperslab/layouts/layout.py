@@ -197,6 +197,10 @@ class Layout(ABC):
         """Return about how long the library takes for one piece of a selection, beside reading its bytes."""
         return PIECE_SECONDS
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the modules of the clients through which its data are read; none of plain files."""
+        return ()
+
     def files_touched(self, origin: Shape, extent: Shape) -> int:
         """Return the number of files, or of what is opened like one, that a box touches."""
         return 1

@@ -44,6 +44,10 @@ class OpendapLayout(Hdf5Layout):
     def copied(self) -> None:
         """Return None: the file is read through the server."""
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the module of pydap's client."""
+        return ("pydap.client",)
+
     def environment(self) -> str | None:
         """Return what says that the environment of pydap is complete."""
         return made(ENVIRONMENT)

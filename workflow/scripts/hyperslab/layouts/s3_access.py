@@ -11,6 +11,9 @@ from hyperslab.text import size
 
 # The environment that has the clients, the gateway and a store.
 ENVIRONMENT = made("object-store")
+# What puts objects into a store, and what else a client of a layout needs.
+CLIENT = "obstore.store"
+MODULES = {"s3fs": "s3fs", "obstore": CLIENT, "ros3": "h5py"}
 SETTINGS = {
     "client": Setting("Client of the object store"),
     "client_cache": Setting("Cache of the client"),

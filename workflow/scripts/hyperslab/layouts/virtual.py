@@ -49,6 +49,10 @@ class VirtualLayout(Hdf5Layout):
     def copied(self) -> None:
         """Return None: a copy is not read by reference."""
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the modules of what puts and reads objects, and of what makes and reads references."""
+        return s3_access.CLIENT, "obspec_utils.registry", "virtualizarr.parsers"
+
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""
         return s3_access.ENVIRONMENT

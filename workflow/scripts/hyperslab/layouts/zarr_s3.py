@@ -29,6 +29,10 @@ class ZarrS3Layout(ZarrLayout):
         """Return that of the files that were the objects."""
         return {**self.described, "format": "zarr"}
 
+    def clients(self) -> tuple[str, ...]:
+        """Return the module of what puts and reads objects."""
+        return (s3_access.CLIENT,)
+
     def environment(self) -> str | None:
         """Return what says that the environment with the clients of object stores is complete."""
         return s3_access.ENVIRONMENT

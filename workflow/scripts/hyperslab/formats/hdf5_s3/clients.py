@@ -13,6 +13,7 @@ import h5py
 from h5py import h5fd, h5p
 
 from hyperslab.formats import Unavailable
+from hyperslab.layouts.s3_access import MODULES
 from hyperslab.measuring.object_store.address import ATTEMPTS, Address
 
 # How long a client may take to close its connections.
@@ -162,21 +163,21 @@ def has_ros3() -> bool:
     return bool(h5py.get_config().ros3)
 
 
-# name in a layout -> the client, and the module that it needs
-CLIENTS: dict[str, tuple[Callable[[Address, Mapping[str, Any]], Client], str]] = {
-    "s3fs": (S3fs, "s3fs"),
-    "obstore": (Obstore, "obstore.store"),
-    "ros3": (Ros3, "h5py"),
+# name in a layout -> the client
+CLIENTS: dict[str, Callable[[Address, Mapping[str, Any]], Client]] = {
+    "s3fs": S3fs,
+    "obstore": Obstore,
+    "ros3": Ros3,
 }
 
 
 def load(access: Mapping[str, Any]) -> None:
     """Import what the client of a layout needs, so that no stopwatch measures it; raises Unavailable."""
-    importlib.import_module(CLIENTS[access["through"]][1])
+    importlib.import_module(MODULES[access["through"]])
     if access["through"] == "ros3" and not has_ros3():
         raise Unavailable(NO_ROS3)
 
 
 def new(address: Address, access: Mapping[str, Any]) -> Client:
     """Return a new client of the kind that a layout names."""
-    return CLIENTS[access["through"]][0](address, access)
+    return CLIENTS[access["through"]](address, access)
