@@ -41,7 +41,7 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
         make_directory(directory)
         began = machine.now()
         try:
-            artifact.start(spec["layout"])
+            artifact.start_for_writing(spec["layout"])
             started = perf_counter_ns()
             way = format_.generate(str(artifact.data), spec, open_content(spec["dataset"], donor))
             artifact.fsync()

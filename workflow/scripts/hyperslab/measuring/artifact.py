@@ -153,6 +153,10 @@ class Artifact:
     def start(self, layout: Mapping[str, Any]) -> None:
         """Start what serves the data of a resolved layout; nothing for files."""
 
+    def start_for_writing(self, layout: Mapping[str, Any]) -> None:
+        """Start what takes the data that are to be written, which is mostly what serves them later."""
+        self.start(layout)
+
     def stop(self) -> None:
         """Stop it, and whatever it started; nothing where it does not run."""
 

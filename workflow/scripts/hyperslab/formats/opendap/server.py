@@ -31,6 +31,9 @@ class OpendapArtifact(ServerArtifact):
         super().__init__(data)
         self._listener: socket.socket | None = None
 
+    def start_for_writing(self, layout: Mapping[str, Any]) -> None:
+        """Do nothing: the protocol only reads, and its file is written beside the server."""
+
     def endpoint(self, directory: Path) -> str:
         """Return the address of a port that the kernel has chosen; nobody else can take it meanwhile."""
         self._listener = socket.socket()
