@@ -50,9 +50,12 @@ def ranks_environment(require: Callable[[str | None], None]) -> Path:
 
 
 def variables() -> dict[str, str]:
-    """What a program needs to find Hyperslab and the modules beside this one."""
+    """What a program needs to find Hyperslab and the modules beside this one; nothing that each test has its
+    own of, since cells are forked together that have the same.
+    """
     places = (Path(hyperslab.__file__).parents[1], Path(__file__).parent)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, places))}
 
 
 def said_by(python: str, program: str, *words: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,21 @@ def behind(format_: str, filters: Any = (), dtype: str = "float32", **more: Any)
     return {"dataset": spec["dataset"], "layout": layout}
 
 
-def commands(spec: Specification, artifact: Path, record: Path) -> tuple[list[str], list[str]]:
-    """What writes a cell's artifact, and what measures it; both go on in the environment of the format."""
+def commands(
+    spec: Specification, artifact: Path, record: Path, python: str | None = None
+) -> tuple[list[str], list[str]]:
+    """What writes a cell's artifact, and what measures it, both in the environment of the format.
+
+    They are forked, as a run's are, or begin in an interpreter, and go on in that environment.
+    """
     # The environments of servers have no pydantic.
+    from forked_cells import job
+
     from hyperslab.studies.specification import text
 
     words = ["--specification", text(spec), "--artifact", str(artifact)]
-    write, measure = ([sys.executable, "-m", f"hyperslab.{name}", *words] for name in ("generate", "measure"))
+    write, measure = (
+        [python, "-m", module, *words] if python else job(module, *words)
+        for module in ("hyperslab.generate", "hyperslab.measure")
+    )
     return write, [*measure, "--record", str(record), "--site", "here"]

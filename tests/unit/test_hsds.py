@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ def disk_root(disk: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def written(disk: Path, python: str) -> Iterator[Path]:
+def written(disk: Path, python: str, forked_cells: None) -> Iterator[Path]:
     """An artifact with the data of a cell, which was written once."""
     with prepared(disk) as root:
         artifact = root / "study" / "layout" / "box.r0"
@@ -365,12 +366,22 @@ def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(
     spec = read_cell(STORED, (3, 10, 60), {"session": 10**6})
     artifact, record = disk_root / "study" / "layout" / "box.r0", tmp_path / "box.r0.json"
     shutil.copytree(written, artifact)
-    _, measure = commands(spec, artifact, record)
+    # As where nobody forks: it goes on in the environment of HSDS.
+    _, measure = commands(spec, artifact, record, sys.executable)
     with (tmp_path / "log").open("wb") as log:
         cell = subprocess.Popen(measure, cwd=ROOT, env=variables(), stdout=log, stderr=log)
     try:
-        # Service node, data node, what starts them, and what watches over these.
-        assert wait_until(lambda: len(below(cell.pid)) >= 4 and _asked(cell.pid))
+        # Service node, data node, what waits for them, and what watches over these.
+        assert wait_until(lambda: len(_nodes(cell.pid)) == 2 and _asked(cell.pid))
+        nodes = _nodes(cell.pid)
+        assert all(machine.largest_memory_bytes(node) > 2**25 for node in nodes)
+
+        def waiting() -> list[int]:
+            """Memory of what waits for the nodes, without all that it has imported for them."""
+            others = {*nodes, *_processes(cell.pid, "supervise.py")}
+            return [machine.largest_memory_bytes(one) for one in {*_processes(cell.pid, "serve.py")} - others]
+
+        assert wait_until(lambda: [memory < 2**25 for memory in waiting()] == [True])
         processes = below(cell.pid)
         connection = servers.connection_of(str(artifact / "data.hsds"))
         told = [_told(process) for process in [cell.pid, *processes]]
@@ -399,6 +410,11 @@ def _processes(cell: int, word: bytes) -> list[int]:
     return found
 
 
+def _nodes(cell: int) -> set[int]:
+    """The nodes of a cell's HSDS."""
+    return {*_processes(cell, "hsds-sn"), *_processes(cell, "hsds-dn")}
+
+
 def _waited(process: int) -> int:
     """How often a process has waited for something, such as an answer."""
     with suppress(OSError):
@@ -409,7 +425,7 @@ def _waited(process: int) -> int:
 
 @pytest.mark.faults
 def test_a_server_that_is_killed_while_clients_ask_it_is_one_line_and_no_result(
-    disk_root: Path, tmp_path: Path, written: Path
+    disk_root: Path, tmp_path: Path, written: Path, python: str
 ) -> None:
     spec = read_cell(STORED, (1, 1, 1), {"cold": 1})
     case: CaseSpecification = {
@@ -418,7 +434,7 @@ def test_a_server_that_is_killed_while_clients_ask_it_is_one_line_and_no_result(
     }  # fmt: skip
     artifact, record = disk_root / "study" / "layout" / "mixed.r0", tmp_path / "mixed.r0.json"
     shutil.copytree(written, artifact)
-    _, measure = commands({**spec, "case": case}, artifact, record)
+    _, measure = commands({**spec, "case": case}, artifact, record, python)
     cell = subprocess.Popen(measure, cwd=ROOT, env=variables(), stderr=subprocess.PIPE, text=True)
     try:
         clients: list[int] = []

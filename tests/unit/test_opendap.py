@@ -18,7 +18,7 @@ from hyperslab.layouts.opendap import ENVIRONMENT
 from hyperslab.records import read_record
 
 SECONDS = 300
-STATES = {"cold": 1, "warm": 2, "session": 1}
+STATES = {"cold": 1, "warm": 1}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,8 @@ def test_it_is_read_only_and_knows_few_types(tmp_path: Path) -> None:
     assert "DAP2 knows" in mistake(tmp_path, content)
 
 
-def test_selections_come_from_the_server(disk: Path, tmp_path: Path, python: str) -> None:
+@pytest.mark.usefixtures("forked_cells", "python")
+def test_selections_come_from_the_server(disk: Path, tmp_path: Path) -> None:
     filters = [{"name": "shuffle"}, {"name": "gzip", "level": 4}]
     spec = read_cell(behind("opendap", filters), (3, 10, 60), STATES)
     record = tmp_path / "cells" / "mine" / "box.r0.json"
