@@ -31,14 +31,15 @@ METHODS = {"cut": ("GET",), "short": ("GET",), "cut-put": ("PUT",), "kept": ("DE
 
 class FaultyStore:
     """A proxy on loopback; `fault` is what it does to `times` requests for objects with `part` in their name,
-    once `after` such requests have been let pass. `gets` counts those that get an object.
+    once `after` such requests have been let pass. `gets` counts those that get an object, `puts` those that
+    have put one.
     """
 
     def __init__(self, upstream: int) -> None:
         self.fault, self.times, self.part, self.after = "", 0, "", 0
         self.then = ""
         self.methods: tuple[str, ...] = ()
-        self.caused = self.gets = 0
+        self.caused = self.gets = self.puts = 0
         # Objects whose putting in parts was begun, and neither finished nor given up.
         self.unfinished: set[str] = set()
         self._lock = threading.Lock()
@@ -137,7 +138,9 @@ class FaultyStore:
         connection.close()
 
     def _follow(self, method: str, path: str, content: bytes) -> None:
-        """Keep the names of uploads in parts from their beginning to their end."""
+        """Count what was put, and keep the names of uploads in parts from their beginning to their end."""
+        with self._lock:
+            self.puts += method == "PUT" and urlsplit(path).path.count("/") > 1
         if method == "POST" and (begun := re.search(rb"<UploadId>(.*?)</UploadId>", content)):
             self.unfinished.add(begun[1].decode())
         elif method in ("POST", "DELETE"):

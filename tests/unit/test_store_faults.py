@@ -127,7 +127,8 @@ def test_what_goes_wrong_for_a_moment_is_asked_again_and_counted(
     users: Users, store_root: Path, tmp_path: Path, way: str
 ) -> None:
     chosen = WAYS[way]
-    given = written(users, store_root, tmp_path, specification(chosen, cold=2))
+    # HSDS gets each of three chunks by itself, whatever it has done before; its cold repeats start it anew.
+    given = written(users, store_root, tmp_path, specification(chosen, cold=1 if way == "hsds" else 2))
     # In the second repeat at the latest.
     given.outlives(3, "throttled", 2, chosen.part, method="GET", after=chosen.before, then="cut")
     rows: Any = read_record(given.record)["repeats"]
@@ -188,17 +189,15 @@ def large(format_: str) -> Specification:
 PUTS = {"objects": cell("zarr-s3", cold=1), "parts": large("hdf5-s3")}
 
 
-# A client that is throttled waits and asks again, whatever it puts; what was cut it has to send anew.
-@pytest.mark.parametrize(
-    ("what", "fault"), [("objects", "throttled"), ("objects", "cut-put"), ("parts", "cut-put")]
-)
+# A client that is throttled waits and asks again; what was cut it has to send anew.
+@pytest.mark.parametrize("what", PUTS)
 def test_what_goes_wrong_while_data_are_put_is_tried_again(
-    users: Users, store_root: Path, tmp_path: Path, what: str, fault: str
+    users: Users, store_root: Path, tmp_path: Path, what: str
 ) -> None:
     given = written(users, store_root, tmp_path, PUTS[what])
-    given.outlives(2, fault, 2, method="PUT")
+    given.outlives(3, "throttled", 2, method="PUT", then="cut-put")
     found: Any = read_record(given.record)["file"]
-    assert found["upload_failures"] == 2
+    assert found["upload_failures"] == 3
     assert given.nothing_stays()
 
 
@@ -271,12 +270,13 @@ def test_a_cell_that_is_killed_while_it_puts_objects_leaves_none(
     given = written(users, store_root, tmp_path, spec)
     # A line on which all of it takes some seconds.
     put_store(store_root, {**users.site, "bandwidth": 20_000})
+    before = users.faults.puts
     measuring = subprocess.Popen(
         words("measure", spec, given.artifact, given.record), cwd=ROOT,
         env=variables(users.credentials), stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        assert wait_until(lambda: bool(users.listed()))
+        assert wait_until(lambda: users.faults.puts > before) and users.listed()
         everybody = below(measuring.pid)
         os.kill(measuring.pid, signal.SIGKILL)
         measuring.wait(SECONDS)
