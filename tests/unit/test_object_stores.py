@@ -156,9 +156,11 @@ def test_several_clients_ask_a_store_at_once(
         "name": "mixed-2p", "family": "mixed", "kind": "clients", "by": "processes", "workers": 2,
         "clients": {"map": [1, 40, 50], "series": [12, 1, 1]}, "requests": 10, "states": ["cold"],
     }  # fmt: skip
-    spec: Specification = {**cell(format_, cold=2), "case": case}
+    # Each cold repeat of HSDS starts it anew; of all others a client has to let go what it has kept.
+    repeats = 1 if format_ == "hsds-s3" else 2
+    spec: Specification = {**cell(format_, cold=repeats), "case": case}
     found = measured(spec, store_root, tmp_path / "r", users.credentials)
-    assert len(found["repeats"]) == 2
+    assert len(found["repeats"]) == repeats
     for row in found["repeats"]:
         assert (row["requests"], row["errors"], row["wire_failures"]) == (10, 0, 0)
         if format_ == "zarr-s3":
