@@ -39,12 +39,12 @@ CELLS: dict[int, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         *((way, {}, {}) for way in WAYS),
         ("aggregated", {"bits_per_block": 5, "blocks_per_file": 1000}, {}),
         ("token", {}, {"along": {"z": 2}}),
-        *((way, {"within_block": "row-major"}, {}) for way in ("token", "plain")),
+        *((way, {"within_block": "row-major"}, {}) for way in ("token", "plain", "aggregated")),
+        # One of the two puts all blocks together.
+        ("aggregated", {}, {"files_each": 1000}),
     ],
     3: [
         ("aggregated", {}, {"aggregators": 2}),
-        ("aggregated", {}, {"files_each": 5}),
-        ("aggregated", {"within_block": "row-major"}, {}),
         ("per-level-fast", {"order": ["z", "x", "y"]}, {"along": {"y": 3}}),
     ],
     4: [("aggregated", {}, {"along": {"x": 2, "z": 2}, "aggregators": 1})],
@@ -57,6 +57,10 @@ def test_every_way_writes_every_byte(
     memory: Path, mpi: None, program: Callable[[str], None], ranks: int
 ) -> None:
     specs = [written_by(way, ranks, asked=asked, **layout) for way, layout, asked in CELLS[ranks]]
+    if ranks > 2:
+        # More ranks than processors wait busily for each other: no second write, which two ranks have.
+        for spec in specs:
+            spec["repeats"] = {"write": 1}
     for spec, outcome in zip(specs, outcomes_of(specs, memory, program), strict=True):
         assert_every_byte_is_written(spec, outcome)
     assert not list(memory.glob("data*"))
@@ -66,7 +70,7 @@ def assert_every_byte_is_written(spec: Specification, outcome: Outcome) -> None:
     """Rows have the phases, and the counts that arithmetic says of files and ranks."""
     way, ranks = spec["case"]["subvolumes"]["way"], spec["case"]["workers"]
     total = int(np.prod(SHAPE)) * 2
-    assert len(outcome.repeats) == 2
+    assert len(outcome.repeats) == spec["repeats"]["write"]
     for row in outcome.repeats:
         assert (row["state"], row["asked_bytes"], row["processes"]) == ("write", total, ranks)
         parts = ("create_s", "write_s", "close_s", "fsync_s")
