@@ -24,8 +24,8 @@ from hyperslab.rewriting.forks import beside, in_order
 from hyperslab.rewriting.progress import Progress
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
-BUDGET = 2**20
-SHAPE = (23, 40, 300)
+BUDGET = 2**18
+SHAPE = (15, 20, 200)
 GZIP: dict[str, Any] = {"name": "gzip", "level": 6}
 LAYOUTS: dict[str, dict[str, Any]] = {
     "gzip": {"filters": [GZIP]},
@@ -63,7 +63,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (filling, comparing):
         monkeypatch.setattr(module, "processors", lambda: 3)
     monkeypatch.setattr(pieces, "LEAST_BYTES", 0)
-    monkeypatch.setattr(pieces, "BOX_BYTES", 2**16)
+    monkeypatch.setattr(pieces, "BOX_BYTES", 2**14)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def original(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
         if request.param in ("whole", "contiguous"):
             made[...] = data
         elif request.param == "in part":
-            made[2:9, 5:20, :250] = data[2:9, 5:20, :250]
+            made[2:7, 5:12, :120] = data[2:7, 5:12, :120]
     return path
 
 
@@ -147,7 +147,7 @@ def test_a_wrong_copy_is_not_accepted(
     def spoil(source: Path, new: Path) -> None:
         copy_user_block(source, new)
         with h5py.File(new, "r+") as file:
-            file["counts"][22, 39, 299] += 1
+            file["counts"][14, 19, 199] += 1
 
     monkeypatch.setattr(rewrite, "_copy_user_block", spoil)
     with pytest.raises(RewriteError, match="the new file is not the same: /counts: values differ"):
@@ -159,7 +159,7 @@ def test_a_wrong_copy_is_not_accepted(
 @pytest.mark.parametrize("original", ["whole"], indirect=True)
 def test_a_chunk_that_cannot_be_decoded_ends_all(original: Path, tmp_path: Path) -> None:
     with h5py.File(original, "r+") as file:
-        file["counts"].id.write_direct_chunk((16, 6, 50), b"no gzip")
+        file["counts"].id.write_direct_chunk((8, 6, 50), b"no gzip")
     with pytest.raises(ChildProcessError) as error:
         rewrite.rewrite(original, tmp_path / "new.h5", "counts", layout(filters=[GZIP]), BUDGET, Progress())
     assert "filter returned failure" in str(error.value) and "\n" not in str(error.value)
