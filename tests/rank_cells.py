@@ -75,10 +75,14 @@ case.run = run_all
 
 
 def outcomes_of(
-    specs: Sequence[Specification], directory: Path, program: Callable[[str], None], case: str = "subvolumes"
+    specs: Sequence[Specification],
+    directory: Path,
+    program: Callable[[str], None],
+    case: str = "subvolumes",
+    lines: str = "",
 ) -> list[Outcome]:
-    """The outcomes of cells of one kind of case and as many ranks each."""
-    program(RUN_ALL.replace("CASE", case))
+    """The outcomes of cells of one kind of case and as many ranks each, which first do what the lines say."""
+    program(lines + RUN_ALL.replace("CASE", case))
     told: Any = {**specs[0], "cells": list(specs)}
     format_, values = load(told["layout"]["format"]), open_values(told["dataset"])
     ranks = told["case"]["workers"]
