@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -78,19 +78,29 @@ def outcome_of(spec: Spec, directory: Path, memory_resident: bool, values: Any =
 # ---- results
 
 
-@pytest.mark.parametrize(
-    ("workers", "chunks", "filters", "order"),
-    [
-        (1, (4, 4, 128), GZIP, None),
-        (3, (4, 4, 128), GZIP, None),
-        (2, (4, 4, 128), (), "zxy"),
-        (3, None, (), None),
-    ],
-    ids=["gzip-1", "gzip-3", "z first-2", "contiguous-3"],
-)
-def test_the_variance_is_that_of_the_values_written(
-    memory: Path, monkeypatch: pytest.MonkeyPatch, workers: int, chunks: Any, filters: Any, order: Any
-) -> None:
+# How many workers reduce which layout, and in how many places a chunk has rows of x of two of them.
+CELLS: dict[str, tuple[int, Any, Any, str | None, int]] = {
+    "gzip-1": (1, (4, 4, 128), GZIP, None, 0),
+    # 10 rows of x among 3: 3, 3 and 4; 3 and 6 lie inside the chunks 0-3 and 4-7.
+    "gzip-3": (3, (4, 4, 128), GZIP, None, 2),
+    "z first-2": (2, (4, 4, 128), (), "zxy", 1),
+    "contiguous-3": (3, None, (), None, 0),
+}
+
+
+class Reduced(NamedTuple):
+    """What a cell found: its rows, what was to be verified of each, and where its workers share chunks."""
+
+    spec: Spec
+    rows: list[dict[str, Any]]
+    found: list[case.Found]
+    shared: int
+
+
+@pytest.fixture(scope="module", params=CELLS)
+def reduced(request: pytest.FixtureRequest, memory: Path) -> Reduced:
+    """One cell of each kind, which several tests look at."""
+    workers, chunks, filters, order, shared = CELLS[request.param]
     found: list[case.Found] = []
     verify = case.Repeats.verify
 
@@ -98,17 +108,32 @@ def test_the_variance_is_that_of_the_values_written(
         found.extend(self.found)
         verify(self, values)
 
-    monkeypatch.setattr(case.Repeats, "verify", kept)
-    spec = reduce_cell(workers, {"cold": 2, "warm": 2, "session": 2}, chunks, filters, order)
-    rows = outcome_of(spec, memory, True).repeats
-    assert [row["state"] for row in rows] == ["warm"] * 2 + ["session"] * 2 + ["library-cold"] * 2
-    whole = values_of(spec).block((0, 0, 0), SHAPE)
-    for row, one in zip(rows, found, strict=True):
+    spec = reduce_cell(workers, {"cold": 3, "warm": 2, "session": 2}, chunks, filters, order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(case.Repeats, "verify", kept)
+        return Reduced(spec, outcome_of(spec, memory, True).repeats, found, shared)
+
+
+def test_the_variance_is_that_of_the_values_written(reduced: Reduced) -> None:
+    rows, workers = reduced.rows, reduced.spec["case"]["workers"]
+    assert [row["state"] for row in rows] == ["warm"] * 2 + ["session"] * 2 + ["library-cold"] * 3
+    whole = values_of(reduced.spec).block((0, 0, 0), SHAPE)
+    for row, one in zip(rows, reduced.found, strict=True):
         assert row["processes"] == workers
         assert row["time_s"] > 0
         planes = whole[Box(tuple(row["origin"]), one.box.extent).slices()]
         np.testing.assert_allclose(one.variance, planes.var(), rtol=1e-12)
         np.testing.assert_allclose(one.planes.variance, planes.var(axis=(0, 1)), rtol=1e-12)
+
+
+def test_what_all_workers_request_is_what_arithmetic_says(reduced: Reduced) -> None:
+    for row in reduced.rows:
+        if row["state"] == "library-cold":
+            assert row["requested_bytes"] == row["requested_predicted_bytes"]
+        assert row["asked_bytes"] == 10 * 12 * 300 * 2
+        across = 3 * len({z // 128 for z in range(row["origin"][2], row["origin"][2] + 300)})
+        assert row["chunks_shared"] == reduced.shared * across
+        assert row["physical_cores"] >= 1
 
 
 def test_every_number_of_processes_reduces_the_same_runs_of_planes(memory: Path) -> None:
@@ -216,14 +241,14 @@ def test_what_opening_brings_in_beyond_headers_is_not_cold(
 
     as_ever = Processes.command
     monkeypatch.setattr(Processes, "command", read_at_opening)
-    outcome = outcome_of(reduce_cell(2, {"cold": 3, "warm": 2}), disk, False)
+    outcome = outcome_of(reduce_cell(1, {"cold": 3, "warm": 2}), disk, False)
     assert "was in the page cache once the workers had opened it" in outcome.skipped["cold"]
     assert {row["state"] for row in outcome.repeats} == {"warm"}
 
 
 def test_a_file_that_cannot_be_evicted_is_left_out(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagecache, "evict", lambda *_: 0.5)
-    outcome = outcome_of(reduce_cell(2, {"cold": 3, "warm": 2}), disk, False)
+    outcome = outcome_of(reduce_cell(1, {"cold": 3, "warm": 2}), disk, False)
     assert outcome.skipped == {"cold": "50.0% of the file stayed in the page cache"}
     assert {row["state"] for row in outcome.repeats} == {"warm"}
 
@@ -233,27 +258,9 @@ def test_a_file_that_opening_drops_from_memory_is_not_warm(
 ) -> None:
     shares = iter([1.0, 0.5])
     monkeypatch.setattr(Processes, "fill", lambda _: next(shares))
-    outcome = outcome_of(reduce_cell(2, {"warm": 2}), disk, False)
+    outcome = outcome_of(reduce_cell(1, {"warm": 2}), disk, False)
     assert outcome.skipped == {"warm": "only 50.0% of the file fits in the page cache"}
     assert outcome.repeats == []
-
-
-@pytest.mark.parametrize(
-    ("workers", "chunks", "filters"),
-    [(3, (4, 4, 128), GZIP), (1, (4, 4, 128), ()), (3, None, ())],
-    ids=["gzip-3", "plain-1", "none-3"],
-)
-def test_what_all_workers_request_is_what_arithmetic_says(
-    memory: Path, workers: int, chunks: Any, filters: Any
-) -> None:
-    outcome = outcome_of(reduce_cell(workers, {"cold": 4}, chunks, filters), memory, True)
-    for row in outcome.repeats:
-        assert row["requested_bytes"] == row["requested_predicted_bytes"]
-        assert row["asked_bytes"] == 10 * 12 * 300 * 2
-        # 10 rows of x among 3: 3, 3 and 4; 3 and 6 lie inside the chunks 0-3 and 4-7.
-        across = 3 * len({z // 128 for z in range(row["origin"][2], row["origin"][2] + 300)})
-        assert row["chunks_shared"] == (2 * across if chunks and workers == 3 else 0)
-        assert row["physical_cores"] >= 1
 
 
 def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
@@ -337,8 +344,8 @@ def test_a_killed_worker_fails_the_cell_with_one_line(root: Path, tmp_path: Path
 @pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_measurement_leaves_no_worker(root: Path, tmp_path: Path, number: signal.Signals) -> None:
-    run, path = start(reduce_cell(3, {"warm": 10**5}), root, tmp_path / "record.json")
-    assert wait_until(lambda: len(workers_of(run.pid)) == 3)
+    run, path = start(reduce_cell(2, {"warm": 10**5}), root, tmp_path / "record.json")
+    assert wait_until(lambda: len(workers_of(run.pid)) == 2)
     workers = workers_of(run.pid)
     run.send_signal(number)
     run.communicate(timeout=SECONDS)
