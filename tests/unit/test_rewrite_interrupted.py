@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -23,7 +25,8 @@ SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
 PATIENCE_SECONDS = 60
 # Slow enough to be met in the middle: values that gzip tries hard to shrink.
-LAYOUT = "{chunks: [1, 512, 256], filters: [{gzip: 9}]}"
+GZIP: dict[str, Any] = {"name": "gzip", "level": 9}
+LAYOUT: dict[str, Any] = {"chunks": [1, 512, 256], "filters": [GZIP], "compact": False, "settings": {}}
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +44,10 @@ def new(tmp_path: Path) -> Path:
     return tmp_path / "new.h5"
 
 
-def command(original: Path, new: Path, *more: str) -> list[str]:
-    """The rewriting of the file as a user calls it."""
+def command(original: Path, new: Path, *more: str, layout: dict[str, Any] = LAYOUT) -> list[str]:
+    """The rewriting of the file as the workflow calls it, which hands on what it made of its layouts."""
     run = [sys.executable, "-m", "hyperslab.rewrite", str(original), str(new)]
-    return [*run, "--dataset", "counts", "--layout", LAYOUT, *more]
+    return [*run, "--dataset", "counts", "--layouts", json.dumps({"it": layout}), *more]
 
 
 @pytest.fixture
@@ -124,7 +127,8 @@ def test_after_a_kill_the_next_run_starts_afresh(
     await_true(lambda: not processes_of(new))
     assert [path.name for path in new.parent.iterdir()] == ["new.h5.partial"]
     assert digest(original) == before
-    subprocess.run(command(original, new), env=ENVIRONMENT, check=True)
+    quick = {**LAYOUT, "filters": [{**GZIP, "level": 1}]}
+    subprocess.run(command(original, new, layout=quick), env=ENVIRONMENT, check=True)
     assert [path.name for path in new.parent.iterdir()] == ["new.h5"]
     assert not list(differences(original, new, ["counts"]))
 
@@ -209,10 +213,10 @@ def test_a_file_that_exists_is_not_replaced_unasked(original: Path, new: Path) -
 
 def test_a_failure_leaves_the_file_that_was_there(original: Path, new: Path) -> None:
     new.write_text("precious")
-    wrong = [part.replace("512", "600") for part in command(original, new, "--overwrite")]
+    wrong = command(original, new, "--overwrite", layout={**LAYOUT, "chunks": [1, 600, 256]})
     done = subprocess.run(wrong, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and "does not fit" in done.stderr
+    assert done.stderr.count("\n") == 2 and "does not fit" in done.stderr.splitlines()[1]
     assert [path.name for path in new.parent.iterdir()] == ["new.h5"]
     assert new.read_text() == "precious"
 
@@ -226,7 +230,7 @@ def test_the_original_cannot_be_the_new_file(original: Path) -> None:
     assert digest(original) == before
 
 
-ZARR = "{format: zarr, chunks: [64, 64, 256]}"
+ZARR = {"format": "zarr", "chunks": [64, 64, 256]}
 
 
 @pytest.mark.parametrize(
@@ -238,14 +242,14 @@ ZARR = "{format: zarr, chunks: [64, 64, 256]}"
     ],
 )
 def test_an_original_where_the_new_file_is_made_is_not_removed(
-    tmp_path: Path, place: str, name: str, layout: str
+    tmp_path: Path, place: str, name: str, layout: dict[str, Any]
 ) -> None:
     mine = tmp_path / place
     mine.parent.mkdir(exist_ok=True)
     with h5py.File(mine, "w") as file:
         file["counts"] = np.arange(8).reshape(2, 2, 2)
     before = digest(mine)
-    run = [part.replace(LAYOUT, layout) for part in command(mine, tmp_path / name)]
+    run = command(mine, tmp_path / name, layout=layout)
     done = subprocess.run(run, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "name another file to write" in done.stderr
@@ -256,8 +260,8 @@ def test_an_original_where_the_new_file_is_made_is_not_removed(
 def test_what_is_said_of_locks_keeps_nobody_from_a_rewrite(tmp_path: Path, locking: str) -> None:
     with h5py.File(tmp_path / "mine.h5", "w") as file:
         file["counts"] = np.arange(8).reshape(2, 2, 2)
-    layout = "{chunks: [1, 2, 2]}"
-    run = [part.replace(LAYOUT, layout) for part in command(tmp_path / "mine.h5", tmp_path / "new.h5")]
+    layout = {**LAYOUT, "chunks": [1, 2, 2], "filters": []}
+    run = command(tmp_path / "mine.h5", tmp_path / "new.h5", layout=layout)
     environment = {**ENVIRONMENT, "HDF5_USE_FILE_LOCKING": locking}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "compared and equal" in done.stderr) == (0, True), done.stderr
