@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -17,8 +18,10 @@ import zarr
 from hyperslab import rewrite
 from hyperslab.formats.zarr.array import ZarrArray
 from hyperslab.rewriting import RewriteError, zarr_copy
+from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.supervise import made_whole, partial_of
+from hyperslab.validation.errors import ConfigurationError
 
 SHAPE = (21, 19, 350)
 MIB = 2**20
@@ -151,6 +154,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
 
 
+def asked_of(original: Path, new: Path, layout: dict[str, Any], *more: str) -> argparse.Namespace:
+    """What a command line asks for."""
+    words = ["--layouts", json.dumps({"it": layout}), "--dataset", "/group/values", *more]
+    return rewrite._parser().parse_args([str(original), str(new), *words])
+
+
 @pytest.mark.parametrize("kind", ["folder", "group", "folder of the original", "to HDF5"])
 def test_a_directory_that_is_no_result_is_never_removed(tmp_path: Path, kind: str) -> None:
     new = tmp_path / "new"
@@ -162,8 +171,7 @@ def test_a_directory_that_is_no_result_is_never_removed(tmp_path: Path, kind: st
         zarr.create_array(new, shape=(1,), dtype="u1")
     (new / "mine").touch()
     layout = {"format": "zarr"} if kind != "to HDF5" else {}
-    words = ["--layouts", json.dumps({"it": layout}), "--dataset", "/group/values", "--overwrite"]
-    options = rewrite._parser().parse_args([str(original), str(new), *words])
+    options = asked_of(original, new, layout, "--overwrite")
     with pytest.raises(RewriteError, match=f"{new} is a directory"):
         rewrite._rewrite(options, Progress())
     assert (new / "mine").exists()
@@ -171,13 +179,11 @@ def test_a_directory_that_is_no_result_is_never_removed(tmp_path: Path, kind: st
 
 def test_a_file_where_the_array_would_be_is_said_before(tmp_path: Path) -> None:
     """A directory takes no file's place, which was noticed when all was written and compared."""
-    new, words = tmp_path / "new.zarr", ["--layout", "{format: zarr}", "--dataset", "/group/values"]
-    original = stored(tmp_path / "a.h5", np.ones(SHAPE))
+    new, original = tmp_path / "new.zarr", stored(tmp_path / "a.h5", np.ones(SHAPE))
     for make in (lambda: new.write_text("mine"), lambda: new.symlink_to("nowhere")):
         make()
-        done = run(str(original), str(new), *words, "--overwrite")
-        assert done.returncode == 1 and done.stderr.count("\n") == 1
-        assert f"{new} is no directory, as a Zarr array is" in done.stderr
+        with pytest.raises(RewriteError, match=f"^{new} is no directory, as a Zarr array is; .*$"):
+            rewrite._rewrite(asked_of(original, new, {"format": "zarr"}, "--overwrite"), Progress())
         assert sorted(os.listdir(tmp_path)) == ["a.h5", "new.zarr"]
         new.unlink()
 
@@ -192,8 +198,8 @@ def test_a_user_writes_and_verifies(tmp_path: Path) -> None:
     assert "compared and equal" in done.stderr
     assert np.array_equal(zarr.open_array(new, mode="r")[:], values)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "new.zarr"]
-    again = run(str(file), str(new), *common)
-    assert again.returncode == 1 and "exists; name another file, or give --overwrite" in again.stderr
+    with pytest.raises(RewriteError, match="exists; name another file, or give --overwrite"):
+        rewrite._rewrite(asked_of(file, new, {"format": "zarr"}), Progress())
     assert run(str(file), str(new), *common, "--overwrite").returncode == 0
     verify = ["--verify", str(file), str(new), "--dataset", "/group/values"]
     assert run(*verify).stdout == f"{file} and {new} hold the same\n"
@@ -210,14 +216,24 @@ def test_a_layout_that_is_wrong_is_one_line(tmp_path: Path) -> None:
     file = stored(tmp_path / "a.h5", np.ones((4, 4)))
     for layout, says in (
         ("{format: zarr, filters: [gzip]}", "--layout: filters: unknown key"),
-        ("{format: zarr, settings: {sieve_bytes: 1}}", "--layout: settings.sieve_bytes: unknown key"),
-        ("{format: zarr, order: [y, x]}", "--layout: order: a rewritten dataset keeps its axes"),
         ("{format: zarr, chunks: [5, 5]}", "[5, 5] is larger than the array [4, 4]"),
     ):
         done = run(str(file), str(tmp_path / "n.zarr"), "--dataset", "/group/values", "--layout", layout)
         assert done.returncode == 1
         assert says in done.stderr and "Traceback" not in done.stderr
     assert os.listdir(tmp_path) == ["a.h5"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "says"),
+    [
+        ("{format: zarr, settings: {sieve_bytes: 1}}", "--layout: settings.sieve_bytes: unknown key"),
+        ("{format: zarr, order: [y, x]}", "--layout: order: a rewritten dataset keeps its axes"),
+    ],
+)
+def test_what_a_layout_cannot_say_is_named(layout: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{says}[^\n]*$"):
+        read_layout(layout)
 
 
 def test_a_directory_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
