@@ -238,7 +238,7 @@ def test_a_difference_is_found(original: Path, tmp_path: Path, what: str) -> Non
     found = list(differences(original, changed))
     assert any(said in line for line in found), found
     # Seen from the other side there is a difference, too.
-    assert list(differences(changed, original))
+    assert next(iter(differences(changed, original)), None)
 
 
 def test_equal_files_have_none(original: Path, tmp_path: Path) -> None:
