@@ -7,6 +7,7 @@ import json
 import math
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,13 +39,27 @@ BUDGET = 256 * 2**20
 LAYOUTS: dict[str, dict[str, Any]] = {
     "chunks that fit nothing": {"chunks": [3, 11, 40], "filters": [{"name": "gzip", "level": 1}]},
     "larger chunks": {"chunks": [20, 30, 40], "filters": [{"name": "shuffle"}, {"name": "lzf"}]},
-    "small chunks": {"chunks": [1, 2, 3]},
+    "small chunks": {"chunks": [2, 4, 6]},
     "all of an axis": {"chunks": [4, "all", "all"], "filters": [{"name": "fletcher32"}]},
     "automatic": {"chunks": "auto"},
     "newest format": {"chunks": [5, 6, 7], "settings": {"libver": "latest"}},
     "aligned": {"chunks": [5, 6, 7], "settings": {"alignment": {"threshold_bytes": 64, "bytes": 512}}},
     "allocated early": {"chunks": [5, 6, 7], "settings": {"alloc_time": "early"}},
 }
+
+
+@pytest.fixture(scope="module")
+def richest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with nearly everything that HDF5 knows."""
+    path = tmp_path_factory.mktemp("rich") / "rich.h5"
+    write_rich_file(path)
+    return path
+
+
+@pytest.fixture
+def rich(richest: Path, tmp_path: Path) -> Path:
+    """A copy of that file for a test alone."""
+    return Path(shutil.copy(richest, tmp_path))
 
 
 def layout(chunks: Any = None, **others: Any) -> dict[str, Any]:
@@ -72,13 +87,13 @@ def digest(path: Path) -> str:
         *(("latest", name) for name in ("chunks that fit nothing", "newest format", "allocated early")),
     ],
 )
-def test_everything_is_kept(tmp_path: Path, libver: str, name: str) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original, libver)
-    before = digest(original)
-    new = rewritten(original, TARGET, layout(**LAYOUTS[name]))
-    assert not list(differences(original, new, [TARGET]))
-    assert digest(original) == before
+def test_everything_is_kept(rich: Path, libver: str, name: str) -> None:
+    if libver != "earliest":
+        write_rich_file(rich, libver)
+    before = digest(rich)
+    new = rewritten(rich, TARGET, layout(**LAYOUTS[name]))
+    assert not list(differences(rich, new, [TARGET]))
+    assert digest(rich) == before
     with h5py.File(new) as file:
         assert file[TARGET][...].tobytes() == values().tobytes()
         asked = LAYOUTS[name]["chunks"]
@@ -88,11 +103,9 @@ def test_everything_is_kept(tmp_path: Path, libver: str, name: str) -> None:
             )
 
 
-def test_h5py_sees_what_it_saw(tmp_path: Path) -> None:
+def test_h5py_sees_what_it_saw(rich: Path) -> None:
     """Without this project's own comparison: what a user relies on, looked up through h5py."""
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
-    new = rewritten(original, TARGET, layout([4, 30, 16], filters=[{"name": "gzip", "level": 4}]))
+    new = rewritten(rich, TARGET, layout([4, 30, 16], filters=[{"name": "gzip", "level": 4}]))
     assert new.read_bytes()[:1024] == USER_BLOCK
     with h5py.File(new) as file:
         target = file[TARGET]
@@ -116,20 +129,16 @@ def test_h5py_sees_what_it_saw(tmp_path: Path) -> None:
         assert file["stored/external"][...].tolist() == list(range(6))
 
 
-def test_dimension_scales_lead_to_the_new_dataset_and_back(tmp_path: Path) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
-    with h5py.File(rewritten(original, TARGET, layout([4, 30, 16]))) as file:
+def test_dimension_scales_lead_to_the_new_dataset_and_back(rich: Path) -> None:
+    with h5py.File(rewritten(rich, TARGET, layout([4, 30, 16]))) as file:
         back = file["measured/x"].attrs["REFERENCE_LIST"]
         assert [(file[reference], axis) for reference, axis in back] == [(file[TARGET], 2)]
         file_of = h5py.h5i.get_file_id(file[back[0][0]].id)
         assert file_of == file.id
 
 
-def test_a_resizable_dataset_can_still_grow(tmp_path: Path) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
-    new = rewritten(original, TARGET, layout([4, 30, 16]))
+def test_a_resizable_dataset_can_still_grow(rich: Path) -> None:
+    new = rewritten(rich, TARGET, layout([4, 30, 16]))
     with h5py.File(new, "r+") as file:
         file[TARGET].resize((30, 30, 50))
         assert file[TARGET][29, 29, 49] == -1
@@ -284,7 +293,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 def test_what_is_known_of_chunks_takes_little_memory(tmp_path: Path) -> None:
     """Chunks may be of a byte each: whatever is kept of them is then more than their values."""
-    count = 2**16
+    count = 2**15
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         many = file.create_dataset("a", data=np.ones(count, "u1"), chunks=(1,))
         none = file.create_dataset("b", (count,), "u1", chunks=(1,))
@@ -366,29 +375,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_done_is_said_in_one_line(tmp_path: Path, what: str) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
+def test_what_cannot_be_done_is_said_in_one_line(tmp_path: Path, rich: Path, what: str) -> None:
     dataset, wanted, said = REFUSED[what]
     with pytest.raises(RewriteError) as error:
-        rewritten(original, dataset, wanted)
+        rewritten(rich, dataset, wanted)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "new.h5").exists()
 
 
-def test_a_chunk_may_exceed_what_can_still_grow(tmp_path: Path) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
-    with h5py.File(rewritten(original, "stored/empty", layout([5000]))) as file:
+def test_a_chunk_may_exceed_what_can_still_grow(rich: Path) -> None:
+    with h5py.File(rewritten(rich, "stored/empty", layout([5000]))) as file:
         assert file["stored/empty"].chunks == (5000,)
 
 
 def test_a_change_of_the_original_meanwhile_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rich: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
     copy_user_block = rewrite._copy_user_block
 
     def change(source: Path, new: Path) -> None:
@@ -398,12 +401,10 @@ def test_a_change_of_the_original_meanwhile_is_noticed(
 
     monkeypatch.setattr(rewrite, "_copy_user_block", change)
     with pytest.raises(RewriteError, match="was changed while it was read"):
-        rewritten(original, TARGET, layout([4, 4, 4]))
+        rewritten(rich, TARGET, layout([4, 4, 4]))
 
 
-def test_a_wrong_copy_is_not_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = tmp_path / "rich.h5"
-    write_rich_file(original)
+def test_a_wrong_copy_is_not_accepted(rich: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy_user_block = rewrite._copy_user_block
 
     def spoil(source: Path, new: Path) -> None:
@@ -413,7 +414,7 @@ def test_a_wrong_copy_is_not_accepted(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(rewrite, "_copy_user_block", spoil)
     with pytest.raises(RewriteError, match="the new file is not the same: /measured/counts: values differ"):
-        rewritten(original, TARGET, layout([4, 4, 4]))
+        rewritten(rich, TARGET, layout([4, 4, 4]))
 
 
 def test_what_only_a_missing_filter_can_decode_is_kept(tmp_path: Path) -> None:
