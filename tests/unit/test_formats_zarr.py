@@ -119,7 +119,7 @@ def test_counts_are_those_of_the_kernel(
     tmp_path: Path, codecs: list[Any], shards: list[int] | None, pipeline: str
 ) -> None:
     counters, rng = Counters(), random.Random(f"{codecs}{shards}{pipeline}")
-    for order, zero in (("xyz", False), ("zxy", True)):
+    for order, zero, count in (("xyz", False, 5), ("zxy", True, 3)):
         spec = cell(
             SHAPE, "uint16", "counts", chunks=CHUNKS, shards=shards, codecs=codecs, order=list(order),
             settings={"pipeline": pipeline},
@@ -128,11 +128,11 @@ def test_counts_are_those_of_the_kernel(
         values = written(path, spec, zero)
         FORMAT.prepare(spec)
         stored = FORMAT.stored_sizes(str(path), spec)
-        for box in some_boxes(6, rng):
+        for number, box in enumerate(some_boxes(count, rng)):
             opened = FORMAT.open(str(path), spec)
             predicted = FORMAT.predict(box, spec, stored)
             # Nothing is kept from one selection to the next: the second asks for as much as the first.
-            for _ in range(2):
+            for _ in range(1 if number else 2):
                 read = opened.reader(box)
                 before = counters.read()
                 found = read()
@@ -159,7 +159,7 @@ def test_a_checksum_is_verified(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shards", SHARDS, ids=str)
 @pytest.mark.parametrize("pipeline", ["default", "zarrs"])
-@pytest.mark.parametrize("extent", [(21, 19, 350), (8, 8, 64), (24, 24, 384), (1, 19, 350), (5, 7, 100)])
+@pytest.mark.parametrize("extent", [(21, 19, 350), (8, 8, 64), (1, 19, 350), (11, 7, 150)])
 def test_what_is_written_in_boxes_is_read_back(
     tmp_path: Path, shards: list[int] | None, pipeline: str, extent: tuple[int, int, int]
 ) -> None:
