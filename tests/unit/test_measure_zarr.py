@@ -1,4 +1,4 @@
-"""Cells of Zarr layouts, as real processes: reads in every state, writes of parts of files, workers."""
+"""Cells of Zarr layouts: reads in every state and workers, as real processes; writes of parts of files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from samples import prepared, read_cell, write_cell
 from zarr_cells import cell
 
+from hyperslab.generate import generate
+from hyperslab.measure import measure
 from hyperslab.records import read_record
 from hyperslab.results.tables import record_rows
 from hyperslab.specifications import CaseSpecification, Specification
@@ -31,14 +33,16 @@ def root(disk: Path) -> Iterator[Path]:
 
 
 def measured(spec: Spec, root: Path, record: Path) -> Any:
-    """The record of a cell; nothing of it is left in the root."""
+    """The record of a cell that a real process measures; nothing of it is left in the root."""
     directory = root / "study" / "layout" / "cell.r0"
-    common = ["--specification", text(spec), "--artifact", str(directory)]
-    programs = [["generate"]] if spec["case"]["kind"] != "write" else []
-    for program, *more in (*programs, ["measure", "--record", str(record), "--site", "here"]):
-        words = [sys.executable, "-m", f"hyperslab.{program}", *common, *more]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
-        assert (done.returncode, done.stderr) == (0, "")
+    if spec["case"]["kind"] != "write":
+        generate(spec, directory, None)
+    words = [
+        sys.executable, "-m", "hyperslab.measure", "--specification", text(spec),
+        "--artifact", str(directory), "--record", str(record), "--site", "here",
+    ]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+    assert (done.returncode, done.stderr) == (0, "")
     return read_record(record)
 
 
@@ -47,8 +51,7 @@ def described(**layout: Any) -> Spec:
     return spec
 
 
-@pytest.mark.parametrize("pipeline", ["default", "zarrs"])
-@pytest.mark.parametrize("shards", [None, SHARDS], ids=str)
+@pytest.mark.parametrize(("pipeline", "shards"), [("default", None), ("zarrs", SHARDS)], ids=str)
 def test_a_read_cell(root: Path, tmp_path: Path, pipeline: str, shards: list[int] | None) -> None:
     layout = described(shards=shards, codecs=["zstd"], order=["z", "x", "y"], settings={"pipeline": pipeline})
     spec = read_cell(layout, (5, 5, 100), {"cold": 4, "warm": 3, "session": 3})
@@ -74,14 +77,14 @@ def test_a_read_cell(root: Path, tmp_path: Path, pipeline: str, shards: list[int
 
 
 @pytest.mark.parametrize("pipeline", ["default", "zarrs"])
-def test_writing_parts_of_shards_is_named(root: Path, tmp_path: Path, pipeline: str) -> None:
+def test_writing_parts_of_shards_is_named(root: Path, pipeline: str) -> None:
     layout = described(shards=SHARDS, settings={"pipeline": pipeline})
     whole = write_cell(layout, "box", 1, {"x": 16, "y": 16, "z": 256})
-    (row,) = measured(whole, root, tmp_path / "whole.json")["repeats"]
+    (row,) = measure(whole, root / "a", None)["repeats"]
     assert "rewritten_predicted_bytes" not in row
     assert row["written_bytes"] < 1.5 * row["asked_bytes"]
     parts = write_cell(layout, "box", 1, {"x": 8, "y": "all", "z": "all"})
-    (row,) = measured(parts, root, tmp_path / "parts.json")["repeats"]
+    (row,) = measure(parts, root / "a", None)["repeats"]
     # The shards of the first 16 x are covered by two boxes.
     shard = 16 * 16 * 256 * 2
     assert row["rewritten_predicted_bytes"] == 2 * 2 * 4 * shard
