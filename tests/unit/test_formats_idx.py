@@ -11,14 +11,15 @@ import threading
 import time
 import tracemalloc
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from idx_cells import cell
 
@@ -77,6 +78,22 @@ def generated(path: Path, spec: Spec) -> Any:
     return values
 
 
+Made = Callable[[str], tuple[Path, Spec, Any]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """`made(name)`: where a cell's dataset lies, which is only read, its specification and its values."""
+    place = tmp_path_factory.mktemp("made")
+
+    @cache
+    def once(name: str) -> tuple[Path, Spec, Any]:
+        spec = spec_of(name)
+        return place / name, spec, generated(place / name, spec)
+
+    return once
+
+
 def content(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
@@ -97,11 +114,10 @@ def test_cells_have_every_type_and_as_many_axes_as_there_may_be() -> None:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_what_is_generated_is_read_back_at_every_level(tmp_path: Path, name: str) -> None:
-    spec = spec_of(name)
-    values = generated(tmp_path / "a", spec)
-    opened = FORMAT.open(str(tmp_path / "a"), spec)
-    for box in some_boxes(spec["dataset"]["shape"], 12, name):
+def test_what_is_generated_is_read_back_at_every_level(made: Made, name: str) -> None:
+    path, spec, values = made(name)
+    opened = FORMAT.open(str(path), spec)
+    for box in some_boxes(spec["dataset"]["shape"], 8, name):
         for level in range(4):
             asked = coarse(box, [1 << level] * len(box.origin))
             found = opened.read(asked)
@@ -145,14 +161,13 @@ def test_threads_write_what_comes_later_later(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_counts_are_those_of_the_kernel(tmp_path: Path, name: str) -> None:
-    spec, counters = spec_of(name), Counters()
-    generated(tmp_path / "a", spec)
-    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
-    for box, level in itertools.product(some_boxes(spec["dataset"]["shape"], 6, name), range(3)):
+def test_counts_are_those_of_the_kernel(made: Made, name: str) -> None:
+    (path, spec, _), counters = made(name), Counters()
+    stored = FORMAT.stored_sizes(str(path), spec)
+    for box, level in itertools.product(some_boxes(spec["dataset"]["shape"], 4, name), range(3)):
         asked = coarse(box, [1 << level] * len(box.origin))
         predicted = FORMAT.predict(asked, spec, stored)
-        opened = FORMAT.open(str(tmp_path / "a"), spec)
+        opened = FORMAT.open(str(path), spec)
         read = opened.reader(asked)
         before = counters.read()
         read()
@@ -166,10 +181,9 @@ def test_counts_are_those_of_the_kernel(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_levels_and_files_are_those_of_all_samples(tmp_path: Path, name: str) -> None:
-    spec = spec_of(name)
-    generated(tmp_path / "a", spec)
-    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
+def test_levels_and_files_are_those_of_all_samples(made: Made, name: str) -> None:
+    path, spec, _ = made(name)
+    stored = FORMAT.stored_sizes(str(path), spec)
     held, disk = files_of(spec), disk_order(spec)
     shape = spec["dataset"]["shape"]
     for level in range(4):
@@ -190,15 +204,14 @@ def test_levels_and_files_are_those_of_all_samples(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("levels", [(3, 2, 1, 0), (2, 0), (5, 1)])
 def test_a_view_that_becomes_finer_reads_nothing_twice(
-    tmp_path: Path, name: str, levels: tuple[int, ...]
+    made: Made, name: str, levels: tuple[int, ...]
 ) -> None:
-    spec, counters = spec_of(name), Counters()
-    values = generated(tmp_path / "a", spec)
-    stored = FORMAT.stored_sizes(str(tmp_path / "a"), spec)
-    for box in some_boxes(spec["dataset"]["shape"], 6, name):
+    (path, spec, values), counters = made(name), Counters()
+    stored = FORMAT.stored_sizes(str(path), spec)
+    for box in some_boxes(spec["dataset"]["shape"], 4, name):
         origin = tuple(start >> levels[0] << levels[0] for start in box.origin)
         boxes = [coarse(Box(origin, box.extent), [1 << level] * len(origin)) for level in levels]
-        opened = FORMAT.open(str(tmp_path / "a"), spec)
+        opened = FORMAT.open(str(path), spec)
         view, whole = FORMAT.refinement.begin(opened), 0.0
         for asked, predicted in zip(boxes, FORMAT.refinement.predict(boxes, spec, stored), strict=True):
             read = view.reader(asked)
@@ -215,11 +228,10 @@ def test_a_view_that_becomes_finer_reads_nothing_twice(
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_dataset_is_reported_to_the_byte(tmp_path: Path, name: str) -> None:
-    spec = spec_of(name)
-    generated(tmp_path / "a", spec)
-    found, files, layout = FORMAT.report(str(tmp_path / "a"), spec), files_of(spec), layout_of(spec["layout"])
-    there = content(tmp_path / "a")
+def test_a_dataset_is_reported_to_the_byte(made: Made, name: str) -> None:
+    path, spec, _ = made(name)
+    found, files, layout = FORMAT.report(str(path), spec), files_of(spec), layout_of(spec["layout"])
+    there = content(path)
     assert found["file_bytes"] == sum(map(len, there.values()))
     assert found["chunks"] == found["chunks_predicted"]
     assert found["files"] == len(there) == found["files_predicted"] - found["folders"]
@@ -243,11 +255,10 @@ def test_a_dataset_is_reported_to_the_byte(tmp_path: Path, name: str) -> None:
     [*((name, extent) for name in CELLS for extent in (5, 8, 16)), ("one-block", 3), ("directories", 3)],
 )
 def test_boxes_in_any_order_make_the_same_blocks(
-    tmp_path: Path, name: str, extent: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, made: Made, name: str, extent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = spec_of(name)
+    whole, spec, values = made(name)
     shape = spec["dataset"]["shape"]
-    values = generated(tmp_path / "whole", spec)
     # Few blocks wait, so that some are written and read again.
     monkeypatch.setattr("hyperslab.formats.idx.writing.WAITING_BYTES", 4096 if extent == 8 else 2**26)
     opened = FORMAT.create(str(tmp_path / "parts"), spec)
@@ -259,7 +270,7 @@ def test_boxes_in_any_order_make_the_same_blocks(
     opened.flush()
     opened.close()
     if spec["layout"]["codec"] == "raw":
-        assert content(tmp_path / "parts") == content(tmp_path / "whole")
+        assert content(tmp_path / "parts") == content(whole)
     found = FORMAT.open(str(tmp_path / "parts"), spec).read(Box((0,) * len(shape), tuple(shape)))
     assert np.array_equal(found, values.block((0,) * len(shape), shape))
 
@@ -535,6 +546,7 @@ def test_default_values_of_64_bits_are_exact(value: int) -> None:
     assert description._field(f"a uint64 default_value({value})").default == value
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 11)), max_size=30), st.integers(1, 40))
 def test_what_is_written_last_stays_whatever_the_order(boxes: list[tuple[int, int]], largest: int) -> None:
     """Boxes of three fields at any places, often again and with gaps: each element has its last value."""
