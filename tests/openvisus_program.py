@@ -6,7 +6,6 @@ where it is read). One line of JSON says what was found.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,12 +56,14 @@ def read_whole(directory: Path, name: str, spec: Any, content: Any) -> list[dict
     return read(directory, name, spec, content, boxes=1)
 
 
-def read(directory: Path, name: str, spec: Any, content: Any, boxes: int = 4) -> list[dict[str, Any]]:
-    """The same with so many boxes, of which the first is the whole array."""
+def read(directory: Path, name: str, spec: Any, content: Any, boxes: int = 2) -> list[dict[str, Any]]:
+    """The same with another box at each level, the other three in turn."""
     path, counters, found = str(directory / name), Counters(), []
     stored = FORMAT.stored_sizes(path, spec)
-    for box in itertools.islice(boxes_of(content.shape), boxes):
-        for level, steps in steps_of_levels(spec, content.ndim):
+    whole, *others = boxes_of(content.shape)
+    # Names of another length begin with another one.
+    for number, (level, steps) in enumerate(steps_of_levels(spec, content.ndim), len(name)):
+        for box in (whole, others[number % len(others)])[:boxes]:
             asked = coarse(box, steps)
             opened = FORMAT.open(path, spec)
             reader = opened.reader(asked)
@@ -70,11 +71,11 @@ def read(directory: Path, name: str, spec: Any, content: Any, boxes: int = 4) ->
             there = reader()
             counted = between(before, counters.read())
             predicted = FORMAT.predict(asked, spec, stored)
-            whole = Box(asked.origin, asked.extent).slices()
+            inside = Box(asked.origin, asked.extent).slices()
             found.append(
                 {
                     "level": level,
-                    "equal": bool(np.array_equal(there, asked.of(content[whole]))),
+                    "equal": bool(np.array_equal(there, asked.of(content[inside]))),
                     "counted": [counted["requested_bytes"], counted["requested_reads"]],
                     "predicted": [predicted["requested"], predicted["requested_reads"]],
                 }

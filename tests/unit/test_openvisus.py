@@ -55,8 +55,8 @@ def test_openvisus_reads_every_kind_of_file_that_we_write(tmp_path: Path, openvi
     assert_read_as_written(tmp_path, openvisus, 2 * len(CELLS))
 
 
-def assert_read_as_written(directory: Path, openvisus: str, cells: int, boxes: int = 4) -> None:
-    """OpenVisus reads all cells of a directory, four boxes, or the whole, at every level and two others."""
+def assert_read_as_written(directory: Path, openvisus: str, cells: int, boxes: int = 2) -> None:
+    """OpenVisus reads all cells of a directory at every level and two others: whole, and another box."""
     found = run(openvisus, "read" if boxes > 1 else "read-whole", directory)
     assert len(found) == cells
     for name, reads in found.items():
@@ -116,7 +116,8 @@ def test_one_wrong_sample_is_seen(tmp_path: Path, openvisus: str) -> None:
     content = keep(tmp_path, "cube", spec, generated(tmp_path / "cube", spec))
     content[0, 0, 0] ^= 1
     np.save(tmp_path / "cube.npy", content)
-    assert not any(one["equal"] for one in run(openvisus, "read", tmp_path)["cube"][:4])
+    # Every second read is one of the whole array.
+    assert not any(one["equal"] for one in run(openvisus, "read", tmp_path)["cube"][:8:2])
 
 
 def test_we_read_what_openvisus_writes(tmp_path: Path, openvisus: str) -> None:
