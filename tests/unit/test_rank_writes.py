@@ -201,14 +201,15 @@ def counted_from(self, *given):
 def counted(self):
     Path("/proc/self/clear_refs").write_text("5")
     row = written(self)
-    peak, allowed = told("VmHWM:") - self.before, 2 * self._values.nbytes + 2**25
+    peak, allowed = told("VmHWM:") - self.before, 2 * self._values.nbytes + 7 * 2**23
     if not self._values.nbytes < peak <= allowed:
         raise MemoryError(f"{peak:,} bytes, and {allowed:,} are allowed")
     return row
 ranks.Cell.__init__, ranks.Cell.written = counted_from, counted
 ranks.Cell._fsync, ranks.plain_write = (lambda self: None), (lambda *_: 0.0)
 """
-# Of each of two ranks, so that a third copy would be too many; few samples, for the formula takes its time.
+# Of each of two ranks, more than is allowed beside two copies, so that a third would be too many; few samples,
+# for the formula takes its time.
 MIB = 64
 LARGE = (MIB, 512, 512)
 # Of ways that differ in what stays open, or in how a piece is written, that which may hold more.

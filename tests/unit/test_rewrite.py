@@ -389,9 +389,7 @@ def test_a_chunk_may_exceed_what_can_still_grow(rich: Path) -> None:
         assert file["stored/empty"].chunks == (5000,)
 
 
-def test_a_change_of_the_original_meanwhile_is_noticed(
-    rich: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_the_original_meanwhile_is_noticed(rich: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy_user_block = rewrite._copy_user_block
 
     def change(source: Path, new: Path) -> None:

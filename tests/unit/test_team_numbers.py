@@ -113,15 +113,22 @@ def hash_of(name: str, round_: int) -> int:
     return sum(map(ord, name)) * (round_ + 1) % 7 - 3
 
 
-def data(table: pd.DataFrame) -> FigureData:
-    return FigureData(table, summarise(table), {}, {}, STUDY)
+@cache
+def summary(rounds: int = ROUNDS) -> pd.DataFrame:
+    """The summary of these rows; not to be changed in place, either."""
+    return summarise(rows(rounds))
 
 
-def page_data(table: pd.DataFrame) -> Data:
+def data(table: pd.DataFrame, known: pd.DataFrame | None = None) -> FigureData:
+    return FigureData(table, summarise(table) if known is None else known, {}, {}, STUDY)
+
+
+def page_data(table: pd.DataFrame, known: pd.DataFrame | None = None) -> Data:
     described = meta(layouts={"a": plain_layout([4, 4, 16])}, cases=STUDY["cases"])
     return gather(
         Inputs(
-            study=described, measurements=table, summary=summarise(table), context=[], score={},
+            study=described, measurements=table, summary=summarise(table) if known is None else known,
+            context=[], score={},
             recommendation={}, confirmation=None, figures={"disk": []}, expected=[],
         )
     )  # fmt: skip
@@ -131,10 +138,10 @@ def page_data(table: pd.DataFrame) -> Data:
 
 
 def test_a_speed_up_is_the_ratio_in_an_average_round() -> None:
-    summary = summarise(rows())
-    summary = summary[summary["state"] == "warm"]
+    found = summary()
+    found = found[found["state"] == "warm"]
     counts = {workers: f"slices-{workers}p" for workers in SECONDS}
-    table = speedups(summary, counts).set_index("workers")
+    table = speedups(found, counts).set_index("workers")
     assert list(table.index) == [1, 2, 4]
     assert table.loc[1, "ratio"] == 1 and math.isnan(table.loc[1, "low"])
     for workers in (2, 4):
@@ -146,24 +153,24 @@ def test_a_speed_up_is_the_ratio_in_an_average_round() -> None:
 
 
 def test_without_the_fewest_workers_there_is_no_speed_up() -> None:
-    summary = summarise(rows())
-    summary = summary[(summary["state"] == "warm") & (summary["case"] != "slices-1p")]
-    assert speedups(summary, {workers: f"slices-{workers}p" for workers in SECONDS}).empty
+    found = summary()
+    found = found[(found["state"] == "warm") & (found["case"] != "slices-1p")]
+    assert speedups(found, {workers: f"slices-{workers}p" for workers in SECONDS}).empty
 
 
 def test_what_was_not_measured_is_not_compared() -> None:
-    summary = summarise(rows())
-    summary = summary[summary["state"] == "write"]
-    table = against(summary, "all-hdf5-2r", ["all-mpiio-2r", "all-none-2r", "all-mpiio-2r"])
+    found = summary()
+    found = found[found["state"] == "write"]
+    table = against(found, "all-hdf5-2r", ["all-mpiio-2r", "all-none-2r", "all-mpiio-2r"])
     assert list(table["case"]) == ["all-mpiio-2r"]
     assert table["ratio"][0] == pytest.approx(2, rel=0.01)
-    assert against(summary, "all-none-2r", ["all-mpiio-2r"]).empty
+    assert against(found, "all-none-2r", ["all-mpiio-2r"]).empty
 
 
 def test_under_three_rounds_there_is_no_interval() -> None:
-    summary = summarise(rows(rounds=2))
-    summary = summary[summary["state"] == "warm"]
-    table = speedups(summary, {workers: f"slices-{workers}p" for workers in SECONDS})
+    found = summary(rounds=2)
+    found = found[found["state"] == "warm"]
+    table = speedups(found, {workers: f"slices-{workers}p" for workers in SECONDS})
     assert table["low"].isna().all() and table["ratio"].notna().all()
 
 
@@ -181,7 +188,7 @@ def test_both_kinds_have_a_figure_a_family() -> None:
 
 def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> None:
     table = rows()
-    figure = figures.draw("speedup-slices", "disk", data(table))
+    figure = figures.draw("speedup-slices", "disk", data(table, summary()))
     assert len(figure.axes) == 4
     here = table[(table["state"] == "warm") & table["case"].str.match(r"slices-\dp")]
     expected = here.groupby("processes")["time_s"].agg(["mean", "std"])
@@ -205,7 +212,9 @@ def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> N
 
 def test_many_layouts_are_told_apart_by_their_looks() -> None:
     names = [f"l{number:02}" for number in range(12)]
-    table = pd.concat([rows().query("kind == 'reduce'").assign(layout=name) for name in names])
+    # One state, which is one row of panels.
+    warm = rows().query("kind == 'reduce' and state == 'warm'")
+    table = pd.concat([warm.assign(layout=name) for name in names])
     given = dataclasses.replace(data(table), study={**STUDY, "layouts": names})
     (legend,) = figures.draw("speedup-slices", "disk", given).legends
     handles = [one for one in legend.legend_handles if isinstance(one, Line2D) and one.get_label() in names]
@@ -231,12 +240,10 @@ def test_where_all_workers_have_a_core_nothing_is_shaded() -> None:
 
 def test_rates_are_bytes_over_seconds() -> None:
     table = rows()
-    figure = figures.draw("parallel-all", "disk", data(table))
+    figure = figures.draw("parallel-all", "disk", data(table, summary()))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["durable write", "read, cold"]
-    pooled = (
-        summarise(table).drop_duplicates(["case", "state"]).set_index(["case", "state"])["pooled_median_s"]
-    )
+    pooled = summary().drop_duplicates(["case", "state"]).set_index(["case", "state"])["pooled_median_s"]
     heights = [bars.patches[0].get_height() for bars in figure.axes[0].containers if hasattr(bars, "patches")]
     expected = [ASKED / pooled[f"all-{api}-2r", "write"] / 1e6 for api in APIS]
     np.testing.assert_allclose(heights, expected)
@@ -245,7 +252,7 @@ def test_rates_are_bytes_over_seconds() -> None:
 
 def test_a_site_without_results_says_so() -> None:
     for name in ("speedup-slices", "parallel-all"):
-        assert "Not measured here." in texts(figures.draw(name, "elsewhere", data(rows())))
+        assert "Not measured here." in texts(figures.draw(name, "elsewhere", data(rows(), summary())))
 
 
 # ---- tables
@@ -256,7 +263,7 @@ def cells(table: Any) -> list[list[str]]:
 
 
 def test_the_table_of_reductions_has_every_count_and_claims_nothing_beyond_the_cores() -> None:
-    table = report.speedup_table(page_data(rows()), "disk", None)
+    table = report.speedup_table(page_data(rows(), summary()), "disk", None)
     assert table is not None
     body = cells(table)
     assert len(body) == 2 * 3 * 2
@@ -285,7 +292,7 @@ def test_the_table_of_reductions_says_where_workers_of_several_nodes_ran() -> No
 
 
 def test_the_table_of_rates_compares_with_mpi_io() -> None:
-    table = report.parallel_table(page_data(rows()), "disk", None)
+    table = report.parallel_table(page_data(rows(), summary()), "disk", None)
     assert table is not None
     names = [column.name for column in table.columns]
     body = {row[1]: dict(zip(names, row, strict=True)) for row in cells(table)}
@@ -300,7 +307,7 @@ def test_the_table_of_rates_compares_with_mpi_io() -> None:
 
 
 def test_interfaces_and_numbers_of_workers_compete_in_the_opening() -> None:
-    found = fastest_table(page_data(rows()))
+    found = fastest_table(page_data(rows(), summary()))
     assert [column.name for column in found.columns] == ["Site", "Case", "Cold", "Warm", "Write"]
     assert cells(found) == [
         ["disk", "variance", "2 processes", "2 processes", "–"],
@@ -314,11 +321,13 @@ def test_what_was_compared_where_a_limit_holds_back_is_called_means() -> None:
     both = "the rounds' medians (means of throttled cold reads and writes)"
     for throttled_s, gain, rate in ((0.0, "the rounds' medians", "medians"), (1.0, both, "means")):
         held = rows().assign(throttled_s=throttled_s)
-        speedup = report.speedup_table(page_data(held), "disk", None)
-        rates = report.parallel_table(page_data(held), "disk", None)
+        known = summarise(held)
+        page = page_data(held, known)
+        speedup = report.speedup_table(page, "disk", None)
+        rates = report.parallel_table(page, "disk", None)
         assert speedup is not None and f"ratio of {gain} to the fewest workers" in speedup.note
         assert rates is not None and f"{rate}, with its 95 % interval; write calls alone" in rates.note
-        words = texts(figures.draw("speedup-slices", "disk", data(held)))
+        words = texts(figures.draw("speedup-slices", "disk", data(held, known)))
         assert f"ratio of {gain} with its 95 % interval" in words
 
 
