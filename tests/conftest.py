@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,8 +53,23 @@ def require() -> Callable[[str | None], None]:
     return check
 
 
+@pytest.fixture(scope="session")
+def yielding(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """A library for ranks that sleep while they wait for others; None without a compiler, as they wait anyway."""
+    if (compiler := shutil.which("cc")) is None:
+        return None
+    library = tmp_path_factory.mktemp("yielding") / "yielding_ranks.so"
+    source = Path(__file__).with_name("yielding_ranks.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
 @pytest.fixture
-def any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open MPI starts ranks of root, and more of them than there are processors, only where it is told to."""
+def any_launcher(monkeypatch: pytest.MonkeyPatch, yielding: Path | None) -> None:
+    """Open MPI starts ranks of root, and more of them than there are processors, only where it is told to;
+    MPICH's would wait busily for each other.
+    """
     for name in ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"):
         monkeypatch.setenv(f"OMPI_{name}", "1")
+    if yielding:
+        monkeypatch.setenv("LD_PRELOAD", str(yielding))
