@@ -55,7 +55,7 @@ def require() -> Callable[[str | None], None]:
 
 @pytest.fixture(scope="session")
 def yielding(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """A library for ranks that sleep while they wait for others; None without a compiler, as they wait anyway."""
+    """A library for ranks that sleep while they wait for others; None where no compiler is here."""
     if (compiler := shutil.which("cc")) is None:
         return None
     library = tmp_path_factory.mktemp("yielding") / "yielding_ranks.so"

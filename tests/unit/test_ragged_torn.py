@@ -129,7 +129,8 @@ def test_nor_one_of_an_index_that_has_pages_of_its_own(place: Path, recorder: Pa
     # Data blocks of more than 1,024 chunks have pages with a checksum each; they begin at 131,000 chunks.
     found = recorded(recorder, place / "a.h5", "append", {}, 64, 1200)
     pages = [write for write in found if len(write.content) == 1024 * 8 + 4]
-    assert check_torn(place, found, "append", pages, most=2)
+    # To read so many chunks takes seconds: one page, which lies behind others.
+    assert check_torn(place, found, "append", pages[len(pages) // 2 :], most=1)
 
 
 def check_torn(

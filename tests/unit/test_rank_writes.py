@@ -208,7 +208,7 @@ def counted(self):
 ranks.Cell.__init__, ranks.Cell.written = counted_from, counted
 ranks.Cell._fsync, ranks.plain_write = (lambda self: None), (lambda *_: 0.0)
 """
-# Of each of two ranks, to which half a copy is allowed beside two; few samples, for the formula takes its time.
+# Of each of two ranks, to which half a copy is allowed beside two; few samples, as the formula takes time.
 MIB = 64
 LARGE = (MIB, 512, 512)
 # Values that are turned are written twice, and some of what the first write took stays with the allocator.
