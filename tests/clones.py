@@ -67,22 +67,14 @@ class Clone:
         return preloaded.run(words, self.directory, {**os.environ, "NO_COLOR": "1"}, timeout)
 
     @contextlib.contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *arguments: str) -> Iterator[preloaded.Run]:
         """Snakemake in the clone, in a process group of its own; when the with block ends, it has ended.
 
         It prints to `log(*arguments)`.
         """
         with self.log(*arguments).open("w", encoding="utf-8") as printed:
-            process = subprocess.Popen(
-                # Whoever runs the tests in the background may have them ignore Ctrl-C.
-                ["env", "--default-signal=INT", *self.command(*arguments)],
-                cwd=self.directory,
-                env={**os.environ, "NO_COLOR": "1"},
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
+            words, streams = ("--profile", self.profile, *arguments), (printed.fileno(), printed.fileno())
+            process = preloaded.begin(words, self.directory, {**os.environ, "NO_COLOR": "1"}, *streams)
         try:
             yield process
             process.wait(LONGEST_SECONDS)

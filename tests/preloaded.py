@@ -1,8 +1,8 @@
 """Snakemake, forked for each run of a test by a process that has imported it: imports outlast a dry run.
 
-A run has arguments, directory, environment and streams of its own, as one that is started has, and of the
-project it finds nothing imported. Whoever sends a run signals starts one instead. Scripts of such a run are
-forked, too, by a process that has imported what tables and figures are made with (forked_script.py asks it).
+A run has arguments, directory, environment, streams and a process group of its own, as one that a shell
+starts has, and of the project it finds nothing imported. Scripts of such a run are forked, too, by a process
+that has imported what tables and figures are made with (forked_script.py asks it).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import runpy
 import secrets
+import select
 import selectors
 import signal
 import socket
@@ -40,8 +41,45 @@ OF_SCRIPTS = (
 LONGEST_REQUEST = 2**20
 
 
+class Run:
+    """A run that goes on, with what is asked of a subprocess.Popen."""
+
+    def __init__(self, arguments: Sequence[str], told: socket.socket) -> None:
+        self.pid = int(told.recv(64))
+        # As of a Popen: an integer for whoever has waited.
+        self.returncode: int | Any = None
+        self._arguments, self._told = arguments, told
+
+    def poll(self) -> int | None:
+        """How it ended, as subprocess has it; None where it goes on."""
+        with contextlib.suppress(BlockingIOError):
+            # It stays there: several threads may ask.
+            self.returncode = int(self._told.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How it ended, once it has; raises subprocess.TimeoutExpired after so many seconds."""
+        select.select([self._told], [], [], timeout)
+        if (status := self.poll()) is None:
+            raise subprocess.TimeoutExpired(self._arguments, timeout or 0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Have it end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it, and it alone."""
+        self.send_signal(signal.SIGKILL)
+
+
 class Parent:
-    """The process that forks runs, one at a time; it ends with the process that started it."""
+    """The process that forks runs, and the one that forks their scripts; they end with who started them."""
 
     def __init__(self) -> None:
         self._control, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -54,27 +92,13 @@ class Parent:
             # It ends when this end of its standard input is closed.
             self._life = _started("scripts", scripts, "").stdin
 
-    def run(
-        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float
-    ) -> subprocess.CompletedProcess[str]:
-        """What subprocess.run says of `snakemake …` with its output captured."""
-        status = None
+    def begin(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], *printed: int) -> Run:
+        """A run whose standard output and error are these descriptors."""
         request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
-        with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
-            socket.send_fds(self._control, [request], [said.fileno(), complained.fileno()])
-            pid = int(self._control.recv(64))
-            self._control.settimeout(timeout)
-            try:
-                status = int(self._control.recv(64))
-            except TimeoutError:
-                raise subprocess.TimeoutExpired(list(arguments), timeout) from None
-            finally:
-                # Also where a test's own limit, or Ctrl-C, ends the waiting: no run outlives its test.
-                if status is None:
-                    os.killpg(pid, signal.SIGKILL)
-            for stream in (said, complained):
-                stream.seek(0)
-            return subprocess.CompletedProcess(list(arguments), status, said.read(), complained.read())
+        mine, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with told:
+            socket.send_fds(self._control, [request], [*printed, told.fileno()])
+        return Run(arguments, mine)
 
 
 def _started(what: str, at: socket.socket, scripts: str) -> subprocess.Popen[bytes]:
@@ -93,21 +117,31 @@ def _parent(_: frozenset[tuple[str, str]]) -> Parent:
     return Parent()
 
 
+def begin(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], said: int, complained: int) -> Run:
+    """`python -m snakemake …` in a directory, which prints to these descriptors."""
+    # An interpreter reads these when it starts.
+    variables = frozenset(item for item in os.environ.items() if item[0].startswith("PYTHON"))
+    return _parent(variables).begin(arguments, cwd, env, said, complained)
+
+
 def run(
     arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m snakemake …` in a directory, until it ends, with its output captured.
+    """Such a run, until it ends, with its output captured.
 
     Raises subprocess.TimeoutExpired after so many seconds.
     """
-    # An interpreter reads these when it starts.
-    variables = frozenset(item for item in os.environ.items() if item[0].startswith("PYTHON"))
-    try:
-        return _parent(variables).run(arguments, cwd, env, timeout)
-    except BaseException:
-        # It is still to say how the run ended, which nobody may take for the next one's end.
-        _parent.cache_clear()
-        raise
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
+        process = begin(arguments, cwd, env, said.fileno(), complained.fileno())
+        try:
+            status = process.wait(timeout)
+        finally:
+            # Also where a test's own limit, or Ctrl-C, ends the waiting: no run outlives its test.
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        for stream in (said, complained):
+            stream.seek(0)
+        return subprocess.CompletedProcess(list(arguments), status, said.read(), complained.read())
 
 
 def _serve_runs(control: socket.socket, scripts: str) -> None:
@@ -119,25 +153,60 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
     # Which plugins there are it looks for once.
     sys.modules["snakemake.cli"].get_argument_parser()
     gc.freeze()
+    # A descriptor of each run's process -> its number, and where to say how it ended.
+    runs: dict[int, tuple[int, socket.socket]] = {}
+    selector = selectors.DefaultSelector()
+    selector.register(control, selectors.EVENT_READ)
     while True:
-        request, streams, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 2)
-        if not request:
-            sys.exit()
-        if not (pid := os.fork()):
-            control.close()
-            asked = json.loads(request)
-            _become(asked, [0, *streams])
-            sys.path.insert(0, str(asked["cwd"]))
-            sys.argv = ["snakemake", *asked["arguments"]]
-            _fork_scripts(scripts)
-            return
-        for stream in streams:
-            os.close(stream)
-        # Its shells are killed with it.
-        os.setpgid(pid, pid)
-        with contextlib.suppress(BrokenPipeError):
-            control.send(str(pid).encode())
-            control.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        for key, _ in selector.select():
+            if key.fd in runs:
+                selector.unregister(key.fd)
+                os.close(key.fd)
+                _tell_end(*runs.pop(key.fd))
+                continue
+            request, descriptors, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 3)
+            if not request:
+                sys.exit()
+            *streams, last = descriptors
+            asking = socket.socket(fileno=last)
+            if not (pid := os.fork()):
+                control.close()
+                asking.close()
+                selector.close()
+                for descriptor, (_, other) in runs.items():
+                    os.close(descriptor)
+                    other.close()
+                _become_run(json.loads(request), streams, scripts)
+                return
+            for stream in streams:
+                os.close(stream)
+            # Its shells are killed with it.
+            os.setpgid(pid, pid)
+            try:
+                asking.send(str(pid).encode())
+            except BrokenPipeError:
+                # A limit on a test has broken that off, too.
+                os.killpg(pid, signal.SIGKILL)
+            ended = os.pidfd_open(pid)
+            runs[ended] = (pid, asking)
+            selector.register(ended, selectors.EVENT_READ)
+
+
+def _tell_end(pid: int, asking: socket.socket) -> None:
+    """Say how a run that has ended did, if anybody still wants to know."""
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with asking, contextlib.suppress(BrokenPipeError):
+        asking.send(str(status).encode())
+
+
+def _become_run(asked: Mapping[str, Any], streams: Sequence[int], scripts: str) -> None:
+    """Take on what a run was asked for."""
+    _become(asked, [0, *streams])
+    # Whoever runs the tests in the background may have them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.path.insert(0, str(asked["cwd"]))
+    sys.argv = ["snakemake", *asked["arguments"]]
+    _fork_scripts(scripts)
 
 
 def _fork_scripts(scripts: str) -> None:

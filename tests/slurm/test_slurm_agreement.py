@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import preloaded
 import pytest
 from clones import LONGEST_SECONDS, Clone
 from faulty import STUDY, CellProcess, catch, snapshot, wait_for
@@ -136,7 +137,7 @@ def command_of(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
 
 
-def held(clone: Clone, process: subprocess.Popen[str]) -> CellProcess:
+def held(clone: Clone, process: preloaded.Run) -> CellProcess:
     """The first measuring process of a run, stopped."""
     caught = catch("measure", root_of(clone))
     assert process.poll() is None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import preloaded
 import pytest
 from clones import LONGEST_SECONDS
 from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behind, snapshot, wait_for
@@ -204,7 +204,7 @@ def stopped(run: Run) -> Run:
     for study, site in STOPPED.items():
         run.clone.write_study(study, {**STUDY, "sites": [site], "rounds": 1})
 
-    def started(study: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    def started(study: str) -> AbstractContextManager[preloaded.Run]:
         return run.clone.running(f"results/{study}/summary.csv")
 
     def in_queue(study: str) -> bool:

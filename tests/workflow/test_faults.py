@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import preloaded
 import pytest
 import yaml
 from clones import Clone, make_clone
@@ -288,7 +289,7 @@ SUMMARY = "results/stopped/summary.csv"
 
 
 @contextlib.contextmanager
-def measuring(clone: Clone, root: Path) -> Iterator[tuple[subprocess.Popen[str], CellProcess]]:
+def measuring(clone: Clone, root: Path) -> Iterator[tuple[preloaded.Run, CellProcess]]:
     """A run, and a process of it stopped while it measures; when the block ends, the run has ended."""
     with clone.running(SUMMARY) as process:
         caught = catch("measure", root)

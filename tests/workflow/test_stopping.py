@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from adaptive_studies import study
-from clones import TINY, Clone, Kept, make_clone
+from clones import LONGEST_SECONDS, TINY, Clone, Kept, make_clone
 from faulty import catch, half_records, left_behind, snapshot, wait_for
 from test_faults import with_sites
 
@@ -150,10 +151,21 @@ def test_a_run_that_ends_takes_no_lock_of_another(clone: Clone, tmp_path: Path) 
 
 
 def test_a_terminal_that_is_closed_stops_a_run_as_ctrl_c_does(clone: Clone, tmp_path: Path) -> None:
-    with clone.running("results/stopped/summary.csv") as process:
+    # Started as by a shell, which all other runs that are stopped are not.
+    process = subprocess.Popen(
+        clone.command("results/stopped/summary.csv"),
+        cwd=clone.directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
         caught = catch("measure", tmp_path / "root")
         os.killpg(process.pid, signal.SIGHUP)
         caught.send(signal.SIGCONT)
-    assert process.returncode != 0
+        assert process.wait(LONGEST_SECONDS) != 0
+    finally:
+        process.kill()
+        process.wait()
     assert not left_behind(tmp_path / "root") + half_records(clone.directory / "results")
     assert not locks(clone)
