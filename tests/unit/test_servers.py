@@ -70,6 +70,13 @@ def test_what_is_cleared_is_served_again_without_data(started: Any) -> None:
     assert set(started.processes()).isdisjoint(before)
 
 
+def test_what_is_removed_at_last_is_served_no_more(started: Any) -> None:
+    before = started.processes()
+    started.remove()
+    assert before and not any(map(alive, before))
+    assert started.processes() == () and not started.data.exists()
+
+
 def test_a_server_that_was_stopped_leaves_nothing(started: Any) -> None:
     connection, processes = connection_of(str(started.data)), started.processes()
     started.stop()

@@ -39,9 +39,9 @@ def removed_afterwards(artifact: Artifact) -> Iterator[None]:
     except BaseException:
         # That it cannot be removed either would hide why.
         with suppress(OSError):
-            artifact.clear()
+            artifact.remove()
         raise
-    artifact.clear()
+    artifact.remove()
 
 
 def timed_end(opened: Closable, artifact: Artifact) -> dict[str, int]:

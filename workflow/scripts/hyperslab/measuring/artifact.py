@@ -126,6 +126,10 @@ class Artifact:
         other_file_systems.remove(self.data)
         pagecache.sync_file_system(self.directory)
 
+    def remove(self) -> None:
+        """Do so for the last time: what has served the data is not needed any more."""
+        self.clear()
+
     def upload(self) -> dict[str, float]:
         """Put what was written where it is read; returns columns of that, none where it stays."""
         return {}

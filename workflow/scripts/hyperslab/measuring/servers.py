@@ -209,10 +209,14 @@ class ServerArtifact(Artifact):
     def clear(self) -> None:
         """Remove the data; a server that was running is started anew without any."""
         running = self._supervisor is not None
-        self.end_server()
-        self.clear_data()
+        self.remove()
         if running:
             self.start(self._layout)
+
+    def remove(self) -> None:
+        """End the server and remove the data."""
+        self.end_server()
+        self.clear_data()
 
     def clear_data(self) -> None:
         """Remove the data, which nothing serves any more."""
