@@ -50,7 +50,8 @@ def begun_after(clone: Clone, moment: float) -> list[str]:
 
 def count(results: Path, wanted: int) -> bool:
     """Whether there are so many records."""
-    return len(snapshot(results)) >= wanted
+    # Nothing of them is read: this is asked hundreds of times a second, beside the run.
+    return len(list(results.glob("*/cells/*/*/*.json"))) >= wanted
 
 
 def locks(clone: Clone) -> list[Path]:
