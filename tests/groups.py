@@ -14,11 +14,15 @@ from xdist.workermanage import WorkerController
 # Directories and modules that mostly wait: for Slurm, for runs, for stores with faults. Begun in this order:
 # what takes minutes on one worker goes first.
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
-# Their tests look at the syntax trees of all modules, which a process makes once.
+# Modules that begin with one clone, measured up to its report; and those whose tests look at the syntax trees of
+# all modules, which a process makes once.
+OF_ONE_CLONE = ("test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py")
 PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_snakemake_patches.py",
     "test_structure.py",
 )  # fmt: skip
+# Of one worker, as those of the one cluster are.
+TOGETHER = {**dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"), **dict.fromkeys(PARSING, "parsing")}
 
 
 def turn(module: PurePath) -> int:
@@ -32,9 +36,7 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.split("::")[0]
-        if module.rpartition("/")[2] in PARSING:
-            return "parsing"
-        return "slurm" if "/slurm/" in module else module
+        return "slurm" if "/slurm/" in module else TOGETHER.get(PurePath(module).name, module)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Give a worker the next module that waits, or where all others have one, the next that computes."""

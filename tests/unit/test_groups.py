@@ -8,7 +8,7 @@ import sys
 from collections import OrderedDict
 from pathlib import Path
 
-from groups import Groups, turn
+from groups import TOGETHER, Groups, turn
 
 MODULES, TESTS = 12, 2
 CONFTEST = f"""
@@ -81,3 +81,8 @@ def test_what_takes_minutes_is_begun_first() -> None:
     names = ["unit/test_a.py", "workflow/test_b.py", "unit/test_store_faults.py", "slurm/test_z.py"]
     modules = [Path("tests", name) for name in names]
     assert sorted(modules, key=turn) == modules[::-1]
+
+
+def test_modules_that_go_together_are_there() -> None:
+    there = [file.name for file in Path(__file__).parents[1].rglob("test_*.py")]
+    assert {there.count(name) for name in TOGETHER} == {1}
