@@ -14,8 +14,8 @@ from xdist.workermanage import WorkerController
 # Directories and modules that mostly wait: for Slurm, for runs, for stores with faults. Begun in this order:
 # what takes minutes on one worker goes first.
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
-# Modules that begin with one clone, measured up to its report; and those whose tests look at the syntax trees of
-# all modules, which a process makes once.
+# Modules that begin with one clone, measured up to its report, and those whose tests look at the syntax trees
+# of all modules, which a process makes once.
 OF_ONE_CLONE = ("test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py")
 PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_snakemake_patches.py",
