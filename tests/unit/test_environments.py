@@ -21,7 +21,7 @@ ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 DISTRIBUTIONS = {
     "google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui",
-    "obspec_utils": "obspec-utils",
+    "obspec_utils": "obspec-utils", "requests_unixsocket": "requests-unixsocket",
 }  # fmt: skip
 # What has an environment of its own: MPI's is no wheel (envs/mpi), that of OpenVisus needs Python 3.11;
 # servers, and clients and gateway of object stores, come with much that nothing else needs. Dask serves cases
@@ -30,7 +30,7 @@ STORES = {
     "aiohttp", "boto3", "botocore", "fsspec", "moto", "obspec-utils", "obstore", "s3fs", "virtualizarr",
     "werkzeug", "xarray", "yarl",
 }  # fmt: skip
-SERVERS = {"h5pyd", "pydap", "webob", "gunicorn", "requests"}
+SERVERS = {"h5pyd", "pydap", "webob", "gunicorn", "requests", "requests-unixsocket"}
 APART = {"mpi4py", "openvisusnogui", "dask", "distributed"} | STORES | SERVERS
 RULES = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 
