@@ -21,7 +21,6 @@ PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
 # these studies in docs/full-size.md name them.
 INCOMPLETE = {
     "ncep-files": {"month-netcdf", "month-zarr", "day-zarr"},
-    "ncep-service": {"hsds-2"},
     "ncep-store": {"direct", "parted"},
     "ncep-store-service": {"mixed"},
     "vl-paged": {
