@@ -183,8 +183,8 @@ def patient(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_nodes_that_take_no_job_are_said_and_waited_for(patient: tuple[Clone, str]) -> None:
     _, printed = patient
-    assert WAITS in printed
-    assert printed.count("waits in the queue") == 1
+    # While nodes come back one after the other, Slurm may give another reason, which is another line.
+    assert printed.count(WAITS) == 1, printed[-3000:]
 
 
 def test_a_run_outlives_a_controller_that_is_away(patient: tuple[Clone, str]) -> None:
