@@ -1,9 +1,12 @@
 """Counters of the kernel: nothing that belongs to no operation is among them."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from hyperslab.measuring.counters import Counters
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 
@@ -46,3 +49,14 @@ def test_the_first_shrinking_heap_of_a_thread_adds_nothing_to_the_counts() -> No
 
 def test_without_asking_beforehand_it_would_add_one_byte_and_one_call() -> None:
     assert shrunk("counters._ask_of_overcommit = lambda: None") == [1, 1, 0, 0]
+
+
+def test_no_descriptor_is_kept() -> None:
+    """A process that rewrites or is tested makes counters for each of its operations."""
+    before = os.listdir("/proc/self/fd")
+    counters = Counters([os.getpid(), os.getppid()])
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 3
+    counters.follow([os.getpid()])
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 2 and all(counters.read())
+    del counters
+    assert os.listdir("/proc/self/fd") == before

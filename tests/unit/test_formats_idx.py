@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -107,6 +108,11 @@ def some_boxes(shape: Sequence[int], count: int, seed: str) -> list[Box]:
     return boxes
 
 
+def read_of(path: Path, spec: Specification, box: Box) -> np.ndarray:
+    with contextlib.closing(FORMAT.open(str(path), spec)) as opened:
+        return opened.read(box)
+
+
 def test_cells_have_every_type_and_as_many_axes_as_there_may_be() -> None:
     assert {dtype for _, dtype, _ in CELLS.values()} == set(get_args(DType))
     axes = [len(shape) - len(layout.keys() & {"times", "fields"}) for shape, _, layout in CELLS.values()]
@@ -157,7 +163,7 @@ def test_threads_write_what_comes_later_later(tmp_path: Path, monkeypatch: pytes
         opened.write(box, np.full(shape, value, np.uint16))
     opened.close()
     assert first
-    assert (FORMAT.open(str(tmp_path / "a"), spec).read(box) == 2).all()
+    assert (read_of(tmp_path / "a", spec, box) == 2).all()
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -271,7 +277,7 @@ def test_boxes_in_any_order_make_the_same_blocks(
     opened.close()
     if spec["layout"]["codec"] == "raw":
         assert content(tmp_path / "parts") == content(whole)
-    found = FORMAT.open(str(tmp_path / "parts"), spec).read(Box((0,) * len(shape), tuple(shape)))
+    found = read_of(tmp_path / "parts", spec, Box((0,) * len(shape), tuple(shape)))
     assert np.array_equal(found, values.block((0,) * len(shape), shape))
 
 
@@ -286,7 +292,7 @@ def test_what_is_written_twice_is_what_was_written_last(tmp_path: Path) -> None:
         truth[box.slices()] = part
         opened.flush()
     opened.close()
-    found = FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), tuple(shape)))
+    found = read_of(tmp_path / "a", spec, Box((0, 0, 0), tuple(shape)))
     assert np.array_equal(found, truth)
 
 
@@ -333,7 +339,7 @@ def damaged(tmp_path: Path, key: str, value: str | None) -> str:
     lines[at : at + 2] = [] if value is None else [f"({key})", value]
     file.write_text("\n".join(lines) + "\n")
     with pytest.raises(OSError) as raised:
-        FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+        read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
     said = str(raised.value)
     assert said.startswith(str(tmp_path / "a")) and "\n" not in said
     return said
@@ -405,7 +411,7 @@ def test_a_header_that_points_beyond_the_file_takes_no_memory(tmp_path: Path, wo
     tracemalloc.start()
     try:
         with pytest.raises(OSError, match=f"^{file}: ends at [0-9,]+ bytes, and [0-9,]+ are needed$"):
-            FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+            read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
@@ -422,7 +428,7 @@ def test_an_absent_block_holds_the_default_value(tmp_path: Path, word: int) -> N
     inside = lattice.within((0, 0, 0), (21, 19, 50))
     assert inside is not None
     truth[lattice.indices(inside, (0, 0, 0), (1, 1, 1))] = 7
-    assert np.array_equal(FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50))), truth)
+    assert np.array_equal(read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50))), truth)
 
 
 @pytest.mark.parametrize("name", ["cube", "times"])
@@ -449,7 +455,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     for size in (100, file.stat().st_size - 1):
         os.truncate(file, size)
         with pytest.raises(OSError, match=f"^{file}: ends at {size:,} bytes, and [0-9,]+ are needed$"):
-            FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+            read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
         generated(tmp_path / "a", spec)
 
 
@@ -461,7 +467,7 @@ def test_damaged_blocks_of_a_codec_are_named(tmp_path: Path) -> None:
         opened.seek(files_of(spec).data_start)
         opened.write(bytes(20))
     with pytest.raises(OSError, match="a block of codec zip is damaged"):
-        FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+        read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
 
 
 def test_absent_files_and_blocks_hold_the_default_value(tmp_path: Path) -> None:
@@ -472,7 +478,7 @@ def test_absent_files_and_blocks_hold_the_default_value(tmp_path: Path) -> None:
     files = files_of(spec)
     last = int(files.files[-1])
     (tmp_path / "a" / name_of(files.template, "", 0, last)).unlink()
-    found = FORMAT.open(str(tmp_path / "a"), spec).read(Box((0, 0, 0), (21, 19, 50)))
+    found = read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
     truth = values.block((0, 0, 0), (21, 19, 50)).copy()
     for block in files.in_file(last).tolist():
         lattice = files.blocks.lattice(block)

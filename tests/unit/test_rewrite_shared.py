@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -226,6 +228,17 @@ def test_large_results_arrive_whole() -> None:
     found = list(in_order(lambda number: np.full(2**18 + number, number), 5, 2))
     assert [len(one) - 2**18 for one in found] == list(range(5))
     assert all((one == number).all() for number, one in enumerate(found))
+
+
+def test_any_number_of_files_may_be_open() -> None:
+    """select() takes none of those from 1,024 on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while files.enter_context(open(os.devnull, "rb")).fileno() < 1024:
+            pass
+        assert list(in_order(lambda number: number, 5, 2)) == list(range(5))
 
 
 def failing(number: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -54,16 +55,17 @@ class Counters:
         self._own = [_opened("self")] if itself else []
         self._processes = tuple(processes)
         self._others = [_opened(process) for process in processes]
+        for descriptors in (self._own, self._others):
+            # Not at the end of a process: a fork that did not close them has none of its own to close.
+            weakref.finalize(self, _close, descriptors).atexit = False
 
     def follow(self, processes: Sequence[int]) -> None:
         """Take these other processes from now on, where they are not the same as before."""
         if self._processes == tuple(processes):
             return
-        for descriptor in self._others:
-            if descriptor is not None:
-                os.close(descriptor)
+        _close(self._others)
         self._processes = tuple(processes)
-        self._others = [_opened(process) for process in processes]
+        self._others.extend(map(_opened, processes))
 
     def read(self) -> Reading:
         """Return the counters now, for `between`; not parsed, because a stopwatch is near."""
@@ -83,6 +85,12 @@ def _opened(process: int | str) -> int | None:
         return os.open(f"/proc/{process}/io", os.O_RDONLY)
     except OSError:
         return None
+
+
+def _close(descriptors: list[int | None]) -> None:
+    while descriptors:
+        if (descriptor := descriptors.pop()) is not None:
+            os.close(descriptor)
 
 
 def _said(descriptor: int | None) -> bytes:

@@ -74,9 +74,12 @@ def main() -> None:
     # A socket that this one held, too, would take connections for a server that has ended.
     os.closerange(3, life)
     os.closerange(life + 1, os.sysconf("SC_OPEN_MAX"))
+    # Unlike select() it takes descriptors of any number.
+    wanted = select.poll()
+    wanted.register(life, select.POLLIN)
     seen: dict[int, int] = {}
     try:
-        while not select.select([life], [], [], LOOK_S)[0]:
+        while not wanted.poll(LOOK_S * 1000):
             now = below(mine)
             ended = any(looks >= LOOKS for process, looks in seen.items() if process not in now)
             if ended or server.poll() is not None:
@@ -86,7 +89,7 @@ def main() -> None:
     finally:
         end(server.pid)
         # Who wanted it may still want to read what it said last.
-        if select.select([life], [], [])[0]:
+        if wanted.poll():
             shutil.rmtree(directory, ignore_errors=True)
 
 

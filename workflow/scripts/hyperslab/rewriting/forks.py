@@ -10,7 +10,7 @@ import fcntl
 import io
 import os
 import pickle
-import select
+import selectors
 import signal
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -65,7 +65,7 @@ def beside(work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 class _Pipe(io.FileIO):
-    """Reads as much as is asked for, and nothing ahead of it, so that `select` knows what is left."""
+    """Reads as much as is asked for, and nothing ahead of it, so that `selectors` knows what is left."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = bytearray(size or 0)
@@ -84,6 +84,8 @@ class _Shared:
     def __init__(self, work: Work[Any], processes: int) -> None:
         self._numbers = os.pipe()
         self._children: dict[_Pipe, int] = {}
+        # Unlike select() it takes descriptors of any number.
+        self._waiting = selectors.PollSelector()
         # Number -> result, and why there is none.
         self._done: dict[int, tuple[Any, str | None]] = {}
         parent = os.getpid()
@@ -93,7 +95,8 @@ class _Shared:
             if child == 0:
                 _serve(work, self._numbers[0], theirs, parent)
             os.close(theirs)
-            self._children[_Pipe(mine)] = child
+            self._children[pipe := _Pipe(mine)] = child
+            self._waiting.register(pipe, selectors.EVENT_READ, pipe)
 
     def offer(self, numbers: range) -> None:
         """Let processes do the work of these numbers."""
@@ -103,8 +106,8 @@ class _Shared:
     def result(self, number: int) -> Any:
         """Wait for the result of a number that was offered."""
         while number not in self._done:
-            for pipe in select.select(self._children, [], [])[0]:
-                self._receive(pipe)
+            for ready, _ in self._waiting.select():
+                self._receive(ready.data)
         result, failure = self._done.pop(number)
         if failure is not None:
             raise ChildProcessError(failure)
@@ -114,6 +117,7 @@ class _Shared:
         try:
             number, *done = pickle.load(pipe)
         except (EOFError, pickle.UnpicklingError):
+            self._waiting.unregister(pipe)
             pipe.close()
             _, status = os.waitpid(self._children.pop(pipe), 0)
             how = f"was ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "ended"

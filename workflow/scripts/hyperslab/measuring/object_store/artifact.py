@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from multiprocessing import connection
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -292,7 +292,7 @@ def _unknown() -> bool:
 
 def _ended(gateway: subprocess.Popen[str]) -> bool:
     """Return whether a gateway that was asked nothing has ended: its answers are at their end."""
-    return bool(gateway.stdout and select.select([gateway.stdout], [], [], 0)[0])
+    return bool(gateway.stdout and connection.wait([gateway.stdout.fileno()], 0))
 
 
 def _through(address: Address, size: int) -> control.Way:
