@@ -15,6 +15,12 @@ given = $(if $(filter command,$(origin $(1))),$($(1)))
 # The same, of which make expands nothing.
 literally = $(if $(filter command,$(origin $(1))),$(value $(1)))
 
+# READ for READS, or SIZEBOUND for SIZE_BOUND, would change nothing, and nobody would know.
+KNOWN := COPIES FILE FILTERS FORMATS LAYOUT LOCK_FLAGS NAME NO_COLOR ORDERS PACK PACKS PROFILE PYTHON READS SECONDS SITE SITES \
+	SIZE_BOUND STATE STUDY UV WORKERS
+UNKNOWN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(filter-out $(KNOWN),$(name)))))
+$(if $(UNKNOWN),$(error no variable is called $(firstword $(UNKNOWN)): there are $(KNOWN); those of the environment stand before make))
+
 # A directory that moved, or a Python that is gone, leaves an environment whose scripts no longer start; another
 # PYTHON on the command line asks for another environment.
 WHICH = import os, sys; print(os.path.realpath(sys.executable))

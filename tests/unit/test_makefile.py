@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,21 @@ def test_what_a_file_calls_its_arrays_is_read_by_no_shell(tmp_path: Path) -> Non
     given = (tmp_path / "given").read_text(encoding="utf-8").splitlines()
     assert given[2] == file and given[given.index("--reads") + 1] == "image: {$x: 1}"
     assert not (tmp_path / "one").exists() and not (tmp_path / "two").exists()
+
+
+@pytest.mark.parametrize("word", ["READ=image: [all, 1]", "SIZEBOUND=0.5", "second=300"])
+def test_a_variable_that_nothing_asks_for_is_a_mistake(word: str) -> None:
+    command = ["make", "--dry-run", "--old-file=.venv/made-in", "advise", "FILE=mine.h5", word]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode and f"no variable is called {word.partition('=')[0]}:" in done.stderr
+    assert " READS " in done.stderr and not done.stdout
+
+
+def test_all_variables_of_a_command_line_are_known() -> None:
+    words = (ROOT / "Makefile").read_text(encoding="utf-8")
+    known = set(re.search(r"^KNOWN := ((?:.*\\\n)*.*)", words, re.MULTILINE)[1].replace("\\", "").split())
+    given = {*re.findall(r"\$\(call (?:given|literally),(\w+)\)", words), *re.findall(r"^(\w+) \?= ", words, re.MULTILINE)}
+    assert given < known and known - given == {"PACK", "PACKS", "PROFILE", "NO_COLOR", "LOCK_FLAGS"}
 
 
 def test_where_arrays_are_listed_and_no_study_is_named_nothing_is_measured(tmp_path: Path) -> None:
