@@ -367,6 +367,25 @@ def test_bytes_that_rows_share_are_not_given_to_others(tmp_path: Path) -> None:
             assert [row.tobytes() for row in rows] == [b"mnop", b"cd", b"qrst"]
 
 
+def test_bytes_of_a_copy_that_leads_to_the_same_vector_stay(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with ragged.create(file, "rows", "uint8", reuse=True) as rows:
+            rows.append([list(b"abcd"), list(b"efgh"), list(b"ij")])
+        file.copy("rows", "more")
+        file["away"] = h5py.ExternalLink("no.h5", "/rows")
+        with ragged.open(file["rows"]) as rows:
+            # The second would go where the first one's bytes were, which are still the copy's.
+            rows[0], rows[1] = list(b"klmno"), list(b"pqr")
+            rows.resize(1)
+            assert [row.tobytes() for row in rows] == [b"klmno"]
+        assert [row.tobytes() for row in ragged.open(file["more"])] == [b"abcd", b"efgh", b"ij"]
+        # Alone again they end where their last row does.
+        del file["more"]
+        with ragged.open(file["rows"]) as rows:
+            rows.resize(0)
+            assert len(rows.vector) == 0
+
+
 @pytest.mark.parametrize("chosen", [[True, False, True], [[True] * 5], [1.0, 2.0], ["1"], [[1, 2]]])
 def test_rows_are_chosen_by_numbers_or_a_truth_value_each(tmp_path: Path, chosen: Any) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "uint8") as rows:

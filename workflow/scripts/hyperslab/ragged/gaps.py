@@ -12,15 +12,19 @@ import numpy.typing as npt
 class Gaps:
     """Starts and lengths of gaps, in bytes, in the order of their starts."""
 
-    def __init__(self, references: npt.NDArray[Any], end: int) -> None:
-        """Find the gaps between rows in a vector that ends at `end`: all references are sorted."""
+    def __init__(self, references: npt.NDArray[Any], end: int, shared: bool = False) -> None:
+        """Find the gaps between rows in a vector that ends at `end`: all references are sorted.
+
+        `shared`: other rows lead to the vector, too, and what looks like a gap here may be theirs.
+        """
         found = np.sort(references[references["length"] > 0], order="offset")
         ends = np.concatenate([[0], found["offset"] + found["length"]]).astype(np.int64)
         starts = np.concatenate([found["offset"], [end]]).astype(np.int64)
         # Rows may share bytes; then the next one begins before the last one ends.
         ends = np.maximum.accumulate(ends)
-        self._shared = bool((starts < ends).any())
-        self._gaps = [(int(a), int(b - a)) for a, b in zip(ends, starts, strict=True) if b > a]
+        self._shared = shared or bool((starts < ends).any())
+        pairs = () if shared else zip(ends, starts, strict=True)
+        self._gaps = [(int(a), int(b - a)) for a, b in pairs if b > a]
 
     def take(self, size: int) -> int | None:
         """Take the first bytes of the first gap of at least `size`; returns where they begin, or None."""

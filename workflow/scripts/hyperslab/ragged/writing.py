@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from . import appenders
 from .checking import CheckedRows, Row
-from .convention import REFERENCE, RaggedError
+from .convention import MARK, REFERENCE, VECTOR, RaggedError
 from .gaps import Gaps
 from .held import Held
 
@@ -161,8 +161,9 @@ class RaggedDataset(CheckedRows):
     def resize(self, count: int) -> None:
         """Cut off rows at the end, or add empty ones, until there are `count`.
 
-        Bytes of rows that are cut off stay in the vector, unless they lie at its end and nobody may read the
-        file meanwhile. Of a file that several ranks opened all of them call it.
+        Bytes of rows that are cut off stay in the vector, unless they lie at its end, nobody may read the
+        file meanwhile, and no other rows lead to the vector. Of a file that several ranks opened all of them
+        call it.
         """
         if count < 0:
             raise RaggedError(f"{self._place}: there cannot be {count} rows")
@@ -175,8 +176,8 @@ class RaggedDataset(CheckedRows):
             return
         self.primary.id.set_extent((count,))
         self._count, self._gaps, self._unflushed = count, None, True
-        if self._followed:
-            # What a reader has in memory still leads to the bytes of rows that were cut off.
+        if self._followed or self._vector_is_shared():
+            # What a reader has in memory, or other rows, may lead to the bytes of rows that were cut off.
             return
         found = self._references(slice(0, len(self)))
         self._end = int((found["offset"] + found["length"]).max(initial=0))
@@ -251,8 +252,21 @@ class RaggedDataset(CheckedRows):
         if not self.reuse or self._followed:
             return None
         if self._gaps is None:
-            self._gaps = Gaps(self._references(slice(0, len(self))), self._end)
+            found = self._references(slice(0, len(self)))
+            self._gaps = Gaps(found, self._end, shared=self._vector_is_shared())
         return self._gaps
+
+    def _vector_is_shared(self) -> bool:
+        """Return whether other rows of the group lead to the same vector, as those that `Group.copy` makes."""
+        group, own = self.primary.parent, self.primary.attrs[VECTOR]
+        for name in group:
+            # Other links lead to what has a hard one, or to another file.
+            if isinstance(group.get(name, getlink=True), h5py.HardLink):
+                other = group[name]
+                rows = isinstance(other, h5py.Dataset) and MARK in other.attrs and other != self.primary
+                if rows and np.array_equal(other.attrs.get(VECTOR), own):
+                    return True
+        return False
 
     def _settled(self) -> None:
         """Write what is held, so that it can be read."""
