@@ -518,3 +518,20 @@ def test_what_was_never_written_keeps_its_fill_value(tmp_path: Path) -> None:
         made[:20, :20] = 9
         made[:10, :10] = 1
     assert list(differences(tmp_path / "mine.h5", new, ["/sparse"])) == ["/sparse: values differ"]
+
+
+@pytest.mark.parametrize("chunks", [None, (2,)])
+def test_a_fill_value_of_variable_length_leads_to_its_own_file(
+    tmp_path: Path, chunks: tuple[int, ...] | None
+) -> None:
+    """As netCDF has it for every variable of text."""
+    original = tmp_path / "original.h5"
+    with h5py.File(original, "w") as file:
+        file["values"] = np.arange(24.0).reshape(4, 6)
+        names = file.create_dataset("names", (5,), h5py.string_dtype(), chunks=chunks, fillvalue="none")
+        names[:2] = ["one", "two"]
+        names.attrs["kind"] = "station"
+    new = rewritten(original, "values", layout([2, 3]))
+    with h5py.File(new) as file:
+        assert file["names"].asstr()[...].tolist() == ["one", "two", "none", "none", "none"]
+        assert file["names"].attrs["kind"] == "station"

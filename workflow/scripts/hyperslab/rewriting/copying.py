@@ -24,7 +24,7 @@ from hyperslab.rewriting.elements import (
     write_elements,
 )
 from hyperslab.rewriting.filling import Digests, Filling
-from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references
+from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references, owns_memory
 from hyperslab.rewriting.opening import (
     access_for_reading,
     chunks_for,
@@ -216,7 +216,7 @@ class Copy:
             return
         attributes = [h5a.open(source, name).get_type() for name, _ in attributes_of(source)]
         try:
-            beyond = self._beyond_hdf5(datatype)
+            beyond = self._beyond_hdf5(datatype) or _filled_from_heap(source)
             renamed = self._other.creation(source)
             by_hand = beyond or renamed or any(t.committed() or self._beyond_hdf5(t) for t in attributes)
         except UnknownReference as error:
@@ -274,7 +274,7 @@ class Copy:
             or any(elsewhere(source, self._original).values())
         ):
             return
-        if self._beyond_hdf5(source.get_type()):
+        if self._beyond_hdf5(source.get_type()) or _filled_from_heap(source):
             self._copy_elements(source, new)
 
     def _copy_elements(self, source: h5d.DatasetID, new: h5d.DatasetID) -> None:
@@ -288,3 +288,12 @@ class Copy:
             if stored.any(box):
                 with read_elements(source, box) as buffer:
                     write_elements(new, box, translated(form, buffer, self._references))
+
+
+def _filled_from_heap(dataset: h5d.DatasetID) -> bool:
+    """Return whether a dataset has a fill value of variable length, such as netCDF gives to text.
+
+    H5Ocopy copies the place that it has in the heap of the old file.
+    """
+    given = dataset.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+    return given and owns_memory(form_of(dataset.get_type()))
