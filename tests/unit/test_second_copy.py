@@ -28,7 +28,7 @@ from hyperslab.layouts.hdf5_schema import Hdf5Model
 from hyperslab.planning.planned_study import LOSSY
 from hyperslab.results.file_sizes import OF_A_COPY, of_whole_files
 from hyperslab.rewrite import rewrite
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, second_copy
 from hyperslab.rewriting.asking import asked
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.recommended import picked
@@ -148,6 +148,20 @@ def test_a_rewritten_file_gets_both_copies_which_say_what_they_are_for(tmp_path:
         assert np.array_equal(file["other"][...], np.arange(5))
     with pytest.raises(RewriteError, match="has /run/counts-second already"):
         rewrite(tmp_path / "new.h5", tmp_path / "again.h5", "/run/counts", layout, 2**24, Progress())
+
+
+def test_a_second_copy_is_compared_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file.create_dataset("counts", data=np.arange(600, dtype="i4").reshape(20, 30))
+
+    def two_bits(creation: Any, chunk: Any, _: Any) -> None:
+        creation.set_chunk(tuple(chunk))
+        creation.set_scaleoffset(h5py.h5z.SO_INT, 2)
+
+    monkeypatch.setattr(second_copy, "put_chunks", two_bits)
+    second = {"chunks": [10, 10], "filters": [], "cases": ["image"], "others": []}
+    with pytest.raises(RewriteError, match="/counts-second is not the same as /counts"):
+        second_copy.add(tmp_path / "mine.h5", "/counts", second, 2**24, Progress())
 
 
 def test_a_second_copy_has_the_attributes_and_dimension_scales_of_the_first(tmp_path: Path) -> None:

@@ -51,7 +51,9 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
         for box in pieces.boxes(first.shape):
             new[box.slices()] = first[box.slices()]
             progress.advance(math.prod(box.extent) * first.dtype.itemsize)
-        opened.flush()
+        # What it holds in its chunk cache would be compared before any filter.
+        new.id.close()
+        new = opened[name]
         for box in pieces.boxes(first.shape):
             if first[box.slices()].tobytes() != new[box.slices()].tobytes():
                 raise RewriteError(f"{name} is not the same as {dataset}")
