@@ -277,6 +277,28 @@ def test_rows_of_a_users_file_go_there_and_back(donor: Path, tmp_path: Path) -> 
             assert there.dtype == here.dtype and there.tobytes() == here.tobytes()
 
 
+def test_attributes_of_rows_keep_their_types(donor: Path, tmp_path: Path) -> None:
+    quality = h5py.enum_dtype({"good": 0, "bad": 1}, basetype="i1")
+    with h5py.File(donor, "r+") as file:
+        file["rows"].attrs.create("quality", 1, dtype=quality)
+        file["rows"].attrs.create("unit", "µs".encode(), dtype=h5py.string_dtype("utf-8", 8))
+        file["rows"].attrs.create("last", np.arange(3.0), dtype=np.dtype((float, 3)))
+    convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")
+    convert(tmp_path / "new.h5", "/rows", tmp_path / "back.h5", "vlen", None, "none")
+    for name in ("new.h5", "back.h5"):
+        with h5py.File(donor) as original, h5py.File(tmp_path / name) as file:
+            for there in map(original["rows"].attrs.get_id, ("quality", "unit", "last")):
+                here = file["rows"].attrs.get_id(there.name.decode())
+                assert here.get_type().equal(there.get_type()) and here.shape == there.shape
+            assert file["rows"].attrs["quality"] == 1
+
+
+def test_rows_that_are_private_stay_so(donor: Path, tmp_path: Path) -> None:
+    donor.chmod(0o600)
+    convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")
+    assert (tmp_path / "new.h5").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_new_file_is_on_its_device_before_it_gets_its_name(
     donor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

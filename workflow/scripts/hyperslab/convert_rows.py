@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
+from h5py import h5a, h5t
 
 from hyperslab import ragged
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.measuring.syncing import fsync, sync_directory
-from hyperslab.ragged.convention import MARK, NUMBER, REUSE, TYPE, VECTOR
+from hyperslab.rewriting.elements import copy_attribute
+from hyperslab.rewriting.memory import UnknownReference, form_of, has_references
+from hyperslab.rewriting.rows import ATTRIBUTES
+from hyperslab.rewriting.survey import attributes_of, shown
 
 VLEN, OFFSET_VECTOR = "vlen", "offset-vector"
 # Filters that may be asked for by a word.
@@ -44,6 +47,8 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
         raise ragged.RaggedError(f"{target} is there already; name a new file, or remove it")
     written = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        # Nobody may read it who may not read the original, from its first byte on.
+        os.close(os.open(written, os.O_WRONLY | os.O_CREAT, source.stat().st_mode & 0o777 | 0o600))
         with h5py.File(source) as original, h5py.File(written, "w") as new:
             if not isinstance(original.get(name), h5py.Dataset):
                 raise ragged.RaggedError(f"{source} has no dataset {name}")
@@ -69,7 +74,9 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
                     ),
                 )
                 made = rows.primary
-            made.attrs.update(attributes)
+            for attribute, encoding in attributes:
+                found = h5a.open(given.id, attribute)
+                copy_attribute(found, made.id, attribute, encoding, found.get_type().copy())
             count, values = len(rows), len(rows.vector)
             rows.close()
         # The original may be removed as soon as this one has its name.
@@ -88,36 +95,32 @@ def _check_readable(dataset: h5py.Dataset) -> None:
         raise ragged.RaggedError(f"{dataset.file.filename}: {dataset.name} {why}")
 
 
-def _attributes(given: h5py.Dataset, of_rows: bool) -> dict[str, Any]:
-    """Return a user's own attributes, of rows those that are not of the convention.
+def _attributes(given: h5py.Dataset, of_rows: bool) -> list[tuple[bytes, int]]:
+    """Return name and character set of a user's own attributes, of rows those that are not of the convention.
 
     Raises RaggedError for one that another file cannot have, or that rows have for themselves.
     """
-    ours = (MARK, NUMBER, REUSE, TYPE, VECTOR)
-    own = [name for name in given.attrs if name not in ours or not of_rows]
-    if taken := [name for name in own if name in ours]:
-        place = f"{given.file.filename}: {given.name}"
+    own = [one for one in attributes_of(given.id) if one[0] not in ATTRIBUTES or not of_rows]
+    place = f"{given.file.filename}: {given.name}"
+    if taken := [shown(name) for name, _ in own if name in ATTRIBUTES]:
         raise ragged.RaggedError(
             f"{place}: rows have an attribute {taken[0]} of their own; rename yours first"
         )
-    for name in own:
-        if _holds_references(given.attrs.get_id(name).dtype):
-            place = f"{given.file.filename}: {given.name}, attribute {name}"
+    for name, _ in own:
+        if _holds_references(h5a.open(given.id, name).get_type()):
             raise ragged.RaggedError(
-                f"{place} holds references, which lead nowhere in a new file; python -m hyperslab.rewrite "
-                "keeps them, and all else of the file"
+                f"{place}, attribute {shown(name)} holds references, which lead nowhere in a new file; "
+                "python -m hyperslab.rewrite keeps them, and all else of the file"
             )
-    return {name: given.attrs[name] for name in own}
+    return own
 
 
-def _holds_references(dtype: np.dtype[Any]) -> bool:
+def _holds_references(datatype: h5t.TypeID) -> bool:
     """Return whether values of this type, or parts of them, lead to something else in their file."""
-    parts = [part for part, *_ in (dtype.fields or {}).values()]
-    if dtype.subdtype:
-        parts.append(dtype.subdtype[0])
-    if isinstance(rows := h5py.check_vlen_dtype(dtype), np.dtype):
-        parts.append(rows)
-    return h5py.check_ref_dtype(dtype) is not None or any(map(_holds_references, parts))
+    try:
+        return has_references(form_of(datatype))
+    except UnknownReference:
+        return True
 
 
 def main() -> None:

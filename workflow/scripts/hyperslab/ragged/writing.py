@@ -257,7 +257,7 @@ class RaggedDataset(CheckedRows):
         return self._gaps
 
     def _vector_is_shared(self) -> bool:
-        """Return whether other rows of the group lead to the same vector, as those that `Group.copy` makes."""
+        """Return whether other rows of the group lead to the same vector, as those of `Group.copy` do."""
         group, own = self.primary.parent, self.primary.attrs[VECTOR]
         for name in group:
             # Other links lead to what has a hard one, or to another file.
