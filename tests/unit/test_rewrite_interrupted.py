@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from hyperslab.measuring.processors import processors
+from hyperslab.rewriting import supervise
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.supervise import made_whole, partial_of
 
@@ -308,3 +309,35 @@ def test_a_rewritten_file_has_the_permissions_of_its_original(tmp_path: Path) ->
     (tmp_path / "mine.h5").chmod(0o600)
     subprocess.run(command(tmp_path / "mine.h5", tmp_path / "new.h5"), env=ENVIRONMENT, check=True)
     assert permissions(tmp_path / "new.h5") == 0o600
+
+
+def test_what_another_run_begins_is_left_alone(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It may begin as soon as this one's file has its name.
+    monkeypatch.setattr(supervise, "sync_directory", lambda _: partial_of(new).touch())
+    assert made_whole(new, lambda _: None) == 0
+    assert new.exists() and partial_of(new).exists()
+
+
+SIGNALLED = """
+import os, signal, sys
+from pathlib import Path
+from hyperslab.rewriting.supervise import made_whole
+
+rename = os.rename
+
+def renamed(*names):
+    rename(*names)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+os.rename = renamed
+made_whole(Path(sys.argv[1]), lambda partial: (partial / "new").touch(), directory=True)
+"""
+
+
+def test_a_signal_leaves_the_old_directory_or_the_new_one(tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    place.mkdir()
+    run = [sys.executable, "-c", SIGNALLED, str(place)]
+    done = subprocess.run(run, env=ENVIRONMENT, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert os.listdir(place) == ["new"]

@@ -53,7 +53,7 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
     partial = partial_of(path)
     made = mode | 0o700 | (mode & 0o444) >> 2 if directory else mode | 0o600
     held = _taken(partial, directory, made)
-    child = 0
+    child, moved = 0, False
 
     def stop(number: int, _: object) -> None:
         if child:
@@ -61,7 +61,8 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
                 os.kill(child, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(child, 0)
-        _remove(partial)
+        if not moved:
+            _remove(partial)
         os._exit(128 + number)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}
@@ -80,11 +81,14 @@ def made_whole(path: Path, work: Callable[[Path], None], directory: bool = False
         if status == 0:
             os.fsync(held)
             _replace(partial, path)
+            # What has this name from now on is another run's.
+            moved = True
             _narrow(held, made if directory else mode)
             sync_directory(path.parent)
         return 1 if status < 0 else status
     finally:
-        _remove(partial)
+        if not moved:
+            _remove(partial)
         os.close(held)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -113,8 +117,13 @@ def _replace(partial: Path, path: Path) -> None:
     if path.is_dir():
         aside = aside_of(path)
         _remove(aside)
-        os.rename(path, aside)
-        os.rename(partial, path)
+        # A signal between the two would remove the new one while the old one has no name.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            os.rename(path, aside)
+            os.rename(partial, path)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         _remove(aside)
     else:
         os.replace(partial, path)
