@@ -154,6 +154,7 @@ def three(tmp_path: Path) -> Path:
         (["a"], "and one of <U1 does not fit"),
         ([[1]], "a row has one axis, not 2"),
         (7, "a row has one axis, not 0"),
+        (np.ma.array([1, 2], "i4", mask=[False, True]), "has masked elements"),
     ],
 )
 def test_a_row_of_another_type_is_refused_before_any_is_taken(three: Path, row: Any, words: str) -> None:

@@ -80,6 +80,16 @@ def test_whole_numbers_that_floats_do_not_hold_are_refused(tmp_path: Path, dtype
         assert [found.tolist() for found in rows] == [[2**11, -(2**11)], [7]]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float64", "complex128"])
+def test_whole_numbers_beside_floats_are_not_rounded(tmp_path: Path, dtype: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", dtype) as rows:
+        for row in ([2**53 + 1, 1.0], (1.0, np.int64(2**53 + 1)), [-(2**63) + 1, 2**63]):
+            with pytest.raises(ragged.RaggedError, match="does not fit"):
+                rows.append([row])
+        rows.append([[2**53, 1.0], np.ma.array([7], dtype)])
+        assert [found.tolist() for found in rows] == [[2**53, 1], [7]]
+
+
 def test_what_is_no_number_of_a_row_is_a_type_error(three: Any) -> None:
     for index in (1.5, "a"):
         with pytest.raises(TypeError):

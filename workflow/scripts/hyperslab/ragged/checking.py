@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from .convention import RaggedError
 from .reading import RaggedRows
 
 Row = npt.ArrayLike
+# Whole numbers below are all held by floats of 64 bits.
+HELD_BY_FLOATS = 2**53
 
 
 class CheckedRows(RaggedRows):
@@ -40,6 +44,14 @@ class CheckedRows(RaggedRows):
         given = row if isinstance(row, np.ndarray) else np.asarray(row)
         if given.ndim != 1:
             raise RaggedError(f"{self._place}: a row has one axis, not {given.ndim}")
+        if np.ma.is_masked(row):
+            raise RaggedError(
+                f"{self._place}: a row has masked elements, for which files have no place; fill them"
+            )
+        if isinstance(row, (list, tuple)) and _rounded(row, given):
+            raise RaggedError(
+                f"{self._place}: a row of floats has whole numbers that these do not hold; it does not fit"
+            )
         if given.dtype is self.dtype or given.dtype == self.dtype:
             return given
         if given.size == 0:
@@ -55,6 +67,14 @@ class CheckedRows(RaggedRows):
             if known and (turned := _exactly(given, self.dtype)) is not None:
                 return turned
         raise RaggedError(f"{self._place} holds rows of {self.dtype}, and one of {given.dtype} does not fit")
+
+
+def _rounded(row: Sequence[Any], given: npt.NDArray[Any]) -> bool:
+    """Return whether numpy made other floats of whole numbers, since a row has floats, too."""
+    if given.dtype.kind not in "fc" or not (np.abs(given) >= HELD_BY_FLOATS).any():
+        return False
+    pairs = zip(row, given.tolist(), strict=True)
+    return any(isinstance(one, Integral) and int(one) != held for one, held in pairs)
 
 
 def _exactly(given: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
