@@ -96,6 +96,14 @@ def test_relative_names_lead_to_the_same_files_from_another_folder(
     assert not list(differences(original, new, ["counts"]))
 
 
+def test_names_lead_from_beside_a_symbolic_link_to_the_original(tmp_path: Path) -> None:
+    original, link = write_file(tmp_path / "data"), tmp_path / "links" / "mine.h5"
+    link.parent.mkdir()
+    link.symlink_to(original)
+    rewritten(link, link.with_name("new.h5"))
+    holds(link.with_name("new.h5"))
+
+
 def test_where_the_file_takes_the_originals_place_names_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

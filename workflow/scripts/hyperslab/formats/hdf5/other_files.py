@@ -90,11 +90,11 @@ def found(name: bytes, file: Path, virtual: bool = False) -> Path | None:
 def moved(name: bytes, file: Path, folder: Path, virtual: bool = False) -> bytes:
     """Return what leads from `folder` to the file to which `name` leads from the HDF5 file `file`.
 
-    Absolute names, those that lead nowhere, and all within one folder stay as they are.
+    Absolute names, those that lead nowhere, and what lies beside a file of the same folder stay as they are.
     """
     near, far = _beside(file)
     place = _first([near, Path(), far], _written(name) if virtual else name)
-    if name == b"." or os.path.isabs(name) or place is None or _same_folder(near, folder):
+    if name == b"." or os.path.isabs(name) or place is None or _stays(place, file, folder):
         return name
     way = os.fsencode(os.path.relpath(os.path.realpath(place), os.path.realpath(folder)))
     return os.path.join(way.replace(b"%", b"%%") if virtual else way, name)
@@ -111,10 +111,18 @@ def storage_found(name: bytes, file: Path) -> Path | None:
 
 def moved_storage(name: bytes, file: Path, folder: Path) -> bytes:
     """Return the name of external storage for a file in another folder: an absolute one."""
-    place = storage_found(name, file)
-    if os.path.isabs(name) or place is None or _same_folder(file.parent, folder):
+    place = _first([Path(), *_beside(file)], name)
+    if os.path.isabs(name) or place is None or _stays(place, file, folder):
         return name
-    return os.fsencode(os.path.abspath(place))
+    return os.fsencode(os.path.abspath(place / os.fsdecode(name)))
+
+
+def _stays(place: Path, file: Path, folder: Path) -> bool:
+    """Return whether a name that leads from `place` does so from a file in `folder`, too: beside `file`, but
+    for what lies beside the file to which that is a symbolic link alone.
+    """
+    near, far = _beside(file)
+    return _same_folder(near, folder) and (place != far or _same_folder(near, far))
 
 
 def _same_folder(one: Path, other: Path) -> bool:
