@@ -287,8 +287,8 @@ def test_attributes_of_rows_keep_their_types(donor: Path, tmp_path: Path) -> Non
     convert(tmp_path / "new.h5", "/rows", tmp_path / "back.h5", "vlen", None, "none")
     for name in ("new.h5", "back.h5"):
         with h5py.File(donor) as original, h5py.File(tmp_path / name) as file:
-            for there in map(original["rows"].attrs.get_id, ("quality", "unit", "last")):
-                here = file["rows"].attrs.get_id(there.name.decode())
+            for attribute in ("quality", "unit", "last"):
+                there, here = (one["rows"].attrs.get_id(attribute) for one in (original, file))
                 assert here.get_type().equal(there.get_type()) and here.shape == there.shape
             assert file["rows"].attrs["quality"] == 1
 
