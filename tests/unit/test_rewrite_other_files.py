@@ -96,8 +96,12 @@ def test_relative_names_lead_to_the_same_files_from_another_folder(
     assert not list(differences(original, new, ["counts"]))
 
 
-def test_names_lead_from_beside_a_symbolic_link_to_the_original(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["data", "."])
+def test_names_lead_from_beside_a_symbolic_link_to_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
     original, link = write_file(tmp_path / "data"), tmp_path / "links" / "mine.h5"
+    monkeypatch.chdir(tmp_path / start)
     link.parent.mkdir()
     link.symlink_to(original)
     rewritten(link, link.with_name("new.h5"))

@@ -122,7 +122,7 @@ def _stays(place: Path, file: Path, folder: Path) -> bool:
     for what lies beside the file to which that is a symbolic link alone.
     """
     near, far = _beside(file)
-    return _same_folder(near, folder) and (place != far or _same_folder(near, far))
+    return _same_folder(near, folder) and (not _same_folder(place, far) or _same_folder(near, far))
 
 
 def _same_folder(one: Path, other: Path) -> bool:
