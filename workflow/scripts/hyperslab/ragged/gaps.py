@@ -23,8 +23,8 @@ class Gaps:
         # Rows may share bytes; then the next one begins before the last one ends.
         ends = np.maximum.accumulate(ends)
         self._shared = shared or bool((starts < ends).any())
-        pairs = () if shared else zip(ends, starts, strict=True)
-        self._gaps = [(int(a), int(b - a)) for a, b in pairs if b > a]
+        gaps = [(int(a), int(b - a)) for a, b in zip(ends, starts, strict=True) if b > a]
+        self._gaps = [] if shared else gaps
 
     def take(self, size: int) -> int | None:
         """Take the first bytes of the first gap of at least `size`; returns where they begin, or None."""

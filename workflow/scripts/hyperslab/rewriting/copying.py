@@ -296,4 +296,4 @@ def _filled_from_heap(dataset: h5d.DatasetID) -> bool:
     H5Ocopy copies the place that it has in the heap of the old file.
     """
     given = dataset.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    return given and owns_memory(form_of(dataset.get_type()))
+    return bool(given) and owns_memory(form_of(dataset.get_type()))
