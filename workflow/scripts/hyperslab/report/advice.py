@@ -13,7 +13,7 @@ from hyperslab.report import advice_tables, advice_whole, copies
 from hyperslab.report.answer import layout_text
 from hyperslab.report.data import Data
 from hyperslab.report.model import Fact, Figure, Table
-from hyperslab.report.quoted import times
+from hyperslab.report.quoted import OBJECTIVES, times
 from hyperslab.results.requests import entry_of
 from hyperslab.states import LIBRARY_COLD
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
@@ -183,12 +183,12 @@ def _sentence(
         return f"Leave it as it is: none of the layouts measured can be told to be better. {told}"
     near = bool(old and old["fits"] and old["objective"] <= WORTH * mine["objective"])
     if near and not lags:
-        told = _each(found, pick, today)
+        told, apart = _each(found, pick, today), _apart(choice, mine, old)
         share = mine["file_bytes"] / old["file_bytes"]
         if share <= SMALLER:
             return (
                 f"Store it as {_words(data, pick)} if space matters: today's layout is within a tenth of it "
-                f"in time, but the file would be {fmt.significant(share, 2)} times today's. {told}"
+                f"in time{apart}, but the file would be {fmt.significant(share, 2)} times today's. {told}"
             )
         slower = any(old["times"][read] > WORTH * mine["times"][read] for read in mine["times"])
         # Of a read that is cut, that part of what nobody notices of the whole.
@@ -199,7 +199,7 @@ def _sentence(
                 f"Do not bother: in today's layout no read takes {fmt.seconds(floor)}, and what takes "
                 f"less counts as equal; {pick} is faster. {told}"
             )
-        return f"Do not bother: today's layout is within a tenth of the best, {pick}. {told}"
+        return f"Do not bother: today's layout is within a tenth of the best, {pick}{apart}. {told}"
     tied = ["today's layout" if row["layout"] == today else row["layout"] for row in choice["ranking"]
             if row["tied"] and row["layout"] != pick]  # fmt: skip
     noise = f" At this noise it cannot be told from {fmt.listing(tied, MOST_TIED)}." if tied else ""
@@ -216,6 +216,20 @@ def _sentence(
         f"The file is {fmt.significant(size, 2)} times {of_what}.{part if near else ''}{noise}"
         f"{_given_up(choice)}"
     )
+
+
+def _apart(choice: Mapping[str, Any], mine: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+    """Return by what today's layout is as good as the pick where some of its reads take longer by what is
+    worth the trouble; "" where none does that anybody would notice.
+    """
+    floor = choice["imperceptible_ms"] / 1e3
+    longer = [
+        entry_of(entry)[0]
+        for entry, seconds in mine["times"].items()
+        if max(floor, today["times"][entry]) > WORTH * max(floor, seconds)
+    ]
+    told = f"by its {OBJECTIVES[choice['rule']].lower()}, though not in {fmt.listing(longer)}"
+    return f" ({told})" if longer else ""
 
 
 def _slowest(today: Mapping[str, Any], estimated: pd.DataFrame) -> float:
