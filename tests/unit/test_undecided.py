@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from claim_samples import GRID, judged, measured, resolved, results
 
+from hyperslab.claims import judging
 from hyperslab.claims.evidence import open_ones
 from hyperslab.claims.open_comparisons import comparisons, open_cells, rounds_of
 from hyperslab.results.comparisons import holm
@@ -56,6 +57,22 @@ def test_what_is_sure_gets_no_more_rounds(tmp_path: Path, comparison: dict[str, 
     (result,) = results(verdict)
     assert verdict["verdict"] == "cannot tell"
     assert {layout for _, layout, _ in result["undecided"]} == left
+
+
+def test_of_what_could_be_each_comparison_is_one_of_as_many_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that holds is adjusted over all of them, and so is what is sure of its layouts."""
+    asked: list[int] = []
+
+    def noted(task: Any, found: Any, together: int) -> None:
+        asked.append(together)
+
+    monkeypatch.setattr(judging, "undecided", noted)
+    (claim,) = resolved(tmp_path, COUNT, COUNT, COUNT, could=True)
+    (verdict,) = judged([{**claim, "adaptive": {"first": 3, "most": 12}}], table_of())
+    assert verdict["verdict"] == "cannot tell"
+    assert asked == [3, 3, 3]
 
 
 def test_of_two_sides_those_stay_that_may_be_the_fastest(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def judged(claim: Mapping[str, Any], lookup: Lookup) -> dict[str, Any]:
     if verdict == "cannot tell":
         told["would_tell"] = _would_tell(groups, deciding)
     if verdict == "cannot tell" and looks:
-        _narrow(atoms, sum(not _exact(group) for group in groups))
+        # Of what could be, each comparison is one of as many tries.
+        _narrow(atoms, len(judging) if could else sum(not _exact(group) for group in groups))
     return {**told, "comparisons": [_told(*each) for each in zip(comparisons, atoms, strict=True)]}
 
 

@@ -28,7 +28,8 @@ Ends = tuple[float, float]
 def undecided(task: Task, found: Evidence, together: int) -> list[Cell] | None:
     """Return the cells of those layouts that may still decide; None where all of a comparison's cells do.
 
-    `together` is the number of comparisons of the claim over which one that fails is adjusted.
+    `together` is the number of comparisons of the claim over which one that fails is adjusted; of what could
+    be, over which one that holds is.
     """
     kind = KINDS.get(task.comparison["kind"])
     if kind is None:
