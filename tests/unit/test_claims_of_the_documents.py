@@ -146,6 +146,32 @@ def test_a_claim_on_rows_read_from_memory_says_that_it_takes_the_calls_alone(
         assert "the calls alone" in claims[name].get("reading", ""), name
 
 
+# MiB -> seconds to read them in the document's tables: native data, and variable-length.
+READ = {
+    "Case 2": {64: (0.036, 0.13), 128: (0.078, 0.25), 256: (0.16, 0.51), 512: (0.31, 1.01),
+               1024: (0.60, 2.03), 2048: (1.21, 4.16), 4096: (2.39, 8.60)},
+    "Case 4": {64: (0.040, 0.25), 128: (0.077, 0.50), 256: (0.15, 1.00), 512: (0.30, 2.02),
+               1024: (0.61, 4.16), 2048: (1.16, 8.36), 4096: (2.35, 16.95)},
+}  # fmt: skip
+
+
+def test_published_ratios_of_reads_are_those_of_the_sizes_that_are_compared(
+    of_rows: list[PlannedStudy],
+) -> None:
+    seen = set()
+    for study in of_rows:
+        for claim in study.claims:
+            for comparison in claim.get("comparisons", []):
+                if not comparison["says"].startswith("read from memory, variable-length over flattened"):
+                    continue
+                sizes = [int(re.findall(r"(\d+) MiB", one["says"])[0]) for one in comparison["instances"]]
+                ratios = [slow / fast for fast, slow in (READ[claim["section"]][size] for size in sizes)]
+                low, high = map(float, comparison["published"].split(" to "))
+                assert (low, high) == pytest.approx((min(ratios), max(ratios)), abs=0.0501), claim["id"]
+                seen.add(claim["id"])
+    assert seen == {"004.2", "004.2-large", "004.2-network", "004.4"}
+
+
 def test_files_of_rows_are_judged_of_one_length_and_of_several(of_rows: list[PlannedStudy]) -> None:
     found = set()
     for study in of_rows:
