@@ -101,11 +101,16 @@ class Tables:
         known = QUANTITIES[quantity]
         # What a file holds does not depend on how it was read.
         rows = self.of_case(site, case) if known.of_file else self.in_state(site, case, state)[0]
-        # Of a site that is held back a median is the time of a burst: reports and scores take means, too.
-        if known.take == "median" and not known.exact and "throttled_s" in rows and by_mean(rows):
+        # Of a site that is held back a median is the time of a burst: reports and scores take means, too,
+        # and at least what the limit alone takes.
+        held = known.take == "median" and not known.exact and "throttled_s" in rows and by_mean(rows)
+        if held:
             known = replace(known, take="mean")
         missing = [name for name in known.columns if name not in rows]
         values = pd.DataFrame() if missing else per_round(rows, known)
+        if held and not missing and "time_s" in known.columns:
+            limit = rows["throttled_s"].astype(float).fillna(0.0)
+            values = np.fmax(values, per_round(rows.assign(time_s=limit), known))
         if values.empty:
             raise Untestable(f"{known.title} of case {case} was not recorded at {site}")
         with np.errstate(divide="ignore"):
