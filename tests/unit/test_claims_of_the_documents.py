@@ -228,6 +228,16 @@ def test_the_writer_of_openvisus_is_a_goal_that_is_judged(listed: dict[str, list
     assert sum(len(comparison["instances"]) for comparison in claim["comparisons"]) == 4
 
 
+def test_the_fast_order_is_judged_beside_both_that_its_sentence_names(
+    listed: dict[str, list[dict[str, Any]]],
+) -> None:
+    (claim,) = listed["002.4"]
+    # Over files kept open, and over the default.
+    slower = {comparison["instances"][0]["a"][0]["terms"][0][1] for comparison in claim["comparisons"]}
+    assert slower == {"volume-16-per-level-kept-2r", "volume-16-per-level-2r"}
+    assert all(comparison["judged"] for comparison in claim["comparisons"])
+
+
 def test_the_goals_of_daily_grids_have_verdicts(listed: dict[str, list[dict[str, Any]]]) -> None:
     found = [claim for number, claims in listed.items() if number.startswith("003.") for claim in claims]
     goals = {claim["id"] for claim in found if claim.get("goal")}
