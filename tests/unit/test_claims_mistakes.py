@@ -207,6 +207,21 @@ def test_a_line_for_all_instances_names_words_and_stands_for_numbers(tmp_path: P
     assert comparison["says"] == "first access / median of m"
 
 
+def test_the_other_side_is_of_the_same_state_where_its_case_knows_it(tmp_path: Path) -> None:
+    def looked_at(b: dict[str, str]) -> list[list[str]]:
+        asked = {"a": {"layouts": "2x2x10", "case": "slices", "state": "cold"}, "b": b, "below": 1}
+        (claim,) = resolved(tmp_path, asked)
+        (instance,) = claim["comparisons"][0]["instances"]
+        return [cell["terms"][0][3:] for side in "ab" for cell in instance[side]]
+
+    cold = ["cold", "median"]
+    # Cold selections are never held against a session unless somebody says so.
+    assert looked_at({"case": "spectra"}) == [cold, cold]
+    assert looked_at({"case": "spectra", "state": "session"}) == [cold, ["session", "geometric_mean"]]
+    # A write knows no state of reads.
+    assert looked_at({"case": "spectrum"}) == [cold, ["write", "durable"]]
+
+
 def test_times_of_writes_are_those_of_the_state_write(tmp_path: Path) -> None:
     asked = {"a": {"layouts": "2x2x10", "case": "chunk"}, "b": {"case": "slices", "of": "median"}, "below": 1}
     (claim,) = resolved(tmp_path, asked)

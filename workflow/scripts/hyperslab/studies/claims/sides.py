@@ -46,9 +46,7 @@ class Sides:
             if len(cases) > 1 and not self._any_layout(side, {**known, **values}, case):
                 continue
             asked = fill(side.of or "", known)
-            if side.state and variables(side.state):
-                side = side.model_copy(update={"state": fill(side.state, known)})
-            state = self._state(f"{path}.state", side, case, asked)
+            state = self._state(f"{path}.state", side, case, asked, known)
             quantity = self._quantity(f"{path}.of", asked, state)
             for own, layout in self.layouts(path, side, known, self.study.cases[case]["layouts"], values):
                 cells.append({"values": own, "terms": [[1.0, case, layout, state, quantity]]})
@@ -102,15 +100,17 @@ class Sides:
             raise Mistake(f"{path}.where", "leaves no layout")
         return kept
 
-    def _state(self, path: str, side: Side, case: str, asked: str) -> str:
-        """Return the only state of a quantity, or the one asked for; else that of writes for their times, the
-        session, or the only one there is.
+    def _state(self, path: str, side: Side, case: str, asked: str, known: Known) -> str:
+        """Return the only state of a quantity, or the one asked for, on this side or else on the other, where
+        the case knows it; else that of writes for their times, the session, or the only one there is.
         """
         states: list[str] = self.study.cases[case]["states"]
         only = QUANTITIES[asked].state if asked in QUANTITIES else None
-        if only and "state" in side.model_fields_set and side.state != only:
+        own, given = "state" in side.model_fields_set, fill(side.state or "", known) or None
+        if only and own and given != only:
             raise Mistake(path, f"{asked!r} is always of state {only!r}; leave the state out")
-        state = only or side.state
+        # Another case may know other states: a write has no session.
+        state = only or (given if own or (given in states and not _of_writes(asked)) else None)
         wanted = (
             [state] if state else ["write"] if _of_writes(asked) else ["session", *states[: len(states) == 1]]
         )
@@ -145,9 +145,6 @@ def over(side: Side, base: Side) -> Side:
     inherited: dict[str, Any] = {key: getattr(base, key) for key in ("layouts", "case", "state", "of")}
     if "layouts" not in given:
         inherited["where"] = base.where
-    if "case" in given and "state" not in given:
-        # Another case may know other states: a write has no session.
-        inherited.pop("state")
     return Side.model_construct(_fields_set=set(given), **{**Side().model_dump(), **inherited, **given})
 
 
