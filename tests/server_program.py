@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,17 @@ def connections(format_: Any, path: str, spec: Any) -> int:
     return found
 
 
+def held(artifact: Any) -> list[str]:
+    """The files of an artifact's data that what serves them has open."""
+    found = []
+    for process in artifact.processes():
+        for descriptor in os.listdir(f"/proc/{process}/fd"):
+            # Some are closed meanwhile.
+            with suppress(OSError):
+                found.append(os.readlink(f"/proc/{process}/fd/{descriptor}"))
+    return [file for file in found if file.startswith(os.path.realpath(artifact.data))]
+
+
 def faults(format_name: str, directory: Path) -> Any:
     """Summarise daily grids; ask with a wrong password, then of a server that is killed while it is asked."""
     spec: Any = behind(format_name)
@@ -173,6 +184,7 @@ def faults(format_name: str, directory: Path) -> Any:
         found["password"] = said(lambda: format_.open(path, spec))
         place.write_text(kept, encoding="utf-8")
         found["right"] = right(format_, path, spec)
+        found["closed"] = wait_until(lambda: not held(artifact))
         found["connections"] = connections(format_, path, spec)
         found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
         found["summarised"] = summarised(format_, path, spec, values)

@@ -85,6 +85,11 @@ def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> 
     assert served["summarised"] == [2] and served["missing"] > 0
 
 
+def test_no_request_leaves_the_file_open(served: Any) -> None:
+    """The next one would find the chunks of this one in a cache."""
+    assert served["closed"]
+
+
 def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
     assert served["right"] and not served["words"]
     assert all(len(str(line).splitlines()) == 1 for line in served.values())

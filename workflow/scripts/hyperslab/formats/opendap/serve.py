@@ -42,6 +42,10 @@ class Hdf5Handler(BaseHandler):  # type: ignore[misc]
                 axes = tuple(f"{name}_{axis}" for axis in range(array.ndim))
                 self.dataset[name] = BaseType(name, array, dims=axes)
 
+    def close(self) -> None:
+        """Close the file, which pydap's dataset, a ring, would keep with its cache until it is collected."""
+        self._file.close()
+
 
 class Directory(DapServer):  # type: ignore[misc]
     """pydap's server, which knows files of HDF5."""
