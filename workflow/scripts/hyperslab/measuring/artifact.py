@@ -36,6 +36,8 @@ FEW_FILES = 16
 ATTEMPTS = 100
 # What ends the servers of this process at once; called where a signal ends it.
 end_servers: list[Callable[[], None]] = []
+# What waits a while for those that have work of their own to do before; called at the last.
+await_servers: list[Callable[[], None]] = []
 
 
 class Artifact:
@@ -245,7 +247,7 @@ def leave(directory: Path, record: Path) -> None:
 
 
 def stop_cleanly(directory: Path, *others: Path) -> None:
-    """Have SIGTERM (scancel, a time limit) and SIGINT remove the artifact and `others`, and end at once.
+    """Have SIGTERM (scancel, a time limit) and SIGINT remove the artifact and `others`, and end the process.
 
     Not by an exception: one raised in a destructor or a weak reference's callback, of which h5py has many,
     is ignored, and the signal with it.
@@ -261,6 +263,8 @@ def stop_cleanly(directory: Path, *others: Path) -> None:
                 remove_directory(directory)
             for path in others:
                 path.unlink(missing_ok=True)
+            for wait in await_servers:
+                wait()
         finally:
             os._exit(128 + number)
 

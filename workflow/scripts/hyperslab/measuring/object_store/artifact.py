@@ -10,6 +10,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +21,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from hyperslab.measuring.artifact import Artifact, make_directory
+from hyperslab.measuring.artifact import Artifact, await_servers, end_servers, make_directory
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store import control
 from hyperslab.measuring.object_store.address import (
@@ -42,6 +43,9 @@ from hyperslab.sites import roots
 PART_BYTES = 16 * 2**20
 # How long a gateway may take to remove what the cell has put into the bucket, each object by a request.
 END_SECONDS = 3600
+# The same where a signal ends the cell, and between two looks: with its cell a job of Slurm's may end, which
+# kills all that is left of it.
+SIGNALLED_SECONDS, LOOK_SECONDS = 60.0, 0.05
 # Variables that clients would take instead of what they are told.
 OURS = ("AWS_",)
 # Where a store that is started keeps files of its own, beside the data.
@@ -210,9 +214,8 @@ class StoredArtifact(Artifact):
 
     def stop(self) -> None:
         """Have the gateway remove what is in the bucket and end, and with it a store that was started."""
-        if self._gateway is None:
+        if (gateway := self._gateway) is None:
             return
-        gateway, self._gateway = self._gateway, None
         left(self.data)
         assert gateway.stdin is not None and gateway.stdout is not None
         # What it was last asked may still wait to be sent to one that has ended.
@@ -226,6 +229,26 @@ class StoredArtifact(Artifact):
             place = f"bucket {self._site['bucket']} below {self._site['prefix']}"
             print(f"what was put into {place} may be there: its gateway does not end", file=sys.stderr)
         gateway.stdout.close()
+        self._gateway = None
+        end_servers.remove(self._tell_end)
+        await_servers.remove(self._await_end)
+
+    def _tell_end(self) -> None:
+        """Tell the gateway to end; may interrupt whatever this process does, so that it takes no lock."""
+        if self._gateway is not None and self._gateway.stdin is not None:
+            # Closed already where `stop` was interrupted.
+            with suppress(OSError, ValueError):
+                os.close(self._gateway.stdin.fileno())
+
+    def _await_end(self) -> None:
+        """Wait a while until it has removed what is in the bucket; may interrupt as well."""
+        deadline = time.monotonic() + SIGNALLED_SECONDS
+        # Nor is it a child any more where `stop` has waited for it.
+        with suppress(ChildProcessError):
+            while self._gateway is not None and time.monotonic() < deadline:
+                if os.waitid(os.P_PID, self._gateway.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    return
+                time.sleep(LOOK_SECONDS)
 
     def _asked(self, what: str) -> dict[str, Any]:
         gateway = self._gateway
@@ -261,6 +284,8 @@ class StoredArtifact(Artifact):
             # Not killed: it removes what the cell has put into the bucket, and ends.
             preexec_fn=partial(end_with_parent, os.getpid(), 15),
         )
+        end_servers.append(self._tell_end)
+        await_servers.append(self._await_end)
         own = {"prefix": prefix, "key": key, "alias": self._alias, "directory": str(self.directory / STORE)}
         assert self._gateway.stdin is not None
         self._gateway.stdin.write(json.dumps({**task, **own}) + "\n")
