@@ -59,7 +59,10 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> int:
         """How it ended, once it has; raises subprocess.TimeoutExpired after so many seconds."""
-        select.select([self._told], [], [], timeout)
+        # Unlike select() it takes descriptors of any number.
+        waiting = select.poll()
+        waiting.register(self._told, select.POLLIN)
+        waiting.poll(None if timeout is None else timeout * 1000)
         if (status := self.poll()) is None:
             raise subprocess.TimeoutExpired(self._arguments, timeout or 0)
         return status

@@ -246,7 +246,9 @@ def test_where_no_process_can_be_had_for_a_moment_the_parent_goes_on(jobs: dict[
 def test_a_message_that_is_none_does_no_harm(jobs: dict[str, str], message: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(f"\0{jobs[run_forked.VARIABLE]}")
-        socket.send_fds(client, [message], [0, 1, 2, os.open("/", os.O_RDONLY)])
+        here = os.open("/", os.O_RDONLY)
+        socket.send_fds(client, [message], [0, 1, 2, here])
+        os.close(here)
         client.shutdown(socket.SHUT_WR)
         assert client.recv(1) == b""
     assert who(jobs)[2] == "1"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
+import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -48,3 +52,20 @@ def test_a_run_that_was_broken_off_ends_and_says_nothing_to_the_next(tmp_path: P
         done = preloaded.run((word,), tmp_path, os.environ, 300.0)
         assert done.returncode == code
     assert "this one" in done.stdout + done.stderr
+
+
+def test_any_number_of_files_may_be_open() -> None:
+    """select() takes none of those from 1,024 on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        told, parent = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with told, parent, socket.socket(fileno=fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 1024)) as high:
+            parent.send(b"1")
+            run = preloaded.Run((), high)
+            with pytest.raises(subprocess.TimeoutExpired):
+                run.wait(0.01)
+            parent.send(b"3")
+            assert (run.pid, run.wait(300.0)) == (1, 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

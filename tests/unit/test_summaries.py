@@ -209,6 +209,7 @@ def test_files_that_are_copied_first_are_read_from_the_copy(memory_root: Path) -
     # What is read is the copy: where the files of the copy are others, so are the summaries.
     opened = context.format.open(str(context.artifact.fetched().data), context.specification)
     assert opened.read(Box((0, 0, 0), (1, 1, 1))).shape == (1, 1, 1)
+    opened.close()
     context.artifact.clear()
     assert not context.artifact.fetched().data.exists()
 
