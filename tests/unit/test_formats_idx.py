@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import psutil
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -456,6 +457,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
         os.truncate(file, size)
         with pytest.raises(OSError, match=f"^{file}: ends at {size:,} bytes, and [0-9,]+ are needed$"):
             read_of(tmp_path / "a", spec, Box((0, 0, 0), (21, 19, 50)))
+        assert os.path.realpath(file) not in {one.path for one in psutil.Process().open_files()}
         generated(tmp_path / "a", spec)
 
 

@@ -274,6 +274,8 @@ def test_a_shares_counts_leave_out_the_wait_for_the_start(memory: Path) -> None:
     share.prepare(Box((0, 0, 0), (10, 12, 300)))
     os.read(read, 1)
     counts = share.result()
+    for end in (read, write):
+        os.close(end)
     assert counts["requested_bytes"] == counts["requested_reads"] == 0
     share.command("close")
     assert share.command("close") < 1

@@ -209,7 +209,11 @@ class OpenFiles:
             self._files[oldest].flush()
             self._files[oldest].close()
         if known is None:
-            headers = _headers_of(descriptor, path, self._slots)
+            try:
+                headers = _headers_of(descriptor, path, self._slots)
+            except BaseException:
+                os.close(descriptor)
+                raise
             known = BinaryFile(path, descriptor, headers, os.fstat(descriptor).st_size)
             self._files[key] = known
         known.descriptor = descriptor
