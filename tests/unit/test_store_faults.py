@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -263,7 +264,7 @@ def test_what_cannot_be_removed_is_named_and_all_else_is_removed(
         assert "may be there" in done.stderr and "AccessDenied" in done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_cell_that_is_killed_while_it_puts_objects_leaves_none(
     users: Users, store_root: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -275,11 +276,15 @@ def test_a_cell_that_is_killed_while_it_puts_objects_leaves_none(
     measuring = subprocess.Popen(
         words("measure", spec, given.artifact, given.record), cwd=ROOT,
         env=variables(users.credentials), stderr=subprocess.DEVNULL,
+        # Whoever runs the tests may have it ignored (nohup).
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )  # fmt: skip
     try:
         assert wait_until(lambda: users.faults.puts > before) and users.listed()
         everybody = below(measuring.pid)
-        os.kill(measuring.pid, how)
+        # A terminal that is closed says so to all of its group.
+        for process in (measuring.pid, *(everybody if how == signal.SIGHUP else ())):
+            os.kill(process, how)
         measuring.wait(SECONDS)
         # Who is told to end waits for that: with it a job of Slurm's may end, and its gateway at once.
         assert how == signal.SIGTERM or wait_until(lambda: not any(map(alive, everybody)))

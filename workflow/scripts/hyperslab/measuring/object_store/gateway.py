@@ -103,8 +103,9 @@ def _wait_for(gateway: int, task: Task, owned: mmap.mmap) -> None:
 
 def main() -> None:
     """Run the command."""
-    # What the terminal sends to the whole group is the cell's to act on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What the terminal sends to the whole group, as it does when it is closed, is the cell's to act on.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # What goes wrong between client and store is the client's to say.
     logging.disable()
     task: Task = json.loads(_first_line())
