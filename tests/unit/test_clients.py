@@ -23,6 +23,7 @@ from hyperslab import figures, formats
 from hyperslab.cases.clients import case as clients_case
 from hyperslab.cases.clients.requests import TRIES, Client, asked, dealt
 from hyperslab.cases.context import Context, VerificationError
+from hyperslab.cases.opened import Reader
 from hyperslab.cases.wire import Answers, of_clients
 from hyperslab.data.selections import Box
 from hyperslab.figures import FigureData
@@ -204,6 +205,15 @@ def test_what_a_client_has_of_a_server_is_counted_apart_from_opening(monkeypatch
     # Files have no server.
     monkeypatch.setattr("hyperslab.measuring.received.so_far", lambda: None)
     assert of_clients([Answers().columns()] * 2, {"open_s": 1.0}) == {}
+
+
+def test_looks_at_what_has_come_are_not_in_the_time_of_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr("hyperslab.measuring.received.so_far", lambda: next(clock))
+    monkeypatch.setattr("hyperslab.cases.opened.perf_counter_ns", lambda: next(clock))
+    reader = Reader(cell(1), "", lambda: None)
+    # From one look at the clock to the next.
+    assert reader.command("open") == 1e-9
 
 
 def test_requests_that_a_server_turns_away_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

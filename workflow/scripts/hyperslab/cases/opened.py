@@ -35,12 +35,15 @@ class Reader:
 
     def command(self, name: str) -> float:
         """Open or close the data; seconds. To close what is not open takes none."""
-        started = perf_counter_ns()
         if name == "open":
             self._answers.begin()
+            started = perf_counter_ns()
             self.opened = self._open()
+            stopped = perf_counter_ns()
             self._answers.opened()
-        elif self.opened is not None:
+            return (stopped - started) / 1e9
+        started = perf_counter_ns()
+        if self.opened is not None:
             # Where closing fails, it is not tried again.
             opened, self.opened = self.opened, None
             opened.close()
