@@ -266,6 +266,25 @@ def test_what_is_written_waits_for_a_server_that_is_busy(
     assert done == ["given", "flushed"] and opened._pending == 0
 
 
+def test_a_file_without_its_dataset_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is turned away while it opens the array asks again by another connection."""
+    monkeypatch.setattr(server, "PAUSE_S", 0)
+    done = []
+
+    class File:
+        def __getitem__(self, name: str) -> Any:
+            raise BUSY[0]
+
+        def close(self) -> None:
+            done.append("closed")
+            raise OSError("its server has ended")
+
+    connection = servers.Connection("data", str(tmp_path), "s", "u", "p")
+    with pytest.raises(servers.Busy):
+        array.HsdsArray(File(), connection, STORED)
+    assert done == ["closed"]
+
+
 @pytest.mark.parametrize(("answers", "asked"), [([500, 500, 204], 3), ([500, 403], 2)])
 def test_what_is_not_all_written_in_time_is_waited_for(
     tmp_path: Path, answers: list[int], asked: int

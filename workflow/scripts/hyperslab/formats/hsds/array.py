@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,13 @@ class HsdsArray(OpenArray):
 
     def __init__(self, file: Any, connection: Connection, spec: Specification) -> None:
         self._file, self._connection = file, connection
-        self._dataset = answered(connection, lambda: file[DATASET])
+        try:
+            self._dataset = answered(connection, lambda: file[DATASET])
+        except BaseException:
+            # Its idle connection would keep a task of the server from another client.
+            with suppress(Exception):
+                file.close()
+            raise
         self._dtype = np.dtype(spec["dataset"]["dtype"])
         self._json = spec["layout"]["settings"]["transfer"] == "json"
         self._pending = 0
