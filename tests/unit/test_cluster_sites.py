@@ -436,7 +436,7 @@ def test_a_run_cancels_its_jobs_and_those_inside_it_alone(monkeypatch: pytest.Mo
     inner = begun("mine")
     assert (outer, inner) == ("mine_1-2-3", "mine_1-2-3_1-2-3")
     # A second run from the same directory measures the same study at other sites.
-    queue = {"1": outer, "2": inner, "3": "mine_4-5-6", "4": f"{outer}4", "5": "another"}
+    queue = {"1": outer, "2": inner, "3": "mine_4-5-6", "4": f"{outer}4", "5": "an\nother"}
     cancelled: list[str] = []
 
     def said(command: str, *options: str) -> str:

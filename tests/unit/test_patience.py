@@ -113,6 +113,14 @@ def test_why_a_batch_does_not_start_is_said_once(
     assert capfd.readouterr().err.splitlines() == [said + reason for reason in reasons]
 
 
+def test_what_other_jobs_are_called_ends_no_run(pending: dict[str, str]) -> None:
+    pending["a comment\nof two lines"] = "Priority"
+    submits = Submits()
+    Patience(submits).begin()
+    jobs = [submitted(0)]
+    assert still_active(submits, jobs) == jobs
+
+
 def test_why_a_job_that_measures_nothing_does_not_start_is_said_once(
     pending: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:

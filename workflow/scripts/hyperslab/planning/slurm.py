@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hyperslab.planning.batches import PATTERN
@@ -84,15 +84,21 @@ class Queued(NamedTuple):
     reason: str
 
 
+def _rows(said: str, fields: int) -> Iterator[list[str]]:
+    """Yield the fields of every line of the queue; comments and names of other jobs may be several lines."""
+    for line in said.splitlines():
+        if len(row := line.split("|", maxsplit=fields - 1)) == fields:
+            yield row
+
+
 def jobs() -> dict[str, Queued] | None:
     """Return all jobs of this user that the controller knows, ended ones too; None without an answer."""
     said = _said("squeue", "--me", "--noheader", "--states=all", "--format=%A|%T|%k|%j|%r")
     if said is None:
         return None
-    rows = [line.split("|", maxsplit=4) for line in said.splitlines()]
     return {
         job: Queued(comment, name, reason if state == "PENDING" else "None")
-        for job, state, comment, name, reason in rows
+        for job, state, comment, name, reason in _rows(said, 5)
     }
 
 
@@ -116,7 +122,6 @@ def cancel_jobs(run: str) -> None:
     Snakemake cancels its jobs when it is interrupted, except those whose status it was just asking for.
     """
     listed = _said("squeue", "--me", "--noheader", "--format=%A|%j") if run else None
-    rows = [line.split("|", maxsplit=1) for line in (listed or "").splitlines()]
-    ours = [job for job, name in rows if name == run or name.startswith(f"{run}_")]
+    ours = [job for job, name in _rows(listed or "", 2) if name == run or name.startswith(f"{run}_")]
     if ours and _said("scancel", *ours) is not None:
         print(f"hyperslab: cancelled {len(ours)} Slurm jobs of this run", file=sys.stderr, flush=True)
