@@ -19,6 +19,7 @@ import pytest
 from process_tree import alive
 
 import run_forked
+from hyperslab.measuring.fork_parent import Parent
 
 TESTS = Path(forked_program.__file__).parent
 SCRIPTS = Path(run_forked.__file__).parent
@@ -240,6 +241,12 @@ def test_where_no_process_can_be_had_for_a_moment_the_parent_goes_on(jobs: dict[
     scarce = {**jobs, "TEST_PREPARE": "cannot fork once"}
     assert who(scarce)[2:] == (None, 1)
     assert who(scarce)[2:] == ("1", 1)
+
+
+def test_what_comes_of_a_client_whose_process_has_just_ended_does_no_harm() -> None:
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        Parent(theirs, "none")._signalled(os.getpid())
 
 
 @pytest.mark.parametrize("message", [b"\x0f7\n", b"7", b"x\n"])

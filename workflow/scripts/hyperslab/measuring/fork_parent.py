@@ -183,7 +183,9 @@ class Parent:
 
     def _signalled(self, child: int) -> None:
         """Pass on the signals that a client got, each a byte; one that has died has its child end."""
-        client = self._clients[child]
+        # Where an earlier event of the same moment has closed its descriptor, another may have that by now.
+        if (client := self._clients.get(child)) is None:
+            return
         try:
             numbers = client.recv(64)
         except OSError:
