@@ -448,6 +448,20 @@ def test_what_was_not_finished_is_no_dataset(tmp_path: Path, name: str) -> None:
     FORMAT.open(str(tmp_path / "a"), spec).close()
 
 
+def test_what_cannot_be_written_keeps_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shape = (32, 32, 32)
+    spec = cell(shape, "uint16", bits_per_block=14)
+    opened = FORMAT.create(str(tmp_path / "a"), spec)
+    monkeypatch.setattr(files.BinaryFile, "write", full)
+    with pytest.raises(OSError, match="No space left"), contextlib.closing(opened):
+        opened.write(Box((0, 0, 0), shape), np.zeros(shape, np.uint16))
+    there = [Path(one.path) for one in psutil.Process().open_files()]
+    assert not any(file.is_relative_to(tmp_path.resolve()) for file in there)
+
+
 @pytest.mark.parametrize("name", ["edges", "zip", "lz4"])
 def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     spec = spec_of(name)

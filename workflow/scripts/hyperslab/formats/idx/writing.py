@@ -217,6 +217,8 @@ class Writer:
 
     def close(self) -> None:
         """Write what waits, and close all files."""
-        self.flush()
-        self._threads.shutdown()
-        self._open.close()
+        try:
+            self.flush()
+        finally:
+            self._threads.shutdown()
+            self._open.close()
