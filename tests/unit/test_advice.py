@@ -113,6 +113,7 @@ def test_a_line_says_several_reads_with_their_weights() -> None:
         ("image", "should be a name and a box"),
         ("image: [all, 1]", "an extent or `all` for each axis of the array: x 20, y 30, z 400"),
         ("image: {w: 1}", "no axis 'w'"),
+        ("image: {x: 1, x: 2}", "image: x is given twice"),
         ("image: [all, all, 401]", "401 elements along z are more than the axis has, 400"),
         ("image: [all, all, 0]", "0 along z should be a whole number from 1 on"),
         ("image: [all, all, true]", "True along z should be"),

@@ -104,12 +104,20 @@ def _refuse_twins(node: yaml.MappingNode, path: Path_, file: Path) -> None:
 
 
 def misread(text: str) -> str:
-    """Return what is wrong with the first number of a text of YAML that is another one than written; "" for
-    none. Raises yaml.YAMLError.
+    """Return what is wrong with the first number of a text of YAML that is another one than written, or with
+    the first key that is given twice; "" for none. Raises yaml.YAMLError.
     """
     root = yaml.compose(text, yaml.SafeLoader)
-    scalars = (node for node, _ in _nodes(root) if isinstance(node, yaml.ScalarNode)) if root else ()
-    return next(filter(None, map(_misread, scalars)), "")
+    nodes = (node for node, _ in _nodes(root)) if root else ()
+    wrong = (_misread(node) if isinstance(node, yaml.ScalarNode) else _twice(node) for node in nodes)
+    return next(filter(None, wrong), "")
+
+
+def _twice(node: yaml.Node) -> str:
+    """Return that a mapping has a key twice, of which PyYAML takes the last; "" if not."""
+    names = [str(key.value) for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    twins = (name for at, name in enumerate(names) if name in names[:at])
+    return next((f"{name} is given twice" for name in twins), "")
 
 
 def _misread(node: yaml.ScalarNode) -> str:
