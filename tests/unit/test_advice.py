@@ -429,7 +429,7 @@ def files(directory: Path) -> set[Path]:
         (["mine.h5::/counts", "--seconds", "0"], "seconds"),
         (["mine.h5::/counts", "--seconds", "5min"], "make advise: seconds: should be a valid number"),
         (["mine.h5::/counts", "--size-bound", "50%"], "make advise: size_bound: should be a valid number"),
-        (["mine.h5::/counts", "--copies", "maybe"], "make advise: copies: should be a valid boolean"),
+        (["mine.h5::/counts", "--copies", "maybe"], "make advise: copies: should be yes or no, not 'maybe'"),
         (["mine.h5::/counts", "--size-bound", "0"], "size_bound"),
         (["mine.h5::/counts", "--seconds", "20"], "too short to measure"),
         (["mine.h5::/counts", "--formats", "tiff"], "formats"),

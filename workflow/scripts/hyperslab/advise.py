@@ -287,11 +287,13 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     """Return the study that asks for advice: one by its file, or what the command line says, written."""
     if options.study:
         return options.study, advised.question(options.study)
+    if options.copies not in ("", "yes", "no"):
+        raise ConfigurationError("make advise", "copies", f"should be yes or no, not {options.copies!r}")
     given = {
         "file": options.array, "reads": options.reads, "filters": options.filters, "formats": options.formats,
         "orders": options.orders, "state": options.state, "size_bound": options.size_bound,
         "sites": options.sites_named, "seconds": options.seconds,
-        "copies": {"yes": True, "no": False}.get(options.copies, options.copies),
+        "copies": {"yes": True, "no": False, "": None}[options.copies],
     }  # fmt: skip
     said = {key: value for key, value in given.items() if value not in (None, "", [])}
     asked = validate(Advise, said, Path("make advise"), "")
