@@ -150,7 +150,7 @@ def test_what_cannot_be_drafted_is_one_line(tmp_path: Path, studies: Path) -> No
     for given_name, said in {
         f"{tmp_path}/nothing.h5::x": "there is no such file",
         f"{file}::data/count": "no dataset 'data/count'; the file has ",
-        f"{file}::text": "holds |S1, not numbers",
+        f"{file}::text": "holds |S1, not integers or floats",
         f"{file}::null": "is a null dataset, which holds nothing",
         f"{file}::zero": "has no axis to be read along: its shape is (3, 0)",
         f"{file}::scalar": "has no axis to be read along: its shape is ()",

@@ -64,7 +64,7 @@ def look(file: Path, dataset: str | None) -> Found:
     with readable(file), open_donor(file, dataset) as array:
         dtype = np.dtype(array.dtype)
         if dtype.kind not in "iuf":
-            raise DonorError(f"{file}: holds {dtype}, not numbers")
+            raise DonorError(f"{file}: holds {dtype}, not integers or floats")
         if not array.shape or 0 in array.shape:
             raise DonorError(f"{file}: has no axis to be read along: its shape is {tuple(array.shape)}")
         plain = dtype.newbyteorder("=").name

@@ -131,7 +131,7 @@ def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
     there is none.
     """
     if not names:
-        raise DonorError(f"{file}: holds no array of numbers")
+        raise DonorError(f"{file}: holds no array of integers or floats")
     lines = [f"{file}: copy a line, and say in READS how you read it; these are the usual ways:"]
     for name in names[:MOST_LINES]:
         try:

@@ -235,7 +235,7 @@ def _held(path: Path, array: DonorArray, spec: dict[str, Any]) -> list[int]:
     if window and any(w > h for w, h in zip(window, held, strict=True)):
         raise DonorError(f"{path}: donor.window {window} is longer than what the donor holds, {held}")
     if np.dtype(array.dtype).kind not in "iuf":
-        raise DonorError(f"{path}: holds {array.dtype}, not numbers")
+        raise DonorError(f"{path}: holds {array.dtype}, not integers or floats")
     return held
 
 

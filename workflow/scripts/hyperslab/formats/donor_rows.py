@@ -123,7 +123,7 @@ def _dataset(file: h5py.File, path: Path, name: str | None) -> h5py.Dataset:
 def _check_numbers(path: Path, dataset: h5py.Dataset, kind: np.dtype[Any]) -> None:
     """Raise DonorError for rows whose elements are no numbers, such as records."""
     if kind.kind not in "iuf":
-        raise DonorError(f"{path}: {dataset.name} holds {kind}, not numbers")
+        raise DonorError(f"{path}: {dataset.name} holds {kind}, not integers or floats")
 
 
 def _lengths(file: h5py.File, path: Path, donor: dict[str, Any], values: h5py.Dataset) -> Lengths:
