@@ -137,6 +137,17 @@ def test_the_usual_reads_fit_the_array_and_differ(shape: list[int]) -> None:
     assert all(1 <= one <= size for read in found for one, size in zip(read.extent, shape, strict=True))
 
 
+def test_the_usual_reads_of_axes_with_long_names_have_names_that_can_be_said() -> None:
+    axes = [letter * 60 for letter in "abc"]
+    found = reading.usual(axes, SHAPE)
+    assert [one.name for one in found] == [
+        *(f"along-{axis}" for axis in axes), "plane-0-1", "plane-0-2", "plane-1-2", "small-box",
+    ]  # fmt: skip
+    assert [one.extent for one in reading.parse(reading.line(found, SHAPE), axes, SHAPE)] == [
+        one.extent for one in found
+    ]
+
+
 def test_the_usual_reads_of_a_scan_have_its_plane_and_an_image_at_one_place() -> None:
     found = {one.extent for one in reading.usual(list("abcd"), [48, 48, 192, 192])}
     assert {(48, 48, 1, 1), (1, 1, 192, 192)} <= found

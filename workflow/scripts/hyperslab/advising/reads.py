@@ -112,16 +112,22 @@ def usual(axes: Sequence[str], shape: Sequence[int]) -> list[Read]:
     long = [at for at, size in enumerate(shape) if size > 1]
     if len(long) < 2:
         return [Read("part", tuple(-(-size // 100) for size in shape))]
-    wanted = [Read(f"along-{axes[at]}", _whole(shape, [at])) for at in long]
+    wanted = [Read(_called("along", axes, [at]), _whole(shape, [at])) for at in long]
     if len(long) > 2:
         longest = sorted(sorted(long, key=lambda at: -shape[at])[:PLANES_OF])
         pairs = dict.fromkeys([*itertools.combinations(longest, 2), (long[0], long[1]), (long[-2], long[-1])])
-        wanted += [Read(f"plane-{axes[a]}-{axes[b]}", _whole(shape, [a, b])) for a, b in pairs]
+        wanted += [Read(_called("plane", axes, pair), _whole(shape, pair)) for pair in pairs]
     wanted.append(Read("small-box", tuple(min(size, SMALL) for size in shape)))
     boxes: dict[tuple[int, ...], Read] = {}
     for read in wanted:
         boxes.setdefault(read.extent, read)
     return list(boxes.values())
+
+
+def _called(kind: str, axes: Sequence[str], along: Sequence[int]) -> str:
+    """Return the name of a usual read: with those of its axes, or their numbers where that is too long."""
+    name = "-".join([kind, *(axes[at] for at in along)])
+    return "-".join([kind, *map(str, along)]) if name_mistake(name) else name
 
 
 def line(reads: Sequence[Read], shape: Sequence[int]) -> str:
