@@ -59,6 +59,7 @@ from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
 from hyperslab.formats.hdf5 import filter_setters
+from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_setters import of_plugins
 from hyperslab.formats.hdf5.prediction import predict
 from hyperslab.formats.hdf5.settings import BASIC
@@ -890,6 +891,16 @@ def test_a_scale_that_is_gone_hides_no_array(here: Path) -> None:
         own.dims[0].attach_scale(gone)
         own.dims[1].label = "column"
     assert look(here / "own.h5", "/a").axes == ["row", "column"]
+
+
+def test_a_dimension_of_netcdf_that_is_no_variable_is_no_array(here: Path) -> None:
+    with h5py.File("own.nc", "w") as file:
+        file["height"] = np.zeros(4, "float32")
+        for name, said in {"station": f"{NO_VARIABLE}         4", "time": "time"}.items():
+            file[name] = np.zeros(4, "float32")
+            file[name].make_scale(said)
+            file["height"].dims[0].attach_scale(file[name])
+    assert arrays(Path("own.nc")) == {"/height": (4,), "/time": (4,)}
 
 
 def test_what_is_noticed_is_less_of_reads_that_are_cut_alone() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.data.donor_paths import SEPARATOR
 from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor, readable
+from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_names import named
 from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.validation.errors import name_mistake
@@ -98,12 +99,20 @@ def arrays(file: Path) -> dict[str, tuple[int, ...]]:
     def visit(name: str, item: object) -> None:
         # A type that numpy has not is none of its numbers; a damaged dataset is not all of the file.
         with suppress(TypeError, ValueError, RuntimeError):
-            if isinstance(item, h5py.Dataset) and item.shape and item.size and item.dtype.kind in "iuf":
+            if not isinstance(item, h5py.Dataset) or not item.shape or not item.size:
+                return
+            if item.dtype.kind in "iuf" and not _stands_alone(item):
                 found[f"/{name}"] = item.shape
 
     with readable(file), h5py.File(file, "r") as opened:
         opened.visititems(visit)
     return found
+
+
+def _stands_alone(array: h5py.Dataset) -> bool:
+    """Tell whether a dataset is a dimension of netCDF-4 without a variable: a length, and no values."""
+    name = array.attrs.get("NAME") if array.is_scale else None
+    return isinstance(name, bytes) and name.startswith(NO_VARIABLE.encode())
 
 
 def meant(found: dict[str, tuple[int, ...]]) -> list[str]:
