@@ -181,6 +181,11 @@ def refused(path: Path, dataset_name: str | None = None) -> str:
     return text.removeprefix(f"{path.parent}/")
 
 
+def test_a_file_of_netcdf_3_is_told_from_one_of_unknown_kind(tmp_path: Path) -> None:
+    (tmp_path / "old.nc").write_bytes(b"CDF\x01" + bytes(28))
+    assert refused(tmp_path / "old.nc").startswith("old.nc: is NetCDF-3, and not HDF5")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -21,6 +21,8 @@ from hyperslab.validation.nearest import choices
 # A few of these (read, converted, compared) are in memory at once.
 TILE_BYTES = 64 * 2**20
 IMZML = ".imzml"
+# What files of NetCDF-3 begin with.
+NETCDF_3 = b"CDF"
 # What an imzML file says of arrays that are not as they are (MS:1000574).
 COMPRESSED = "zlib compression"
 # So many missing files stand in one line.
@@ -165,6 +167,9 @@ def _opener(path: Path) -> Opener:
     if is_hdf5(path):
         return _open_hdf5
     if path.suffix.lower() not in OPENERS:
+        with path.open("rb") as opened:
+            if opened.read(len(NETCDF_3)) == NETCDF_3:
+                raise DonorError(f"{path}: is NetCDF-3, and not HDF5; `nccopy -k nc4` makes NetCDF-4 of it")
         known = " or ".join(OPENERS)
         raise DonorError(
             f"{path}: unknown kind of donor: neither HDF5 by its content nor {known} by its name"
