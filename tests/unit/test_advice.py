@@ -652,6 +652,15 @@ def test_a_size_bound_that_nothing_meets_is_refused(here: Path) -> None:
     assert not list((here / "config" / "studies").iterdir()) and not (here / "results").exists()
 
 
+def test_what_can_grow_is_refused_where_a_contiguous_file_alone_meets_the_size(here: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 2**16, (20, 500), "uint16")
+    with h5py.File("own.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(5, 500), maxshape=(None, 500))
+    with pytest.raises(SystemExit, match="raise SIZE_BOUND"):
+        advise.main(["own.h5::/a", "--reads", "all: [all, all]"])
+    assert not list((here / "config" / "studies").iterdir()) and not (here / "results").exists()
+
+
 def test_a_study_of_the_users_own_is_never_written_over(here: Path) -> None:
     own = here / "config" / "studies" / "advice-mine.yaml"
     own.write_text("title: mine\n")

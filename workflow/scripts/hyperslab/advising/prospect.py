@@ -136,7 +136,9 @@ def foresee(
         site: choose(question, values, storage, known, chosen.effort.layouts, say)
         for site, storage in probed.items()
     }
-    if all(one.predicted[0].file_bytes > question.most_bytes for one in choices.values()):
+    # The best is none that is too large or cannot be had, where there is another.
+    best = [one.predicted[0] for one in choices.values()]
+    if not any(one.file_bytes <= question.most_bytes and question.can_have(one.candidate) for one in best):
         raise NoneFits(
             f"no layout is predicted to have at most {asked.size_bound:g} of the array without filters; "
             "raise SIZE_BOUND (size_bound)"
