@@ -44,7 +44,8 @@ class CheckedRows(RaggedRows):
         given = row if isinstance(row, np.ndarray) else np.asarray(row)
         if given.ndim != 1:
             raise RaggedError(f"{self._place}: a row has one axis, not {given.ndim}")
-        if np.ma.is_masked(row):
+        # Asked of few: rows are many, and short.
+        if type(row) is not np.ndarray and np.ma.is_masked(row):
             raise RaggedError(
                 f"{self._place}: a row has masked elements, for which files have no place; fill them"
             )
