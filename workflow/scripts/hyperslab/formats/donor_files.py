@@ -198,10 +198,19 @@ def _opened(path: Path, dataset: str | None) -> Iterator[DonorArray]:
         yield array
 
 
+def _as_others_name_it(path: Path) -> str:
+    """Return how to name an array that was named as other programs do, mine.h5/counts; "" if it was not."""
+    candidates = [*path.parents, Path(str(path).partition(":")[0])]
+    for file in (Path(str(candidate).rstrip(":")) for candidate in candidates):
+        if file.is_file():
+            return f"; an array of {file} is named {file}{SEPARATOR}/NAME"
+    return ""
+
+
 def open_donor(path: Path, dataset: str | None = None) -> AbstractContextManager[DonorArray]:
     """Open a donor's array; raises DonorError for a file of unknown kind, damaged or without the dataset."""
     if not path.exists():
-        raise DonorError(f"{path}: there is no such file")
+        raise DonorError(f"{path}: there is no such file{_as_others_name_it(path)}")
     if not path.is_file():
         # A pipe would wait for its other end.
         raise DonorError(f"{path}: is not a file")
