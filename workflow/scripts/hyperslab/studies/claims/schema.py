@@ -65,7 +65,7 @@ class Comparison(Bound):
 class SiteKind(Strict):
     """Which sites: by name, type of file system, whether they are throttled, and least physical cores.
 
-    Sites whose file systems lie in memory have nothing to be cold, and are left out unless named.
+    Sites whose file systems lie in memory have nothing to be cold, and are left out unless asked for.
     """
 
     sites: list[str] = Field(default=["*"], description="names or patterns of sites")
