@@ -67,6 +67,14 @@ def test_a_sentence_says_numbers_intervals_and_which_rounds_they_are_of(tmp_path
         findings.part_of(finding(claim="000.2"), 3, logs(), "main", verdicts)
 
 
+def test_a_number_is_of_the_rounds_that_both_its_sides_have(tmp_path: Path) -> None:
+    longer = logs()
+    # To one side of it a round was added.
+    longer[3] = [np.nan, 0.7]
+    text = findings.part_of(finding(), 3, longer, "main", tmp_path)
+    assert "numbers from its 3 rounds, which" in text
+
+
 def test_verdicts_are_those_that_are_dated_last(tmp_path: Path) -> None:
     for day in ("2020-02-02", "2020-02-11", "2019-12-31"):
         (tmp_path / f"claims-{day}.md").touch()

@@ -34,7 +34,7 @@ SOURCE = DOCS / "findings.yaml"
 MARKERS = "osD"
 # What stands in the opening for the page of verdicts that is dated last.
 NEWEST = "claims-NEWEST.md"
-PHASES = {"confirm": "confirming rounds", "main": "rounds"}
+PHASES = {"confirm": "confirming round", "main": "round"}
 
 
 class Number(Strict):
@@ -150,8 +150,10 @@ def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str, verdi
     """Return what the page says of one finding; `verdicts` is the page of all verdicts."""
     quoted = {name: ratio(logs, value) for name, value in finding.numbers.items()}
     site, study = "../site", finding.study
-    rounds = logs.loc[[value.over for value in finding.numbers.values()]].notna().sum(axis=1).max()
-    source = f"{rounds} {PHASES[phase]}" + (" after the choice" if phase == "confirm" else "")
+    # A ratio rests on the rounds that both have.
+    pairs = [logs.loc[[value.over, value.under]] for value in finding.numbers.values()]
+    rounds = fmt.span((int(pair.notna().all().sum()) for pair in pairs), PHASES[phase])
+    source = rounds + (" after the choice" if phase == "confirm" else "")
     told = f"numbers from its {source}" + (", which no other rounds confirm" if phase == "main" else "")
     pack = f"packs/{study}{SUFFIX}"
     evidence = [f"[the pack](../{pack}), whose report `make report PACK={pack}` makes"]
