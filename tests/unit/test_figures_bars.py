@@ -122,6 +122,15 @@ def test_what_was_timed_is_called_what_it_is(kind: str, timed: str) -> None:
     assert f"each statistic of a round's 5 {timed}s; of these the median over 3 rounds" in texts(figure)
 
 
+def test_where_rounds_were_added_the_words_do_not_give_them_to_every_layout() -> None:
+    table = repeats("disk")
+    added = table[table["layout"].eq("contiguous") & table["round"].eq(2)].assign(round=3)
+    given = data_of(pd.concat([table, added], ignore_index=True))
+    said = texts(figures.draw("session-slices", "disk", given))
+    assert "of these the median over 3 to 4 rounds" in said
+    assert "8 layouts in 3 to 4 rounds" in texts(figures.draw("ramp-slices", "disk", given))
+
+
 def test_roles_are_told_by_star_and_weight() -> None:
     labels = picture("session-slices").axes[0].get_yticklabels()
     bold = [text.get_text() for text in labels if text.get_fontweight() == "bold"]

@@ -210,6 +210,13 @@ def test_the_figure_shows_mean_deviation_speed_up_and_what_is_not_claimed() -> N
     assert "2 physical cores; beyond them nothing is claimed" in words and "MPI ranks" in words
 
 
+def test_where_rounds_were_added_the_words_do_not_give_them_to_every_case() -> None:
+    table = rows()
+    added = table[table["case"].eq("slices-1p") & table["round"].eq(0)].assign(round=ROUNDS)
+    figure = figures.draw("speedup-slices", "disk", data(pd.concat([table, added], ignore_index=True)))
+    assert f"{REPEATS} repeats in each of {ROUNDS} to {ROUNDS + 1} rounds" in texts(figure)
+
+
 def test_many_layouts_are_told_apart_by_their_looks() -> None:
     names = [f"l{number:02}" for number in range(12)]
     # One state, which is one row of panels.

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from hyperslab.figures.scales import logarithmic
 from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
+from hyperslab.text import count, span
 
 FEW = 6
 DASHES: dict[str, Any] = {"cold": (0, (5, 3)), "warm": (0, (1, 2))}
@@ -56,8 +57,9 @@ def draw(view: View, case: str) -> Figure:
         logarithmic(axes.yaxis, [*rows["time_s"], *medians], "time of one selection")
     for axes in panels[-1]:
         axes.set_xlabel("selection in the session" if columns < 4 else "selection")
-    rounds = rows["round"].nunique()
-    notes = [f"{len(table.columns)} layouts in {rounds} rounds" if rounds > 1 else "one round"]
+    rounds = rows.groupby("layout", observed=True)["round"].nunique()
+    each = f"{count(len(table.columns), 'layout')} in {span(rounds, 'round')}"
+    notes = [each if rounds.max() > 1 else "one round"]
     handles = _legend(view, case, len(table.columns) > 1)
     return finish(figure, view, title, rows, notes, handles)
 

@@ -15,7 +15,7 @@ from hyperslab.figures.sheet import absent, finish, start
 from hyperslab.figures.view import View
 from hyperslab.states import LIBRARY_COLD, STATES
 from hyperslab.studies.case_kinds import kind_of
-from hyperslab.text import count, listing, seconds
+from hyperslab.text import count, listing, seconds, span
 
 COLUMNS = ["min_s", "median_s", "mean_s", "max_s", "first_selection_s"]
 
@@ -108,15 +108,15 @@ def _marks(axes: Axes, view: View, table: pd.DataFrame, limit: float) -> list[Li
 def _notes(view: View, case: str, state: str, table: pd.DataFrame, limit: float) -> list[str]:
     """Return how the numbers were pooled, and what is special here."""
     rows = view.rounds(case, state)
-    rounds, repeats = rows["round"].nunique(), rows["n"].max()
+    rounds, repeats = rows.groupby("layout", observed=True)["round"].nunique(), rows["n"].max()
     timed = count(int(repeats), _timed(view, case))
-    pooled = f"each statistic of a round's {timed}; of these the median over {rounds} rounds"
+    pooled = f"each statistic of a round's {timed}; of these the median over {span(rounds, 'round')}"
     missing = len(set(view.study["cases"][case]["layouts"]).difference(table.index))
     unranked = [name for name in table.index if name in (view.choice.get("left_out") or {})]
     return [
         f"{count(missing, 'layout')} not measured" if missing else "",
         f"not ranked, the ranking says why: {listing(unranked)}" if unranked else "",
-        pooled if rounds > 1 else f"{timed} in one round",
+        pooled if rounds.max() > 1 else f"{timed} in one round",
         "pale bars run beyond the axis" if (table["max_s"] > limit).any() else "",
         "the file lies in memory, nothing was evicted" if view.cold == LIBRARY_COLD else "",
     ]

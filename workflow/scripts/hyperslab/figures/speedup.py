@@ -23,6 +23,7 @@ from hyperslab.states import STATES
 from hyperslab.studies.case_kinds import families
 from hyperslab.studies.case_kinds.workers import DASK, PROCESSES, RANKS, WORKERS
 from hyperslab.studies.summary import in_order
+from hyperslab.text import span
 
 # The name of this figure, by which kinds of cases ask for it.
 FIGURE = "speedup"
@@ -159,14 +160,14 @@ def _legend(
 
 
 def _notes(view: View, rows: pd.DataFrame, cores: int, most: int) -> list[str]:
-    rounds = rows["round"].nunique()
+    rounds = rows.groupby(["case", "layout", "state"], observed=True)["round"].nunique()
     counted = rows.groupby(["case", "layout", "state", "round"], observed=True).size().max()
     gain = f"speed-up: ratio of the rounds' {round_words(rows)}"
     interval = f"{gain} with its 95 % interval, adjusted over the numbers of workers"
     return [
-        f"time: mean ± standard deviation of {counted} repeats in each of {rounds} rounds"
-        if rounds > 1
+        f"time: mean ± standard deviation of {counted} repeats in each of {span(rounds, 'round')}"
+        if rounds.max() > 1
         else f"time: mean ± standard deviation of {counted} repeats",
-        interval if rounds > 2 else f"{gain}; no interval under 3 rounds",
+        interval if rounds.max() > 2 else f"{gain}; no interval under 3 rounds",
         f"{cores} physical cores" + ("; beyond them nothing is claimed" if most > cores else ""),
     ]
