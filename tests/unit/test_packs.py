@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from test_environments import ROOT
 
+import website
 from hyperslab.results import archive, packs
 from hyperslab.results.packs import PackError, pack, unpack
 
@@ -271,6 +272,26 @@ CONTENT: dict[str, tuple[Files, str]] = {
 def test_only_the_records_of_its_own_study_come_out_of_a_pack(tmp_path: Path, kind: str) -> None:
     files, said = CONTENT[kind]
     refused(packed(tmp_path, files), tmp_path, said)
+
+
+def test_a_website_keeps_nothing_of_a_pack_in_whose_place_another_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(website, "PROJECT", tmp_path)
+    work = tmp_path / "work"
+    assert website.gather([packed(tmp_path)], work) == ["mine"]
+    place(work / "results/mine", [("prediction.json", b"{}"), ("confirmation.parquet", b"old")])
+    another = with_record(lambda found: found["repeats"][0].update(time_s=1.0))
+    assert website.gather([packed(tmp_path, another)], work) == ["mine"]
+    assert below(work / "results") == {name.removeprefix("results/"): text for name, text in another[2:]}
+
+
+def test_a_website_shows_no_table_that_its_report_is_not_made_of_any_more(tmp_path: Path) -> None:
+    site = place(tmp_path, [(".website", b'["mine"]'), ("mine/confirmation.parquet", b"old")])
+    made = ("claims.html", "mine/report.html", "mine/summary.csv")
+    work = place(tmp_path / ".work", [(f"results/{name}", b"new") for name in made])
+    website.publish(["mine"], work, site)
+    assert {path.name for path in (site / "mine").iterdir()} == {"report.html", "summary.csv"}
 
 
 def refused(file: Path, directory: Path, said: str) -> None:

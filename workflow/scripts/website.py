@@ -115,17 +115,17 @@ def gather(packs: Sequence[Path], work: Path) -> list[str]:
 
 
 def _unpacked(pack: Path, work: Path) -> str:
-    """Put a pack's records in the place of those of its study in `work`; return the study's name."""
+    """Put a pack's records in the place of all that `work` has of its study; return the study's name."""
     fresh = work / "unpacked"
     shutil.rmtree(fresh, ignore_errors=True)
     done = unpack(pack, fresh, PROJECT / "config" / "studies")
     for note in done.notes:
         say(note.replace(str(fresh), str(work / "results")))
-    for part in (fresh / done.study).iterdir():
-        place = work / "results" / done.study / part.name
-        shutil.rmtree(place, ignore_errors=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part.rename(place)
+    place = work / "results" / done.study
+    # What was made of other records goes with them.
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    (fresh / done.study).rename(place)
     shutil.rmtree(fresh)
     return done.study
 
@@ -173,6 +173,8 @@ def publish(studies: Sequence[str], work: Path, site: Path) -> int:
     places = {CLAIMS: FRONT_PAGE}
     for study in studies:
         made = [name for name in (REPORT, *TABLES) if (work / "results" / study / name).exists()]
+        for name in {*TABLES}.difference(made):
+            (site / study / name).unlink(missing_ok=True)
         places |= {f"results/{study}/{name}": f"{study}/{name}" for name in made}
     for source, target in places.items():
         page = site / target
