@@ -293,6 +293,14 @@ def test_what_filters_made_of_the_data_stands_beside_the_probes() -> None:
     assert site_of().filters is None
 
 
+def test_what_is_slow_has_a_speed_all_the_same() -> None:
+    slow = {**PROBE, "storage": {**STORAGE, "bytes_per_s": 4e5, "waited_s": 1 / 1.4e6}}
+    (site,) = page(sites=at_disk(probes=[slow])).sites
+    told = {fact.term: fact.text for fact in site.probed}
+    assert told["Throttled to"] == "0.400 MB/s"
+    assert told["Bytes waited for"] == "1.40 MB/s"
+
+
 def test_what_is_cold_in_memory_waits_for_no_storage() -> None:
     disk = measured(MAIN, "main")
     memory = disk.assign(site="memory", state="library-cold")

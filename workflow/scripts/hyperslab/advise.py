@@ -36,7 +36,7 @@ from hyperslab.records import write_record
 from hyperslab.sites.configuration import Expansion, configured_file, load_sites
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
-from hyperslab.text import listing, megabytes, seconds, shape
+from hyperslab.text import listing, megabytes, seconds, shape, significant
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
 
 
@@ -141,8 +141,8 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
             say(f"probing {site} ({sites[site]['root']})")
             probes[site] = at_sites.probed(sites[site], "zarr" in asked.formats, sites=sites_file)
             storage = probes[site].storage
-            ahead = f"{1e-6 / storage.ahead_s:,.0f} MB/s read ahead"
-            say(f"{storage.latency_s * 1e6:.0f} µs until a read begins, {ahead}")
+            ahead = f"{significant(1e-6 / storage.ahead_s)} MB/s read ahead"
+            say(f"{seconds(storage.latency_s)} until a read begins, {ahead}")
         at_probed = time.monotonic()
         storages = {site: one.storage for site, one in probes.items()}
         part = prospect.part(subject, asked, whole, storages, at_probed - begun)

@@ -93,12 +93,12 @@ def predicted(prediction: Mapping[str, Any], here: Mapping[str, Any]) -> Table:
 
 
 def _speed(value: float) -> str:
-    return f"{1e-6 / value:,.0f} MB/s"
+    return f"{fmt.significant(1e-6 / value)} MB/s"
 
 
 # What was probed: its words, where it stands, and how it is said.
 PROBED: Sequence[tuple[str, str, Callable[[float], str]]] = (
-    ("Throttled to", "bytes_per_s", lambda value: f"{1e-6 * value:,.0f} MB/s"),
+    ("Throttled to", "bytes_per_s", lambda value: _speed(1 / value)),
     ("One chunk through zarr-python", "zarr_chunk_s", fmt.seconds),
     ("Bytes written and synced", "write_s", _speed),
     ("A cold read begins after", "latency_s", fmt.seconds),
