@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_samples import STUDY, data_of, repeats
+from figure_samples import STUDY, data_of, repeats, texts
 
 from hyperslab import figures
 from hyperslab.studies import figures as named
@@ -57,3 +57,9 @@ def test_lines_go_from_coarse_to_fine() -> None:
     assert left.get_ylabel() == "time of a cold read" and right.get_ylabel() == "bytes requested"
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert len(legend) == len(FEW)
+
+
+def test_what_was_read_warm_alone_is_not_said_to_be_not_measured() -> None:
+    rows = table()
+    figure = figures.draw("levels-view", "disk", data_of(rows[rows["state"] == "warm"], study=study()))
+    assert "Not measured cold here." in texts(figure)

@@ -41,7 +41,7 @@ def draw(view: View, case: str) -> Figure:
     rows = view.measurements[view.measurements["case"].isin(cases.values())]
     rows = rows[rows["state"] == view.cold]
     if rows.empty:
-        return absent(view, title)
+        return absent(view, title, view.nothing_cold(cases.values()))
     figure = start(view, 3.3)
     left, right = figure.subplots(1, 2)
     times, sizes = seconds(view, cases), requested(view, cases)

@@ -26,7 +26,7 @@ def draw(view: View, case: str) -> Figure:
     rows = view.repeats(case, view.cold)
     levels = by_level(rows)
     if levels.empty:
-        return absent(view, title)
+        return absent(view, title, view.nothing_cold([case]))
     shown = _rows_of_pictures(view, case)
     figure = start(view, PANELS + PICTURES * len(shown))
     # Apart, or the words beside the right panel would make room between the pictures.

@@ -94,6 +94,12 @@ class View:
         rows = self.measurements
         return rows[(rows["case"] == case) & (rows["state"] == state)]
 
+    def nothing_cold(self, cases: Iterable[str]) -> str:
+        """Return why a figure of cold reads shows nothing of these cases."""
+        states = set(self.measurements["state"][self.measurements["case"].isin(list(cases))])
+        which = f"{self.cold} " if states and self.cold not in states else ""
+        return f"Not measured {which}here."
+
     def of_whole_arrays(self) -> pd.DataFrame:
         """Return the repeats whose test file holds the whole array."""
         whole = {name for name, case in self.study["cases"].items() if case["shape"] == self.study["shape"]}
