@@ -269,3 +269,37 @@ def test_a_few_lines_that_stand_for_a_billion(tmp_path: Path) -> None:
     assert mistake(tmp_path, BASE + "\n".join(lines) + "\n").startswith("zz0: unknown key")
     text = BASE.replace("{chunk_cache_bytes: 1048576}", "{libver: *a11}")
     assert mistake(tmp_path, "\n".join(lines) + text).startswith("zz0: unknown key")
+
+
+# ---- states of a case that it is never measured in
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        # Nothing would be measured at all, and its figure has no state to show.
+        (
+            {"open_all": True, "states": ["session"]},
+            "states: a `open_all` case is never measured in state 'session'; leave it out",
+        ),
+        (
+            {"write": "whole", "states": ["cold"]},
+            "states: a `write` case is never measured in state 'cold'; leave it out",
+        ),
+        (
+            {"read": {"z": 1}, "states": ["cold"], "repeats": {"session": 9}},
+            "repeats.session: the case is not measured in this state, but in cold",
+        ),
+        (
+            {"write": "whole", "repeats": {"warm": 9}},
+            "repeats.warm: the case is not measured in this state, but in write",
+        ),
+    ],
+)
+def test_states_and_repeats_that_would_be_ignored(tmp_path: Path, case: dict[str, Any], said: str) -> None:
+    assert mistake(tmp_path, with_case(**case)) == f"cases.team.{said}"
+
+
+def test_repeats_of_a_study_are_for_cases_that_have_the_state(tmp_path: Path) -> None:
+    content = with_case(write="whole", repeats={"write": 2}) | {"repeats": {"session": 9, "write": 3}}
+    assert load(tmp_path, content).cases["team"]["repeats"] == {"write": 2}

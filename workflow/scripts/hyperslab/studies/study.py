@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,17 @@ class LoadedStudy:
                     cases[name]["family"] = given
         return cases
 
+    def _check_states(self, path: str, case: Case, measured: Sequence[str]) -> None:
+        """Refuse states and repeats that a case gives and is not measured in; raises ConfigurationError."""
+        for state in case.states if "states" in case.model_fields_set else ():
+            if state not in measured:
+                message = f"a `{case.kind.name}` case is never measured in state {state!r}; leave it out"
+                raise self._fail(f"{path}.states", message)
+        for state in case.repeats:
+            if state not in measured:
+                message = f"the case is not measured in this state, but in {', '.join(measured)}"
+                raise self._fail(f"{path}.repeats.{state}", message)
+
     def _resolve_case(self, name: str, case: Case) -> dict[str, Any]:
         path = f"cases.{name}"
         axes = self.dataset.axes
@@ -125,6 +136,7 @@ class LoadedStudy:
             specified = case.kind.resolve(case, shape)
         except CaseMistake as mistake:
             raise self._fail(f"{path}.{mistake.path}", str(mistake)) from None
+        self._check_states(path, case, specified["states"])
         resolved: dict[str, Any] = {
             "kind": case.kind.name,
             "shape": [shape[axis] for axis in axes],
