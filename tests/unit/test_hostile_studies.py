@@ -303,3 +303,17 @@ def test_states_and_repeats_that_would_be_ignored(tmp_path: Path, case: dict[str
 def test_repeats_of_a_study_are_for_cases_that_have_the_state(tmp_path: Path) -> None:
     content = with_case(write="whole", repeats={"write": 2}) | {"repeats": {"session": 9, "write": 3}}
     assert load(tmp_path, content).cases["team"]["repeats"] == {"write": 2}
+
+
+def test_what_a_mix_weighs_is_measured_in_the_states_that_count(tmp_path: Path) -> None:
+    content = with_case(read={"x": 1, "y": 1}, states=["warm"])
+    content["recommendation"] = {"mix": {"slices": 2, "team": 1, "write": 1}}
+    said = "is not measured in state 'cold', which counts; measure it, or say in recommendation.states which"
+    assert mistake(tmp_path, content) == f"recommendation.mix.team: case 'team' {said} count"
+    # Where none has the default state, another one is measured on purpose; what is asked for has to be there.
+    content["recommendation"] = {"mix": {"team": 1, "slices": 0}}
+    assert load(tmp_path, content).study.recommendation.states == ["cold"]
+    content["recommendation"]["states"] = ["warm", "cold"]
+    assert mistake(tmp_path, content).startswith(f"recommendation.mix.team: case 'team' {said}")
+    content["recommendation"]["states"] = ["warm"]
+    load(tmp_path, content)

@@ -10,7 +10,7 @@ from hyperslab.studies.case_kinds import kind_of
 from hyperslab.validation.nearest import choices
 
 if TYPE_CHECKING:
-    from hyperslab.studies.schema import Criterion
+    from hyperslab.studies.schema import Criterion, Recommendation, State
     from hyperslab.studies.study import LoadedStudy
 
 # Who waits does not notice how much shorter than this a time is, milliseconds.
@@ -102,6 +102,25 @@ def _of_recommendation(study: LoadedStudy) -> Iterator[Mistake]:
     for state in given.states if "states" in given.model_fields_set else ():
         if state not in measured:
             yield f"{path}.states", f"no case is measured in state {state!r}"
+    yield from _of_mix(study, given)
+
+
+def _of_mix(study: LoadedStudy, given: Recommendation) -> Iterator[Mistake]:
+    """Yield which cases of a mix lack a state that counts: nothing would be recommended in the end."""
+    lacking: dict[str, list[State]] = {}
+    for name in given.mix:
+        case = study.cases.get(name)
+        # What is written counts as written (results/requests.py).
+        if case and given.mix[name] and not kind_of(case).writes_array and case["states"] != ["write"]:
+            lacking[name] = [state for state in given.states if state not in case["states"]]
+    # Where none has the default, cold, another state is measured on purpose.
+    if "states" not in given.model_fields_set and all(lacking.values()):
+        return
+    for name, absent in lacking.items():
+        if absent:
+            message = f"case {name!r} is not measured in state {absent[0]!r}, which counts"
+            fix = "measure it, or say in recommendation.states which count"
+            yield f"recommendation.mix.{name}", f"{message}; {fix}"
 
 
 def _of_prices(study: LoadedStudy) -> Iterator[Mistake]:
