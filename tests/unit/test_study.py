@@ -205,6 +205,19 @@ def test_a_study_that_extends_another(tmp_path: Path) -> None:
     assert study.layouts["mine"]["settings"]["sieve_bytes"] == 99
 
 
+def test_a_fill_does_not_stand_beside_the_donor_of_another_study(tmp_path: Path) -> None:
+    save(tmp_path, "base", changed("dataset.donor", {"path": "mine.npy"}))
+    mine: dict[str, Any] = {"extends": "base", "dataset": {"fill": "counts"}}
+    said = "dataset.fill: the donor of base fills the array all the same; `donor: null` leaves it out"
+    assert mistake(tmp_path, mine) == said
+    mine["dataset"]["donor"] = None
+    dataset = load(tmp_path, mine).dataset
+    assert (dataset.fill, dataset.donor) == ("counts", None)
+    # A donor of one's own fills the array, whatever the other study says.
+    save(tmp_path, "base", changed("dataset.fill", "counts"))
+    assert load(tmp_path, {"extends": "base", "dataset": {"donor": {"path": "mine.npy"}}}).dataset.donor
+
+
 @pytest.mark.parametrize("name", ["nothing", "../base", "", "a\x00b", "x" * 300, 7, ["base"], None])
 def test_extending_what_is_not_another_study(tmp_path: Path, name: Any) -> None:
     save(tmp_path, "base", BASE)

@@ -47,6 +47,10 @@ def extended(file: Path, seen: tuple[Path, ...] = ()) -> Any:
     merged = extended(files[name], tuple(way))
     # A mistake in the other study is one of its own file.
     validate(Study, merged, files[name])
+    array, donor = content.get("dataset"), merged["dataset"].get("donor")
+    if donor and isinstance(array, dict) and "fill" in array and "donor" not in array:
+        message = f"the donor of {name} fills the array all the same; `donor: null` leaves it out"
+        raise ConfigurationError(file, "dataset.fill", message)
     claims = merged.pop("claims", {})
     merged.pop("keep_claims", None)
     kept, own = _kept(file, content, claims), content.get("claims", {})
