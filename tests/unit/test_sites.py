@@ -17,6 +17,7 @@ from golden_specifications import ROOT, studies
 
 from hyperslab import formats
 from hyperslab.data.values import MixedIndices
+from hyperslab.measuring import machine
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import (
@@ -27,7 +28,7 @@ from hyperslab.planning.site_checks import (
     largest_files,
     sites_of,
 )
-from hyperslab.sites import roots
+from hyperslab.sites import mounts, roots
 from hyperslab.sites.configuration import EXAMPLE, configured_file, load_sites, usual_file
 from hyperslab.sites.roots import MARKER
 from hyperslab.studies.study import LoadedStudy
@@ -384,6 +385,22 @@ def test_a_file_system_that_is_too_small(tmp_path: Path) -> None:
     file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=2**61)
     text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
     assert text.endswith("but study study needs 36028797.09 GB for one test artifact")
+
+
+def test_a_root_in_memory_has_what_programs_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, (file, sites) = study_of(tmp_path), one_site(tmp_path, root=str(tmp_path))
+    needed = largest_bytes(study) + RESERVE_BYTES
+    monkeypatch.setattr(mounts, "mount_of", lambda _: mounts.Mount("/", "tmpfs", "tmpfs", "rw"))
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed - 1)
+    text = mistake(tmp_path, lambda: check_roots(study, ["here"], sites, file))
+    said = f"{tmp_path} has 0.07 GB of memory that programs leave, but study study needs 0.07 GB"
+    assert text == f"sites.yaml: file_systems.fs.root: {said} for one test artifact"
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed)
+    check_roots(study, ["here"], sites, file)
+    # On a disk it is nothing but page cache.
+    monkeypatch.setattr(mounts, "mount_of", lambda _: mounts.Mount("/", "ext4", "/dev/sda1", "rw"))
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: 0)
+    check_roots(study, ["here"], sites, file)
 
 
 def test_only_the_sites_asked_for_are_looked_at(tmp_path: Path) -> None:

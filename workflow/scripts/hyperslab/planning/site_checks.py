@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from hyperslab.layouts import layout_of
-from hyperslab.measuring import read_ahead
+from hyperslab.measuring import machine, read_ahead
 from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of, measured_at
@@ -136,12 +136,16 @@ def check_roots(
         there = os.statvfs(existing)
         free = there.f_bavail * there.f_frsize
         free = min(free, site["cap_bytes"] or free)
+        leave = ""
+        if mounts.mount_of(existing).in_memory and (left := machine.available_memory_bytes()) < free:
+            # How large it may become says nothing of what programs hold.
+            free, leave = left, " of memory that programs leave"
         if free < needed:
             raise ConfigurationError(
                 file,
                 f"{path}.root",
-                f"{root} has {free / 1e9:.2f} GB, but study {study.name} needs {needed / 1e9:.2f} GB for "
-                f"{what}",
+                f"{root} has {free / 1e9:.2f} GB{leave}, but study {study.name} needs "
+                f"{needed / 1e9:.2f} GB for {what}",
             )
         # A file system that makes inodes as it needs them counts none, or says -1.
         if there.f_files and 0 <= there.f_favail < files:
