@@ -132,6 +132,13 @@ def test_files_of_other_kinds(tmp_path: Path, studies: Path) -> None:
     assert (study.name, study.dataset.dtype, study.dataset.shape) == ("donor", "float32", [3, 4, 50])
 
 
+def test_no_case_is_drafted_twice(tmp_path: Path, studies: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((1, 50, 60), "f4"))
+    cases = drafted(studies, str(tmp_path / "one.npy")).cases
+    extents = [tuple(case["extent"]) for case in cases.values()]
+    assert len(set(extents)) == len(extents) == 2
+
+
 def test_nothing_is_written_over(tmp_path: Path, studies: Path) -> None:
     file = write_hdf5(tmp_path)
     (studies / "mine.yaml").write_text("mine", encoding="utf-8")

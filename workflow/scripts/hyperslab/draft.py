@@ -62,7 +62,9 @@ def _cases(found: Found, shape: Sequence[int]) -> dict[str, dict[str, Any]]:
     for axis, extent in list(zip(found.axes, shape, strict=True))[-MOST_CASES:]:
         if extent > 1:
             cases[f"one-{axis}"] = {"title": f"all at one {axis}", "read": {axis: 1}}
-    if len(shape) > 2:
+    longer = [axis for axis, extent in zip(found.axes, shape[:-1], strict=False) if extent > 1]
+    # Beside one longer axis it would be what is read at one of that.
+    if len(shape) > 2 and not (len(longer) == 1 and f"one-{longer[0]}" in cases):
         others = dict.fromkeys(found.axes[:-1], 1)
         cases[f"along-{found.axes[-1]}"] = {"title": f"a line along {found.axes[-1]}", "read": others}
     return cases or {"all": {"title": "all of it", "read": {found.axes[0]: "all"}}}
