@@ -152,6 +152,30 @@ def test_values_that_are_copied_from_a_donor_need_room_beside_the_results(
     check(20)
 
 
+def test_values_that_are_copied_from_a_donor_need_room_beside_test_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "donor.npy", np.zeros((20, 30, 400), "f8"))
+    found = inventory(tmp_path, {}, {})
+    file = tmp_path / "config/studies/mine.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content["dataset"] |= {"dtype": "float64", "donor": {"path": str(tmp_path / "donor.npy")}}
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    study = found.study("mine")
+    both = largest_bytes(study) + RESERVE_BYTES + 20 * 30 * 400 * 8
+    free = SimpleNamespace(f_bavail=both, f_frsize=1, f_files=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: free)
+    check_room(study, ["far"], found)
+    free.f_bavail -= 1
+    with pytest.raises(ConfigurationError, match="GB beside what is copied of its donor, but study mine"):
+        check_room(study, ["far"], found)
+    # Where it is copied already, it takes its room already.
+    Path(study.donor_copy).parent.mkdir(parents=True)
+    Path(study.donor_copy).touch()
+    check_room(study, ["far"], found)
+
+
 @pytest.mark.parametrize("workers", ["processes", "ranks", "dask"])
 def test_workers_that_srun_starts_are_refused_where_a_site_is_throttled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str

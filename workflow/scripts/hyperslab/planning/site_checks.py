@@ -116,10 +116,12 @@ def check_roots(
     sites: Expansion,
     file: Path,
     at_once: Mapping[str, int] | None = None,
+    copied: int = 0,
 ) -> None:
     """Raise ConfigurationError, before anything runs, for a root that cannot be written or is too small.
 
-    `at_once` says of sites how many test artifacts lie there side by side, where it is more than one.
+    `at_once` says of sites how many test artifacts lie there side by side, where it is more than one. Bytes
+    `copied` of a donor come to lie beside the results, which may be on the same file system.
     """
     for name in names:
         site = sites[name]
@@ -135,8 +137,10 @@ def check_roots(
             raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
         there = os.statvfs(existing)
         free = there.f_bavail * there.f_frsize
-        free = min(free, site["cap_bytes"] or free)
         leave = ""
+        if copied and os.stat(existing).st_dev == os.stat(mounts.existing(Path("results").absolute())).st_dev:
+            free, leave = free - copied, " beside what is copied of its donor"
+        free = min(free, site["cap_bytes"] or free)
         if mounts.mount_of(existing).in_memory and (left := machine.available_memory_bytes()) < free:
             # How large it may become says nothing of what programs hold.
             free, leave = left, " of memory that programs leave"

@@ -70,6 +70,8 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             check_place(study, site, inventory)
         if (copied := _donor_bytes(study)) and not Path(study.donor_copy).exists():
             check_results(copied, f"values that {study.name} copies from its donor; free some")
+            # Test files may lie on the same file system.
+            check_roots(study, names, inventory.sites, inventory.sites_file, at_once, copied)
 
 
 def _at_once(study: PlannedStudy, site: str, inventory: Inventory) -> int:
