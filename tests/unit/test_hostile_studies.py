@@ -317,3 +317,14 @@ def test_what_a_mix_weighs_is_measured_in_the_states_that_count(tmp_path: Path) 
     assert mistake(tmp_path, content).startswith(f"recommendation.mix.team: case 'team' {said}")
     content["recommendation"]["states"] = ["warm"]
     load(tmp_path, content)
+
+
+def test_days_that_no_calendar_has(tmp_path: Path) -> None:
+    # 35 days of seconds, which were taken for days.
+    content = changed("dataset.shape", [3_000_000, 2, 400])
+    content["dataset"]["collection"] = {"along": "x", "first": "2013-01-01"}
+    content |= {"layouts": {"months": {"files": "month"}}, "grids": []}
+    assert mistake(tmp_path, content) == (
+        "dataset: collection.first: 3,000,000 days from 2013-01-01 on end after the year 9999; leave it out "
+        "where x is no axis of days"
+    )

@@ -121,6 +121,12 @@ class Dataset(Strict):
             raise ValueError(
                 f"collection.along: should be an axis of the array, one of {', '.join(self.axes)}"
             )
+        if self.collection and (first := self.collection.first):
+            days = self.shape[self.axes.index(self.collection.along)]
+            if days > (date.max - first).days + 1:
+                end = f"{days:,} days from {first} on end after the year {date.max.year}"
+                other = f"leave it out where {self.collection.along} is no axis of days"
+                raise ValueError(f"collection.first: {end}; {other}")
         if self.rows and (self.rows.lengths == DONOR) != bool(self.donor):
             raise ValueError("rows whose lengths are a donor's need `donor`, and no others have one")
         if self.donor and not self.rows and (self.donor.offsets or self.donor.lengths):
