@@ -210,6 +210,19 @@ def test_a_store_is_reported_to_the_byte(
     assert in_force["codec_pipeline.path"].endswith("BatchedCodecPipeline")
 
 
+@pytest.mark.parametrize("shards", SHARDS[:2], ids=str)
+@pytest.mark.parametrize("keep_empty", [False, True])
+@pytest.mark.parametrize("pyramid", [{}, {"pyramid": {"levels": 1}}], ids=["array", "pyramid"])
+def test_what_is_left_out_because_it_holds_nothing_is_not_counted_beforehand(
+    tmp_path: Path, shards: list[int] | None, keep_empty: bool, pyramid: dict[str, Any]
+) -> None:
+    spec = cell(SHAPE, chunks=CHUNKS, shards=shards, settings={"write_empty_chunks": keep_empty}, **pyramid)
+    written(tmp_path / "a", spec, partly_zero=True)
+    found = FORMAT.report(str(tmp_path / "a"), spec)
+    for predicted, counted in (("chunks_predicted", "chunks"), ("index_predicted_bytes", "index_bytes")):
+        assert found[predicted] == (found[counted] if keep_empty else None)
+
+
 def test_zarr_python_sees_a_usual_array(tmp_path: Path) -> None:
     spec = cell(SHAPE, chunks=CHUNKS, shards=[16, 8, 128], codecs=[{"zstd": 3}], order=["z", "x", "y"])
     values = written(tmp_path / "a.zarr", spec)

@@ -222,7 +222,7 @@ _FILES = said_by_files(
             "there is none"
         ),
         "chunks": Column("number of chunks in the file (0: contiguous)", in_summary=True),
-        "chunks_predicted": Column("the same by arithmetic"),
+        "chunks_predicted": Column("the same by arithmetic; empty where some hold nothing and are left out"),
         "chunks_left_alone": Column(
             "number of chunks that a filter left as they were, because it could not treat or shrink them"
         ),

@@ -86,7 +86,8 @@ def report(path: str, spec: Specification) -> dict[str, Any]:
         for level in range(levels + 1)
     )
     for name in ADDED:
-        found[name] += sum(one[name] for one in coarser)
+        parts = [one[name] for one in (found, *coarser)]
+        found[name] = None if None in parts else sum(parts)
     group = os.stat(os.path.join(path, zarr_store.METADATA)).st_size
     held = sum(one["stored_bytes"] for one in coarser)
     array, layout = array_of(spec), layout_of(spec["layout"])
@@ -120,7 +121,10 @@ def _report(path: str, spec: Specification) -> dict[str, Any]:
     size = metadata + int(held.files.sum())
     # Padding is compressed along with the data, so that it has no size of its own behind a codec; and chunks
     # that are not stored leave no sum to take it from.
-    plain = not layout["codecs"] and bool(held.sizes.all())
+    every = bool(held.sizes.all())
+    plain = not layout["codecs"] and every
+    # How many of them there are follows from what the array holds, and from no arithmetic.
+    known = every or layout["settings"]["write_empty_chunks"]
     padding = padding_bytes(shape, zarr_store.chunk_extents(layout), itemsize)
     return {
         "file_bytes": size,
@@ -129,11 +133,11 @@ def _report(path: str, spec: Specification) -> dict[str, Any]:
         "padding_bytes": chunks - raw if plain else 0,
         "padding_predicted_bytes": padding if plain else 0,
         "index_bytes": index,
-        "index_predicted_bytes": zarr_store.index_bytes(layout, shape),
+        "index_predicted_bytes": zarr_store.index_bytes(layout, shape) if known else None,
         "metadata_bytes": metadata,
         "remainder_bytes": size - chunks - index,
         "chunks": int(np.count_nonzero(held.sizes)),
-        "chunks_predicted": chunk_count(shape, zarr_store.chunk_extents(layout)),
+        "chunks_predicted": chunk_count(shape, zarr_store.chunk_extents(layout)) if known else None,
         "files": files,
         "folders": folders,
         "files_predicted": zarr_store.file_count(layout, spec["dataset"]["axes"], shape),
