@@ -362,6 +362,17 @@ def test_layouts_that_cannot_be_are_one_line(tmp_path: Path, layouts: Any, said:
     assert said in mistake(tmp_path, study(layouts=layouts))
 
 
+@pytest.mark.parametrize("format_", ["hdf5", "zarr"])
+def test_a_part_of_the_array_fits_whose_files_are_shorter_than_chunks(tmp_path: Path, format_: str) -> None:
+    # 15 days of February, 25 of March.
+    monthly = {"a": {"format": format_, "files": "month", "chunks": [25, 6, 12]}}
+    cases = {"part": {"read": {"lat": 1, "lon": 1}, "shape": {"lat": 6}}}
+    assert load(tmp_path, study(layouts=monthly, cases=cases)).cases["part"]["shape"] == [40, 6, 36]
+    cases["part"]["shape"] = {"lat": 5}
+    said = "cases.part.shape: the chunks [25, 6, 12] of a do not fit [40, 5, 36]"
+    assert said in mistake(tmp_path, study(layouts=monthly, cases=cases))
+
+
 def test_an_array_is_cut_where_the_dataset_says_so_alone(tmp_path: Path) -> None:
     content = study()
     del content["dataset"]["collection"]

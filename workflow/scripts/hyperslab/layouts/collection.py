@@ -154,8 +154,11 @@ class CollectionLayout(Layout):
         return next(filter(None, reasons), None)
 
     def fits(self, shape: Shape) -> bool:
-        """Return whether a smaller array than the study's can be stored so."""
-        return all(layout.fits(inside) for layout, inside, _ in self._sizes(shape))
+        """Return whether a smaller array than the study's can be stored so.
+
+        Along the axis that is cut a file may be shorter than its chunks, as a February of monthly ones is.
+        """
+        return self.one.fits([BEYOND if axis == self.axis else extent for axis, extent in enumerate(shape)])
 
     def touched(self, origin: Shape, extent: Shape) -> int:
         """Return the number of chunks that a box touches in all files."""
