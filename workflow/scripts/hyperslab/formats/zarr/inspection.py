@@ -123,8 +123,10 @@ def _report(path: str, spec: Specification) -> dict[str, Any]:
     # that are not stored leave no sum to take it from.
     every = bool(held.sizes.all())
     plain = not layout["codecs"] and every
-    # How many of them there are follows from what the array holds, and from no arithmetic.
-    known = every or layout["settings"]["write_empty_chunks"]
+    # How many of them, and of files, there are follows from what the array holds, and from no arithmetic.
+    keeps = layout["settings"]["write_empty_chunks"]
+    indexes = zarr_store.index_bytes(layout, shape)
+    known = not indexes or keeps or bool(held.files.all())
     padding = padding_bytes(shape, zarr_store.chunk_extents(layout), itemsize)
     return {
         "file_bytes": size,
@@ -133,11 +135,11 @@ def _report(path: str, spec: Specification) -> dict[str, Any]:
         "padding_bytes": chunks - raw if plain else 0,
         "padding_predicted_bytes": padding if plain else 0,
         "index_bytes": index,
-        "index_predicted_bytes": zarr_store.index_bytes(layout, shape) if known else None,
+        "index_predicted_bytes": indexes if known else None,
         "metadata_bytes": metadata,
         "remainder_bytes": size - chunks - index,
         "chunks": int(np.count_nonzero(held.sizes)),
-        "chunks_predicted": chunk_count(shape, zarr_store.chunk_extents(layout)) if known else None,
+        "chunks_predicted": chunk_count(shape, zarr_store.chunk_extents(layout)) if keeps or every else None,
         "files": files,
         "folders": folders,
         "files_predicted": zarr_store.file_count(layout, spec["dataset"]["axes"], shape),
