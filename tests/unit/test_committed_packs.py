@@ -22,7 +22,6 @@ PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
 INCOMPLETE = {
     "ncep-files": {"month-netcdf", "month-zarr", "day-zarr"},
     "ncep-store": {"direct", "parted"},
-    "ncep-store-service": {"mixed"},
     "vl-paged": {
         "offset-vector",
         "offset-vector-1K-pages",
