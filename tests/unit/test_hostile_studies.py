@@ -286,22 +286,15 @@ def test_a_few_lines_that_stand_for_a_billion(tmp_path: Path) -> None:
             {"write": "whole", "states": ["cold"]},
             "states: a `write` case is never measured in state 'cold'; leave it out",
         ),
-        (
-            {"read": {"z": 1}, "states": ["cold"], "repeats": {"session": 9}},
-            "repeats.session: the case is not measured in this state, but in cold",
-        ),
-        (
-            {"write": "whole", "repeats": {"warm": 9}},
-            "repeats.warm: the case is not measured in this state, but in write",
-        ),
     ],
 )
-def test_states_and_repeats_that_would_be_ignored(tmp_path: Path, case: dict[str, Any], said: str) -> None:
+def test_states_that_would_be_ignored(tmp_path: Path, case: dict[str, Any], said: str) -> None:
     assert mistake(tmp_path, with_case(**case)) == f"cases.team.{said}"
 
 
-def test_repeats_of_a_study_are_for_cases_that_have_the_state(tmp_path: Path) -> None:
-    content = with_case(write="whole", repeats={"write": 2}) | {"repeats": {"session": 9, "write": 3}}
+def test_repeats_are_for_states_in_which_a_case_is_measured(tmp_path: Path) -> None:
+    """Those of a study, and what several cases share by an anchor."""
+    content = with_case(write="whole", repeats={"write": 2, "warm": 4}) | {"repeats": {"session": 9}}
     assert load(tmp_path, content).cases["team"]["repeats"] == {"write": 2}
 
 

@@ -107,15 +107,11 @@ class LoadedStudy:
         return cases
 
     def _check_states(self, path: str, case: Case, measured: Sequence[str]) -> None:
-        """Refuse states and repeats that a case gives and is not measured in; raises ConfigurationError."""
+        """Refuse states that a case gives and is never measured in; raises ConfigurationError."""
         for state in case.states if "states" in case.model_fields_set else ():
             if state not in measured:
                 message = f"a `{case.kind.name}` case is never measured in state {state!r}; leave it out"
                 raise self._fail(f"{path}.states", message)
-        for state in case.repeats:
-            if state not in measured:
-                message = f"the case is not measured in this state, but in {', '.join(measured)}"
-                raise self._fail(f"{path}.repeats.{state}", message)
 
     def _resolve_case(self, name: str, case: Case) -> dict[str, Any]:
         path = f"cases.{name}"
