@@ -79,7 +79,8 @@ def test_a_variable_that_nothing_asks_for_is_a_mistake(word: str) -> None:
 
 def test_all_variables_of_a_command_line_are_known() -> None:
     words = (ROOT / "Makefile").read_text(encoding="utf-8")
-    known = set(re.search(r"^KNOWN := ((?:.*\\\n)*.*)", words, re.MULTILINE)[1].replace("\\", "").split())
+    (said,) = re.findall(r"^KNOWN := ((?:.*\\\n)*.*)", words, re.MULTILINE)
+    known = set(said.replace("\\", "").split())
     given = {
         *re.findall(r"\$\(call (?:given|literally),(\w+)\)", words),
         *re.findall(r"^(\w+) \?= ", words, re.MULTILINE),

@@ -586,3 +586,21 @@ def test_a_probe_file_that_cannot_be_written_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         ensure_probe_file(str(root))
     assert not list(root.iterdir())
+
+
+LEAVES_A_TASK = """
+import asyncio
+from pathlib import Path
+from hyperslab.measuring.process import ends_in_one_line
+
+with ends_in_one_line("hyperslab.measure", Path("a")):
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(asyncio.sleep(300))
+    loop.run_until_complete(asyncio.sleep(0))
+    raise OSError("the gateway has ended")
+"""
+
+
+def test_of_what_a_library_leaves_undone_nothing_is_said() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVES_A_TASK], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "hyperslab.measure: a: OSError: the gateway has ended\n")

@@ -83,7 +83,8 @@ def test_whole_numbers_that_floats_do_not_hold_are_refused(tmp_path: Path, dtype
 @pytest.mark.parametrize("dtype", ["int64", "float64", "complex128"])
 def test_whole_numbers_beside_floats_are_not_rounded(tmp_path: Path, dtype: str) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", dtype) as rows:
-        for row in ([2**53 + 1, 1.0], (1.0, np.int64(2**53 + 1)), [-(2**63) + 1, 2**63]):
+        rounded: list[Any] = [[2**53 + 1, 1.0], (1.0, np.int64(2**53 + 1)), [-(2**63) + 1, 2**63]]
+        for row in rounded:
             with pytest.raises(ragged.RaggedError, match="does not fit"):
                 rows.append([row])
         rows.append([[2**53, 1.0], np.ma.array([7], dtype)])

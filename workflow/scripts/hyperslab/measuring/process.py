@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -79,6 +80,8 @@ def ends_in_one_line(command: str, artifact: Path, *expected: type[Exception]) -
         said = behind
     else:
         return
+    # Of what a library leaves undone, such as other requests of zarr's, asyncio would say a line each.
+    logging.disable()
     sys.exit(f"{command}: {artifact}: {one_line(said)}")
 
 
