@@ -13,7 +13,7 @@ import numpy.typing as npt
 from h5py import h5d, h5t
 
 from hyperslab.measuring.processors import processors
-from hyperslab.rewriting.elements import ELEMENTS_AT_ONCE, PlainReader, read_elements
+from hyperslab.rewriting.elements import PlainReader, elements_at_once, read_elements
 from hyperslab.rewriting.filling import Digests, digest
 from hyperslab.rewriting.forks import in_order
 from hyperslab.rewriting.memory import Plain, References, form_of, same
@@ -108,7 +108,7 @@ def _same_elements(
     datatype, shape = ours.get_type(), ours.shape
     itemsize = datatype.get_size()
     stored = StoredChunks(ours), StoredChunks(theirs)
-    pieces = plan(shape, chunk_of(theirs), chunk_of(ours), itemsize, ELEMENTS_AT_ONCE * itemsize)
+    pieces = plan(shape, chunk_of(theirs), chunk_of(ours), itemsize, elements_at_once(ours) * itemsize)
     for box in pieces.boxes(shape):
         if any(chunks.any(box) for chunks in stored):
             with read_elements(ours, box) as first, read_elements(theirs, box) as second:

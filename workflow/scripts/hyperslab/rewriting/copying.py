@@ -16,15 +16,16 @@ from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5t
 
 from hyperslab.rewriting import RewriteError, calls, taking_in, target
 from hyperslab.rewriting.elements import (
-    ELEMENTS_AT_ONCE,
     copy_attribute,
     count,
+    elements_at_once,
+    filled_from_heap,
     read_elements,
     translated,
     write_elements,
 )
 from hyperslab.rewriting.filling import Digests, Filling
-from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references, owns_memory
+from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references
 from hyperslab.rewriting.opening import (
     access_for_reading,
     chunks_for,
@@ -216,7 +217,7 @@ class Copy:
             return
         attributes = [h5a.open(source, name).get_type() for name, _ in attributes_of(source)]
         try:
-            beyond = self._beyond_hdf5(datatype) or _filled_from_heap(source)
+            beyond = self._beyond_hdf5(datatype) or filled_from_heap(source)
             renamed = self._other.creation(source)
             by_hand = beyond or renamed or any(t.committed() or self._beyond_hdf5(t) for t in attributes)
         except UnknownReference as error:
@@ -274,7 +275,7 @@ class Copy:
             or any(elsewhere(source, self._original).values())
         ):
             return
-        if self._beyond_hdf5(source.get_type()) or _filled_from_heap(source):
+        if self._beyond_hdf5(source.get_type()) or filled_from_heap(source):
             self._copy_elements(source, new)
 
     def _copy_elements(self, source: h5d.DatasetID, new: h5d.DatasetID) -> None:
@@ -282,18 +283,9 @@ class Copy:
         if not count(source.get_space()):
             return
         chunk = chunk_of(new)
-        for box in plan(source.shape, chunk, chunk, form.size, ELEMENTS_AT_ONCE * form.size).boxes(
+        for box in plan(source.shape, chunk, chunk, form.size, elements_at_once(source) * form.size).boxes(
             source.shape
         ):
             if stored.any(box):
                 with read_elements(source, box) as buffer:
                     write_elements(new, box, translated(form, buffer, self._references))
-
-
-def _filled_from_heap(dataset: h5d.DatasetID) -> bool:
-    """Return whether a dataset has a fill value of variable length, such as netCDF gives to text.
-
-    H5Ocopy copies the place that it has in the heap of the old file.
-    """
-    given = dataset.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    return bool(given) and owns_memory(form_of(dataset.get_type()))
