@@ -14,7 +14,7 @@ import yaml
 from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.data.values import open_values
-from hyperslab.records import DamagedRecord
+from hyperslab.records import DamagedRecord, write_record
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
 from hyperslab.results.measurements import build, standing
 from hyperslab.results.tables import context_of, rows_of, tidy
@@ -50,6 +50,15 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, kind: str) -
         assert text.splitlines() == [text]
         assert text.startswith(f"{path} is not a record of Hyperslab (")
         assert text.endswith("delete it, and the next run measures its cell again")
+
+
+def test_a_record_in_the_folder_of_another_site_is_named_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "cells" / "laptop" / "small" / "slices.r0.json"
+    write_record(path, {"repeats": [], "specification": {}, "site": "disk"})
+    with pytest.raises(DamagedRecord) as wrong:
+        rows_of(path, "mine", None, {})
+    assert str(wrong.value).startswith(f"{path} was measured at site 'disk', and ")
+    assert str(wrong.value).endswith(f": {tmp_path / 'cells' / 'disk'}")
 
 
 STUDY = """

@@ -172,6 +172,14 @@ def read_record(path: str | Path) -> Record:
     return record
 
 
+class MisplacedRecord(DamagedRecord):
+    """A record in the folder of another site than it was measured at; the text is one line."""
+
+    def __init__(self, path: Path, site: str) -> None:
+        keeps = f"a folder of records keeps the name of its site: {path.parents[2] / site}"
+        ValueError.__init__(self, f"{path} was measured at site {site!r}, and {keeps}")
+
+
 def is_record(content: Any) -> bool:
     """Return whether the content of a JSON file is that of a record."""
     return isinstance(content, dict) and content.keys() >= {"repeats", "specification"}
