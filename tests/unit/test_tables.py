@@ -14,7 +14,7 @@ import yaml
 from hyperslab import cases, formats
 from hyperslab.cases import context
 from hyperslab.data.values import open_values
-from hyperslab.records import DamagedRecord, write_record
+from hyperslab.records import DamagedRecord
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
 from hyperslab.results.measurements import build, standing
 from hyperslab.results.tables import context_of, rows_of, tidy
@@ -50,15 +50,6 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, kind: str) -
         assert text.splitlines() == [text]
         assert text.startswith(f"{path} is not a record of Hyperslab (")
         assert text.endswith("delete it, and the next run measures its cell again")
-
-
-def test_a_record_in_the_folder_of_another_site_is_named_with_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "cells" / "laptop" / "small" / "slices.r0.json"
-    write_record(path, {"repeats": [], "specification": {}, "site": "disk"})
-    with pytest.raises(DamagedRecord) as wrong:
-        rows_of(path, "mine", None, {})
-    assert str(wrong.value).startswith(f"{path} was measured at site 'disk', and ")
-    assert str(wrong.value).endswith(f": {tmp_path / 'cells' / 'disk'}")
 
 
 STUDY = """
@@ -130,7 +121,7 @@ def record_of(spec: Specification, directory: Path, **changes: Any) -> Record:
 
 def saved(record: Record, directory: Path, layout: str = "small") -> Path:
     spec = record["specification"]
-    path = directory / "cells" / layout / f"{spec['case']['name']}.{spec['round']}.json"
+    path = directory / "cells" / str(record["site"]) / layout / f"{spec['case']['name']}.{spec['round']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record), encoding="utf-8")
     return path
@@ -233,8 +224,8 @@ def test_every_column_of_a_write_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("time_s", "soon"), ("repeat", None), ("open_s", [1, 2])])
 def test_a_record_that_no_table_can_hold_is_named(tmp_path: Path, key: str, value: Any) -> None:
-    records = [tmp_path / "small" / f"slices.r{number}.json" for number in range(3)]
-    records[0].parent.mkdir()
+    records = [tmp_path / "here" / "small" / f"slices.r{number}.json" for number in range(3)]
+    records[0].parent.mkdir(parents=True)
     record = record_of(spec_of(study_of(tmp_path)), tmp_path)
     for path in records:
         path.write_text(json.dumps(record))
@@ -279,6 +270,16 @@ def test_cells_on_two_nodes_overlap_where_they_share_a_file_system(
     }
     table = build([saved(record, tmp_path) for record in (here, there)], "mine", {}, {})
     assert table.groupby("round")["overlap"].agg(["all", "any"]).values.tolist() == [[overlap] * 2] * 2
+
+
+def test_a_record_in_the_folder_of_another_site_is_named_with_its_place(tmp_path: Path) -> None:
+    path = saved(record_of(spec_of(study_of(tmp_path)), tmp_path), tmp_path)
+    assert len(build([path], "mine", {}, {}))
+    moved = path.parents[1].rename(tmp_path / "cells" / "laptop") / "small" / path.name
+    with pytest.raises(DamagedRecord) as wrong:
+        build([moved], "mine", {}, {})
+    assert str(wrong.value).startswith(f"{moved} was measured at site 'here', and ")
+    assert str(wrong.value).endswith(f": {path.parents[1]}")
 
 
 def test_what_is_stale_says_nothing_of_machines_while_there_is_something_else(tmp_path: Path) -> None:

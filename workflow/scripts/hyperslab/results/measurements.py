@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from hyperslab.records import LETTER, MALFORMED, parts_of
+from hyperslab.records import LETTER, MALFORMED, MisplacedRecord, parts_of, site_of
 from hyperslab.results.statistics import bursts, noisy, overlaps
 from hyperslab.results.tables import rows_of, superseded, tidy
 
@@ -57,6 +57,8 @@ def build(
     for record in records:
         cell = f"{record.parent.name}/{record.stem}"
         rows[record] = rows_of(record, study, hashes.get(cell), grid.get(record.parent.name, {}))
+        for site in {row["site"] for row in rows[record]} - {site_of(record)}:
+            raise MisplacedRecord(record, site)
     try:
         table = tidy(list(itertools.chain.from_iterable(rows.values())))
     except MALFORMED:

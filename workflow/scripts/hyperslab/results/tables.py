@@ -13,16 +13,7 @@ import pandas as pd
 
 from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
-from hyperslab.records import (
-    MisplacedRecord,
-    Moment,
-    Record,
-    Row,
-    first_moment,
-    parts_of,
-    read_record,
-    site_of,
-)
+from hyperslab.records import Moment, Record, Row, first_moment, parts_of, read_record
 from hyperslab.results.columns import KEYS, MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
 from hyperslab.specifications import Specification
@@ -45,8 +36,6 @@ def rows_of(path: Path, study: str, expected: str | None, grid: Mapping[str, int
     """Return the rows of the record at `path`; see `record_rows`. Raises DamagedRecord."""
     record = read_record(path)
     with parts_of(path):
-        if record["site"] != site_of(path):
-            raise MisplacedRecord(path, record["site"])
         return record_rows(record, path.parent.name, study, expected, grid)
 
 
