@@ -6,6 +6,8 @@ import ctypes
 import errno
 import multiprocessing
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -139,6 +141,42 @@ def test_half_a_file_is_half_resident_by_either_system_call(disk: Path) -> None:
         assert pagecache.resident_share([descriptor]) == 0.5
         size = os.fstat(descriptor).st_size
         assert pagecache._mincore(descriptor, size) == pages // 2
+
+
+@contextmanager
+def overlaid(directory: Path) -> Iterator[Path]:
+    """An overlayfs over directories of this one, as the file system of a container is."""
+    below, above, work, seen = (directory / name for name in ("below", "above", "work", "seen"))
+    for place in (below, above, work, seen):
+        place.mkdir(parents=True)
+    options = f"lowerdir={below},upperdir={above},workdir={work}"
+    mount = ["mount", "-t", "overlay", "-o", options, "overlay", str(seen)]
+    done = subprocess.run(mount, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        pytest.skip(f"no overlayfs can be mounted here: {done.stderr.strip()}")
+    try:
+        yield seen
+    finally:
+        subprocess.run(["umount", seen], check=True, timeout=30)
+        shutil.rmtree(directory)
+
+
+def test_pages_of_an_overlayfs_are_found_in_the_file_system_below(disk: Path) -> None:
+    """By its own inode, which cachestat asks, it has none, so that nothing would ever be warm."""
+    with overlaid(disk / "overlaid") as seen, opened(file_on(seen, "cache", 10 * pagecache.PAGE)) as file:
+        assert pagecache.resident_share([file]) == 1
+        assert pagecache.evict_file(file, 0.0) == 0
+        pagecache.read_whole(file)
+        assert pagecache.resident_share([file]) == 1
+
+
+def test_of_an_overlayfs_cachestat_is_not_asked(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(file_on(disk, "cache", 1)) as descriptor:
+        kind = (ctypes.c_long * pagecache.WORDS)()
+        assert pagecache._libc.fstatfs(descriptor, kind) == 0
+        monkeypatch.setattr(pagecache, "OVERLAY", kind[0])
+        assert pagecache.method(descriptor) == "mincore"
+        assert pagecache.resident_share([descriptor]) == 1
 
 
 def test_an_empty_file_is_not_resident(tmp_path: Path) -> None:

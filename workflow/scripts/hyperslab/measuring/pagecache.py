@@ -13,6 +13,8 @@ from pathlib import Path
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Numbers of asm-generic system calls since Linux 5.x are the same on every architecture.
 CACHESTAT = 451
+# OVERLAYFS_SUPER_MAGIC of linux/magic.h; more words than a struct statfs has, of which the first is the type.
+OVERLAY, WORDS = 0x794C7630, 32
 # SYNC_FILE_RANGE_WRITE of linux/fs.h: begin, and do not wait.
 BEGIN = 2
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -32,7 +34,15 @@ class _Statistics(ctypes.Structure):
     ]
 
 
+def _lies_over_another(descriptor: int) -> bool:
+    """Return whether a file is one of overlayfs: its pages are those of another, which mmap alone sees."""
+    found = (ctypes.c_long * WORDS)()
+    return bool(_libc.fstatfs(descriptor, found) == 0 and found[0] == OVERLAY)
+
+
 def _cachestat(descriptor: int) -> _Statistics | None:
+    if _lies_over_another(descriptor):
+        return None
     whole, found = _Range(0, 0), _Statistics()
     failed = _libc.syscall(CACHESTAT, descriptor, ctypes.byref(whole), ctypes.byref(found), 0)
     return None if failed else found
