@@ -436,6 +436,23 @@ def test_a_signal_while_waiting_for_another_job_leaves_nothing(
     assert left_in(tmp_path) == ["hyperslab-node.lock"]
 
 
+@pytest.mark.parametrize("program", ["generate", "measure"])
+def test_a_signal_while_another_run_may_be_timing_its_data_leaves_them(
+    memory_root: Path, tmp_path: Path, program: str
+) -> None:
+    data(memory_root).parent.mkdir(parents=True)
+    data(memory_root).write_bytes(b"another's")
+    words = command("generate", CELL, memory_root)
+    if program == "measure":
+        # One that writes its own file has none before it holds the locks.
+        writing = write_cell(file_specification((8, 10, 200)), "spectrum", 1)
+        words = measure_command(writing, memory_root, tmp_path / "box.r0.json")
+    with (memory_root / ROOT_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert stopped(words, memory_root / ROOT_LOCK) == (128 + signal.SIGTERM, "")
+        assert data(memory_root).read_bytes() == b"another's"
+
+
 def test_what_a_build_lacks_is_a_result_of_read_cells_too(
     memory_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

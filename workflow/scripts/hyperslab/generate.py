@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
@@ -26,8 +27,12 @@ from hyperslab.sites.roots import root_of
 from hyperslab.specifications import Specification, file_digest
 
 
-def generate(spec: Specification, directory: Path, donor: str | None) -> None:
+def generate(
+    spec: Specification, directory: Path, donor: str | None, begin: Callable[[], None] = lambda: None
+) -> None:
     """Write the artifact of `spec` in `directory`, with a note; nothing is left behind on failure.
+
+    `begin` is called as soon as no other run may be timing what lies there.
 
     What a build of a library lacks is none: the note alone is left, and says it.
     """
@@ -37,6 +42,7 @@ def generate(spec: Specification, directory: Path, donor: str | None) -> None:
     artifact = format_.artifact.in_directory(directory, layout_of(spec["layout"]).suffix)
     with locks.alone(root):
         # Not before: another run may be timing what lies there.
+        begin()
         remove_directory(directory)
         make_directory(directory)
         began = machine.now()
@@ -101,7 +107,7 @@ def written(directory: Path, spec: Specification) -> bool:
 def main() -> None:
     """Run the command."""
     options = arguments(__doc__ or "").parse_args()
-    stop_cleanly(options.artifact)
+    stop_cleanly(None)
     spec = json.loads(options.specification)
     with ends_in_one_line("hyperslab.generate", options.artifact, formats.Unavailable):
         if written(options.artifact, spec):
@@ -110,7 +116,7 @@ def main() -> None:
         other_file_systems.keep(layout.other_file_systems())
         enter(layout.environment())
         ask_itself_directly()
-        generate(spec, options.artifact, options.donor)
+        generate(spec, options.artifact, options.donor, lambda: stop_cleanly(options.artifact))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,7 @@ from hyperslab.data.models import open_content
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.environments import of_cell
 from hyperslab.measuring import limits, locks, machine, other_file_systems, pagecache, probes, read_ahead
-from hyperslab.measuring.artifact import Artifact, leave, make_directory, remove_directory, stop_cleanly
+from hyperslab.measuring.artifact import NOTE, Artifact, leave, make_directory, remove_directory, stop_cleanly
 from hyperslab.measuring.counters import offered
 from hyperslab.measuring.fork_parent import FORKED
 from hyperslab.measuring.process import arguments, ask_itself_directly, ends_in_one_line, enter
@@ -28,15 +29,20 @@ class OthersData(VerificationError):
     """The data are of another specification: another run has written them, and may be timing them."""
 
 
-def measure(spec: Specification, directory: Path, donor: str | None, launcher: str | None = None) -> Measured:
-    """Return what one cell and round yields.
+def measure(
+    spec: Specification,
+    directory: Path,
+    donor: str | None,
+    launcher: str | None = None,
+    begin: Callable[[], None] = lambda: None,
+) -> Measured:
+    """Return what one cell and round yields; `begin` is called as soon as nothing else is timed there.
 
     Raises VerificationError where data differ or are another run's, OSError where the file system fails.
     """
     root = roots.root_of(directory)
     described = roots.read(root)
     format_ = formats.format_of(spec["layout"])
-    make_directory(directory)
     limits.limit_memory(described.memory_mb)
     # Before any file is opened: what a process has opened earlier may escape the limit.
     throttle = limits.join_cgroup(described.cgroup, mounts.block_devices(root))
@@ -54,6 +60,8 @@ def measure(spec: Specification, directory: Path, donor: str | None, launcher: s
     )
     artifact, uploaded = context.artifact, {}
     with locks.alone(root) as held, read_ahead.kept(root, described.read_ahead_bytes) as ahead:
+        begin()
+        make_directory(directory)
         file_system |= {
             "read_ahead_bytes": ahead,
             "read_ahead_set": described.read_ahead_bytes is not None,
@@ -136,8 +144,16 @@ def main() -> None:
     parser.add_argument("--site", required=True, help="name of the site, for the record")
     parser.add_argument("--launcher", help='what starts MPI ranks, such as "mpirun -n 4"')
     options = parser.parse_args()
-    stop_cleanly(options.artifact, partial(options.record))
-    spec, left = json.loads(options.specification), False
+    # What this cell's writer has left, if it has one, is its own; what else lies there another run may time.
+    spec, left = json.loads(options.specification), not (options.artifact / NOTE).exists()
+    half = partial(options.record)
+    stop_cleanly(None if left else options.artifact, half)
+
+    def begin() -> None:
+        nonlocal left
+        left = False
+        stop_cleanly(options.artifact, half)
+
     try:
         with ends_in_one_line("hyperslab.measure", options.artifact, VerificationError):
             layout = layout_of(spec["layout"])
@@ -145,7 +161,7 @@ def main() -> None:
             enter(of_cell(spec["case"], layout.environment()))
             ask_itself_directly()
             try:
-                measured = measure(spec, options.artifact, options.donor, options.launcher)
+                measured = measure(spec, options.artifact, options.donor, options.launcher, begin)
             except OthersData:
                 # It is that run's to remove them.
                 left = True

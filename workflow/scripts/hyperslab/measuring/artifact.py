@@ -246,8 +246,10 @@ def leave(directory: Path, record: Path) -> None:
     artifact.note.write_text(json.dumps(kept), encoding="utf-8")
 
 
-def stop_cleanly(directory: Path, *others: Path) -> None:
+def stop_cleanly(directory: Path | None, *others: Path) -> None:
     """Have SIGTERM (scancel, a time limit) and SIGINT remove the artifact and `others`, and end the process.
+
+    The artifact is None for as long as what lies in its place may be another run's, which times it.
 
     Not by an exception: one raised in a destructor or a weak reference's callback, of which h5py has many,
     is ignored, and the signal with it.
@@ -260,7 +262,8 @@ def stop_cleanly(directory: Path, *others: Path) -> None:
                 end()
             # NFS keeps what this process has open, and its directory: that must not keep the process.
             with suppress(OSError):
-                remove_directory(directory)
+                if directory is not None:
+                    remove_directory(directory)
             for path in others:
                 path.unlink(missing_ok=True)
             for wait in await_servers:
