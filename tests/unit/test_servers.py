@@ -18,7 +18,7 @@ from process_tree import alive
 from test_workers import wait_until
 
 import hyperslab
-from hyperslab.measuring import servers
+from hyperslab.measuring import servers, supervise
 from hyperslab.measuring.artifact import end_servers
 from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.machine import largest_memory_bytes
@@ -143,6 +143,41 @@ def test_a_path_that_is_too_long_for_a_socket_is_left_for_another(
     directory = private_directory()
     assert not directory.is_relative_to(long) and len(str(directory)) <= servers.LONGEST_DIRECTORY
     directory.rmdir()
+
+
+# It closes what it holds, which an interpreter without close_range(2) does number by number up to the limit.
+WATCHED = """
+import os, sys
+sys.path.insert(0, sys.argv.pop(1))
+import supervise
+
+def never(*_):
+    sys.exit("up to a milliard numbers are tried")
+
+os.closerange = never
+supervise.main()
+"""
+
+
+def test_who_watches_over_a_server_tries_no_descriptor_that_is_not_open(tmp_path: Path) -> None:
+    life, mine = os.pipe()
+    held, other = os.pipe()
+    (tmp_path / "own").mkdir()
+    words = [sys.executable, "-c", WATCHED, str(Path(supervise.__file__).parent), str(life)]
+    server = [sys.executable, "-c", "import time; time.sleep(600)"]
+    watching = subprocess.Popen([*words, str(tmp_path / "own"), *server], pass_fds=[life, other])
+    try:
+        for descriptor in (life, other):
+            os.close(descriptor)
+        assert wait_until(lambda: len(below(watching.pid)) == 1)
+        links = f"/proc/{watching.pid}/fd"
+        assert wait_until(lambda: set(os.listdir(links)) == {"0", "1", "2", str(life)})
+        os.close(mine)
+        assert watching.wait(SECONDS) == 0 and not (tmp_path / "own").exists()
+    finally:
+        watching.kill()
+        watching.wait()
+        os.close(held)
 
 
 CELL = """

@@ -72,8 +72,11 @@ def main() -> None:
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=begin, close_fds=False
     )
     # A socket that this one held, too, would take connections for a server that has ended.
-    os.closerange(3, life)
-    os.closerange(life + 1, os.sysconf("SC_OPEN_MAX"))
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != life:
+            # The one by which they were listed is closed already.
+            with suppress(OSError):
+                os.close(number)
     # Unlike select() it takes descriptors of any number.
     wanted = select.poll()
     wanted.register(life, select.POLLIN)
