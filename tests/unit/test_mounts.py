@@ -180,3 +180,29 @@ def test_a_part_of_a_disk_reads_ahead_as_the_disk(
     # Nothing is known of a device that has no such file, such as one of a container.
     setting.unlink()
     assert mounts.read_ahead_setting(memory) is None
+
+
+def test_a_part_of_an_array_of_disks_lies_on_those_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What limits a disk, or caches the image behind it, is looked for there."""
+    for number, device in enumerate(("md0", "md0/md0p1", "sda")):
+        (tmp_path / device).mkdir()
+        (tmp_path / device / "dev").write_text(f"9:{number}\n")
+    (tmp_path / "md0/md0p1/partition").write_text("1\n")
+    (tmp_path / "md0/slaves").mkdir()
+    (tmp_path / "md0/slaves/sda").symlink_to(tmp_path / "sda")
+    monkeypatch.setattr(mounts, "mount_of", lambda _: Mount("/", "ext4", "/dev/md0p1", "rw"))
+    monkeypatch.setattr(mounts, "_block_device", lambda path, mount: tmp_path / "md0/md0p1")
+    assert mounts.block_devices(tmp_path) == ["9:1", "9:0", "9:2"]
+
+
+def test_control_groups_that_a_later_mount_hides_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever only tidies up, as every cell of several workers does, must not fail of it."""
+    hidden = Mount(str(tmp_path), "cgroup2", "cgroup2", "rw")
+    monkeypatch.setattr(mounts, "table", lambda: iter([hidden]))
+    assert list(mounts.control_groups("memory", "memory")) == []
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    assert list(mounts.control_groups("memory", "memory")) == [(tmp_path, 2)]

@@ -77,7 +77,11 @@ def control_groups(first: str, second: str) -> Iterator[tuple[Path, int]]:
         top = Path(mount.point)
         if mount.type == "cgroup" and first in mount.options.split(","):
             yield top, 1
-        if mount.type == "cgroup2" and second in (top / "cgroup.controllers").read_text().split():
+        known = ""
+        # A later mount may hide it.
+        with suppress(OSError):
+            known = (top / "cgroup.controllers").read_text() if mount.type == "cgroup2" else known
+        if second in known.split():
             yield top, 2
 
 
@@ -122,7 +126,7 @@ def _below(directory: Path) -> Iterator[Path]:
     """Yield a block device, the disk that it is a part of, and what it is put together from."""
     yield directory
     if (directory / "partition").exists():
-        yield directory.parent
+        yield from _below(directory.parent)
     for part in (directory / "slaves").glob("*"):
         yield from _below(part.resolve())
 
