@@ -51,6 +51,12 @@ def test_both_versions_tell_the_limits_of_a_device(files: dict[str, str], tmp_pa
     assert found["limits"] == {name: text.strip() for name, text in files.items()}
 
 
+@pytest.mark.parametrize("devices", [["7:0", "8:16"], ["8:16", "7:0"]])
+def test_of_devices_that_lie_on_each_other_the_least_limit_holds(devices: list[str], tmp_path: Path) -> None:
+    found = limits.limits_of(str(cgroup(tmp_path, V2)), devices)
+    assert (found["read_bytes_per_s"], found["write_bytes_per_s"], found["writes_per_s"]) == (1, 2, 120)
+
+
 @pytest.mark.parametrize("files", [V1, V2, {"io.max": "7:1 rbps=max wbps=max riops=max wiops=max"}, {}])
 def test_what_limits_another_device_is_refused_and_not_joined(files: dict[str, str], tmp_path: Path) -> None:
     members = cgroup(tmp_path, {**files, "cgroup.procs": ""}) / "cgroup.procs"

@@ -47,7 +47,10 @@ def limits_of(directory: str, devices: Collection[str]) -> dict[str, Any]:
     for name in THROTTLES:
         with suppress(OSError):
             texts[name] = (group / name).read_text().strip()
-    found = dict(rules(texts, devices))
+    found: dict[str, int] = {}
+    for kind, limit in rules(texts, devices):
+        # Of devices that lie on each other, as LVM on a disk, the least limit holds.
+        found[kind] = min(limit, found.get(kind, limit))
     if not found:
         where = ", ".join(devices) or "no block device"
         raise OSError(f"the cgroup {directory} limits no I/O of the file system under test ({where})")
