@@ -605,6 +605,15 @@ def test_a_probe_file_that_cannot_be_written_leaves_nothing(
     assert not list(root.iterdir())
 
 
+def test_any_user_may_read_the_probe_file_that_another_has_written(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        written = ensure_probe_file(str(tmp_path))
+    finally:
+        os.umask(before)
+    assert written.stat().st_mode & 0o777 == 0o644
+
+
 LEAVES_A_TASK = """
 import asyncio
 from pathlib import Path

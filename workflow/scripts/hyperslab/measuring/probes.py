@@ -9,6 +9,7 @@ import statistics
 import time
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,9 @@ def ensure_probe_file(root: str) -> Path:
                 file.write(os.urandom(PROBE_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
+            # Other users of a shared root read it, whatever the umask of whoever comes first.
+            with suppress(OSError):
+                partial.chmod(0o644)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
