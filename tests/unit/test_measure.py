@@ -519,6 +519,15 @@ def test_what_failed_is_said_where_open_files_stay(program: str, memory_root: Pa
     assert "File too large" in line
 
 
+def test_a_record_is_not_lost_where_open_files_stay(memory_root: Path, tmp_path: Path) -> None:
+    """Of a process that fails, Snakemake removes what it has written."""
+    generate(CELL, artifact(memory_root), None)
+    _, _, _, *given = measure_command(CELL, memory_root, tmp_path / "box.r0.json")
+    done = run([sys.executable, "-c", f"{BUSY}from hyperslab.measure import main\nmain()", *given])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_record(tmp_path / "box.r0.json")["repeats"]
+
+
 def test_a_signal_ends_a_process_whose_open_files_stay(memory_root: Path) -> None:
     (memory_root / "box.r0").mkdir()
     (memory_root / "partial").touch()
