@@ -10,6 +10,9 @@ import pytest
 from figure_samples import STUDY, data_of, repeats, texts
 
 from hyperslab import figures
+from hyperslab.report.data import Inputs, gather
+from hyperslab.report.levels import levels_table
+from hyperslab.results.statistics import summarise
 from hyperslab.studies import figures as named
 
 LEVELS = {6: "view-level6", 3: "view-level3", 0: "view-level0"}
@@ -63,3 +66,25 @@ def test_what_was_read_warm_alone_is_not_said_to_be_not_measured() -> None:
     rows = table()
     figure = figures.draw("levels-view", "disk", data_of(rows[rows["state"] == "warm"], study=study()))
     assert "Not measured cold here." in texts(figure)
+
+
+def test_a_layout_that_lacks_the_first_state_has_no_counts_of_another() -> None:
+    rows = table()
+    rows = rows[(rows["layout"] != "auto") | (rows["state"] != "cold")]
+    rows = rows.assign(requested_bytes=rows["requested_bytes"].where(rows["state"] == "cold", 7e9))
+    given = Inputs(
+        study=study(), measurements=rows, summary=summarise(rows), context=[], score={}, recommendation={},
+        confirmation=None, figures={}, expected=[],
+    )  # fmt: skip
+    found = levels_table(gather(given), "disk", None)
+    assert found is not None
+    columns = [column.name for column in found.columns]
+    shown = [dict(zip(columns, (cell.text for cell in row), strict=True)) for row in found.rows]
+    assert [row["Read of each axis"] for row in shown] == [
+        word for word in ("1 of 64", "1 of 8", "all") for _ in FEW
+    ]
+    for row in shown:
+        lacking = row["Layout"] == "auto"
+        assert (row["cold"] == row["Requested"] == row["Asked"] == "–") == lacking
+        assert row["warm"] != "–" and row["Requested"] != "7,000.0 MB"
+    assert {row["Requested"] for row in shown if row["Read of each axis"] == "all"} == {"0.64 MB", "–"}

@@ -15,6 +15,8 @@ NUMBERS = [
     "time_s", "so_far_time_s", "asked_bytes", "requested_bytes", "so_far_requested_bytes",
     "device_bytes", "so_far_device_bytes", "chunks_touched",
 ]  # fmt: skip
+# Of one selection at a level likewise.
+COUNTS = ["asked_bytes", "requested_bytes", "requested_reads", "chunks_touched"]
 
 
 def view_table(data: Data, site: str, case: str, pick: str | None) -> Table | None:
@@ -69,12 +71,14 @@ def levels_table(data: Data, site: str, pick: str | None) -> Table | None:
         return None
     states = in_order(set(rows["state"]), STATES)
     for family, cases in families.items():
+        own = rows[rows["case"].isin(cases.values())]
+        # A layout that lacks it has no counts: those of another state are others.
+        first = in_order(set(own["state"]), STATES)[:1]
         for level, name in sorted(cases.items(), reverse=True):
-            mine = rows[rows["case"] == name]
+            mine = own[own["case"] == name]
             for layout in in_order(set(mine["layout"]), data.study["layouts"]):
                 here = mine[mine["layout"] == layout]
-                first = here[here["state"] == states[0]] if states[0] in set(here["state"]) else here
-                middle = first.median(numeric_only=True)
+                middle = here[here["state"].isin(first)][COUNTS].median()
                 times = (here["time_s"][here["state"] == state].median() for state in states)
                 body.append([
                     family, _every(level), layout,
@@ -85,7 +89,7 @@ def levels_table(data: Data, site: str, pick: str | None) -> Table | None:
     columns = ["Selection", "Read of each axis", "Layout", *(f"#{STATES[state]}" for state in states),
                "#Asked", "#Requested", "#Read calls", "#Chunks or blocks"]  # fmt: skip
     note = (
-        f"Medians over all repeats of all rounds; bytes, calls, chunks and blocks of the state "
-        f"{STATES[states[0]]}. A contiguous array has no chunks."
+        "Medians over all repeats of all rounds; bytes, calls, chunks and blocks of the first of these states "
+        "in which a selection was read. A contiguous array has no chunks."
     )
     return table("From coarse to fine", columns, body, note, folded=len(body) > 24, pick=pick)
