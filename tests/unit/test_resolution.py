@@ -320,6 +320,8 @@ def test_the_figure_has_lines_and_pictures(tmp_path: Path) -> None:
     words = texts(figure)
     assert "A view: from the first picture to the finest" in words
     assert "1 of 16, plain" in words and "all, with-levels" in words
+    # What opening asks the kernel for is counted nowhere.
+    assert "times with opening, bytes without" in words
     same = table()
     alike = figures.draw("resolution-view", "disk", data_of(same[same["layout"] == "plain"], study=study))
     assert len(alike.axes) == 5 and "1 of 16, plain" not in texts(alike)

@@ -53,7 +53,7 @@ def draw(view: View, case: str) -> Figure:
     notes = [
         view.over_rounds(rows),
         "bytes: medians in place of means" if held else "",
-        "levels one after the other on one open file, opening included",
+        "levels one after the other on one open file; times with opening, bytes without",
     ]
     handles = [entry(view, number, view.label(layout)) for number, layout in enumerate(times)]
     return finish(figure, view, title, rows, notes, handles)

@@ -49,9 +49,10 @@ def view_table(data: Data, site: str, case: str, pick: str | None) -> Table | No
                "#Device so far", "#Chunks or blocks"]  # fmt: skip
     note = (
         f"Medians over all views of all rounds; bytes, chunks and blocks of the state {STATES[states[0]]}. "
-        "So far: of this level and all coarser ones, cold with opening. What keeps what it has read of a "
-        "view, as IDX does, asks for what a level adds; all else reads each level whole. A contiguous array "
-        "has no chunks."
+        "So far: of this level and all coarser ones; cold times begin with opening, of which no bytes are "
+        "counted. What keeps what it has read of a view, as IDX does, asks for what a level adds; all else "
+        "asks for each level whole, but for what HDF5 has in its chunk cache. A contiguous array has no "
+        "chunks."
     )
     return table(
         f"Level by level: {case_title(data.study, case)}", columns, body, note, folded=True, pick=pick
@@ -89,7 +90,7 @@ def levels_table(data: Data, site: str, pick: str | None) -> Table | None:
     columns = ["Selection", "Read of each axis", "Layout", *(f"#{STATES[state]}" for state in states),
                "#Asked", "#Requested", "#Read calls", "#Chunks or blocks"]  # fmt: skip
     note = (
-        "Medians over all repeats of all rounds; bytes, calls, chunks and blocks of the first of these states "
-        "in which a selection was read. A contiguous array has no chunks."
+        "Medians over all repeats of all rounds; bytes, calls, chunks and blocks of the first of these "
+        "states in which a selection was read. A contiguous array has no chunks."
     )
     return table("From coarse to fine", columns, body, note, folded=len(body) > 24, pick=pick)

@@ -82,12 +82,12 @@ _COUNTS = {
         "what requested_bytes should be, index included; empty if not predictable"
     ),
     "first_requested_bytes": size(
-        "that the library asked the kernel for until the first picture (resolution)"
+        "that the library asked the kernel for to read the first picture, without opening (resolution)"
     ),
     "first_requested_predicted_bytes": size(
         "what first_requested_bytes should be; empty if not predictable (resolution)"
     ),
-    "first_device_bytes": size("that came from the device until the first picture (resolution)"),
+    "first_device_bytes": size("that came from the device for them (resolution)"),
     "levels": text(
         "each level of a view as JSON, coarsest first: level, time_s, counts; of the first view of a cell "
         "some have a small picture (resolution)"

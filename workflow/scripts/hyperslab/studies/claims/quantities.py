@@ -88,7 +88,7 @@ QUANTITIES: dict[str, Quantity] = {
         _count("chunks_touched", "", "chunks touched"),
         _count("chunk_bytes", "bytes", "bytes of the chunks touched"),
         _count("requested_bytes", "bytes", "bytes requested from the kernel"),
-        _count("first_requested_bytes", "bytes", "bytes requested until the first picture"),
+        _count("first_requested_bytes", "bytes", "bytes requested for the first picture"),
         _count("first_device_bytes", "bytes", "bytes from the device until the first picture"),
         _count("requested_reads", "", "reads requested from the kernel"),
         _count("device_bytes", "bytes", "bytes from the device"),
