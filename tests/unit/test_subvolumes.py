@@ -231,6 +231,18 @@ def test_what_more_ranks_would_do_is_in_the_documentation() -> None:
         assert table in text
 
 
+def test_what_other_parts_would_change_is_in_the_documentation() -> None:
+    text = " ".join((ROOT / "docs" / "idx.md").read_text(encoding="utf-8").split())
+    files = check_idx_ranks.files_of()
+    boxes = division.sub_volumes(files.shape, [8, 8, 8])
+    found = idx.sent_of(files, boxes, idx.rounds_of(files, boxes, range(512)))
+    least, most = int(found.messages_sent.min()), int(found.messages_sent.max())
+    size = found.bytes_sent.sum() / found.messages_sent.sum() / 1e6
+    (opened,) = {idx.opens_of(files, box, kept=True) for box in boxes}
+    says = f"a rank of 512 sends {least} to {most} messages of about {size:.1f} MB, and opens {opened} files"
+    assert says in text
+
+
 # ---- what a study says of them
 
 
