@@ -103,6 +103,13 @@ def test_the_blocks_that_a_box_touches(bitmask: Bitmask, bits: int, data: st.Dat
     box = found[tuple(slice(o, o + e) for o, e in zip(origin, extent, strict=True))]
     box = box[bit_lengths(box) <= finest]
     assert np.array_equal(blocks.touched(origin, extent, finest), np.unique(box >> bits))
+    assert blocks.count_touched(origin, extent) == len(blocks.touched(origin, extent))
+
+
+def test_blocks_are_counted_however_many_there_are() -> None:
+    blocks = Blocks(Bitmask("V" + "012" * 20, 3), 15)
+    assert blocks.count_touched((0, 0, 0), (2**20,) * 3) == blocks.count == 2**45
+    assert blocks.count_touched((1, 0, 0), (1, 1, 1)) == 1
 
 
 @given(bitmasks(), st.integers(1, 6))

@@ -74,7 +74,7 @@ class IdxLayout(Layout):
         turned = [self.described["axes"].index(name) for name in self.order]
         start, width = [origin[axis] for axis in turned], [extent[axis] for axis in turned]
         leading: int = math.prod(width[: files.leading])
-        return leading * len(files.blocks.touched(start[files.leading :], width[files.leading :]))
+        return leading * files.blocks.count_touched(start[files.leading :], width[files.leading :])
 
     def stored_bytes(self, shape: Shape, itemsize: int) -> int:
         """Return the bytes of all blocks without codec."""

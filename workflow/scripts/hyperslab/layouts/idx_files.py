@@ -92,18 +92,11 @@ class IdxFiles:
 
     def block_count(self) -> int:
         """Return how many blocks of one field hold samples of the array, without listing them."""
-        return sum(math.prod(self._blocks_per_axis(level)) for level in self.levels())
+        return self.blocks.count_touched((0,) * len(self.shape), self.shape)
 
     def levels(self) -> range:
         """Return the levels whose blocks hold all samples; the first stands for block 0."""
         return self.blocks.levels(self.bitmask.bits)
-
-    def _blocks_per_axis(self, level: int) -> list[int]:
-        inside = self.blocks.whole_level(level).within((0,) * len(self.shape), self.shape)
-        if inside is None:
-            return [0]
-        counts = self.blocks.counts(level)
-        return [-(-part.stop // count) for part, count in zip(inside, counts, strict=True)]
 
     @cached_property
     def present(self) -> Integers:

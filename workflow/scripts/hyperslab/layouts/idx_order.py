@@ -6,6 +6,7 @@ axes from the fastest one. Formula: Pascucci and Frank, UCRL-JC-140581 (2001).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -213,6 +214,15 @@ class Blocks:
         """Return the numbers of the blocks that a box touches up to a level, ascending."""
         last = self.bitmask.bits if finest is None else finest
         return np.concatenate([self.of_level(level, origin, extent) for level in self.levels(last)])
+
+    def count_touched(self, origin: Shape, extent: Shape) -> int:
+        """Return how many blocks a box touches, without listing them: there may be millions."""
+        found = 0
+        for level in self.levels(self.bitmask.bits):
+            if inside := self.whole_level(level).within(origin, extent):
+                sides = zip(inside, self.counts(level), strict=True)
+                found += math.prod((p.stop - 1) // count - p.start // count + 1 for p, count in sides)
+        return found
 
     def order(self, level: int) -> npt.NDArray[np.intp]:
         """Return for each sample of a block of a level, in HZ order, its row-major number in the block."""
