@@ -33,6 +33,7 @@ from hyperslab.formats.idx.array import FORMAT
 from hyperslab.formats.idx.joining import Joining
 from hyperslab.formats.idx.ordering import by_formula
 from hyperslab.formats.idx.places import files_of
+from hyperslab.formats.idx.writing import Writer
 from hyperslab.layouts import idx_order, layout_of
 from hyperslab.layouts.idx_files import Place, name_of
 from hyperslab.layouts.idx_order import hz_addresses
@@ -165,6 +166,29 @@ def test_threads_write_what_comes_later_later(tmp_path: Path, monkeypatch: pytes
     opened.close()
     assert first
     assert (read_of(tmp_path / "a", spec, box) == 2).all()
+
+
+def test_nobody_waits_for_threads_where_no_file_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited, settle = list[int](), Writer._settle
+
+    def counted(self: Writer) -> None:
+        waited.append(1)
+        settle(self)
+
+    monkeypatch.setattr(files, "OPEN_FILES", 4)
+    monkeypatch.setattr(Writer, "_settle", counted)
+    # Four files, which both fields share.
+    shape = (2, 32, 32, 32)
+    spec = cell(shape, "uint16", bits_per_block=9, blocks_per_file=16, fields="w")
+    box, values = Box((0,) * 4, shape), open_values(spec["dataset"])
+    opened = FORMAT.create(str(tmp_path / "a"), spec)
+    opened.write(box, values.block(box.origin, shape))
+    # Once after each field.
+    assert len(waited) == 2
+    opened.close()
+    assert np.array_equal(read_of(tmp_path / "a", spec, box), values.block(box.origin, shape))
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -185,10 +185,9 @@ class OpenFiles:
         # How often each was opened.
         self.opened: Counter[tuple[int, int]] = Counter()
 
-    @property
-    def full(self) -> bool:
-        """Whether a further file may have the oldest one closed."""
-        return len(self._open) >= OPEN_FILES
+    def closes_another(self, time: int, first: int) -> bool:
+        """Return whether opening a file has the oldest one closed; not where it is open already."""
+        return (time, first) not in self._open and len(self._open) >= OPEN_FILES
 
     def of(self, time: int, first: int) -> BinaryFile:
         """Return an open file with its headers; raises OSError where it is cut short."""

@@ -126,7 +126,7 @@ class Writer:
 
     def _file(self, time: int, first: int) -> binary.BinaryFile:
         """Return an open file; for it another may have to be closed, which must not be in use."""
-        if self._open.full:
+        if self._open.closes_another(time, first):
             self._settle()
         return self._open.of(time, first)
 
