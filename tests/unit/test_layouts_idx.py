@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from studies import changed, load, mistake
 
 from hyperslab.layouts import layout_of
-from hyperslab.layouts.idx_files import IdxFiles
+from hyperslab.layouts.idx_files import IdxFiles, name_of
 from hyperslab.layouts.idx_schema import IdxModel
 from hyperslab.validation.errors import ConfigurationError
 
@@ -87,6 +87,16 @@ def test_counts_of_blocks_and_bytes_agree_with_the_blocks_listed(
     assert ends == [files.file_bytes(int(first)) for first in files.files]
     assert sum(ends) == len(held) * files.data_start + len(files.present) * files.block_bytes
     assert files.largest_bytes() >= sum(ends)
+
+
+def test_folders_are_bounded_however_many_blocks_a_file_holds() -> None:
+    layout = resolved((128, 128, 128), bits_per_block=1, blocks_per_file=4096)
+    files = IdxFiles(layout, layout["axes"], (128, 128, 128), 2)
+    names = [PurePath(name_of(files.template, "", 0, int(first))) for first in files.files]
+    folders = {folder for name in names for folder in name.parents}
+    assert (len(names), len(folders)) == (256, 18)
+    # And the description.
+    assert files.largest_files() >= len(names) + len(folders) + 1
 
 
 def test_a_sub_volume_of_a_block_is_the_layouts_chunk() -> None:
