@@ -61,4 +61,10 @@ def test_a_line_is_the_time_of_each_level_in_one_way() -> None:
 
 
 def test_each_level_has_twice_the_bytes_of_the_one_before() -> None:
-    assert bytes_by_level(16, 5).tolist() == [1, 1, 2, 4, 8]
+    assert bytes_by_level(16, 5, 1).tolist() == [1, 1, 2, 4, 8]
+
+
+def test_no_level_has_a_part_of_a_sample() -> None:
+    """Of a bitmask of 64 samples an array may fill a quarter, and has none in two levels."""
+    found = bytes_by_level(32, 7, 2)
+    assert found[0] == 2 and np.isnan(found[1:3]).all() and found[3:].tolist() == [2, 4, 8, 16]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -26,14 +28,17 @@ def by_level(rows: pd.DataFrame) -> npt.NDArray[np.float64]:
     return found
 
 
-def bytes_by_level(asked: float, levels: int) -> npt.NDArray[np.float64]:
+def bytes_by_level(asked: float, levels: int, sample: float) -> npt.NDArray[np.float64]:
     """Return the bytes of each of so many levels, of `asked` in all: the finest has half of them, and so on.
 
-    Where extents are no powers of two that is nearly so.
+    Where extents are no powers of two that is nearly so. A level that would have less than one `sample` is
+    NaN: an array that fills a part of its bitmask has none in some levels, but for the first.
     """
     halvings = np.arange(levels, 0, -1, dtype=np.float64)
     halvings[0] = levels - 1
     found: npt.NDArray[np.float64] = asked / 2.0**halvings
+    found[found < sample] = math.nan
+    found[0] = np.fmax(found[0], sample)
     return found
 
 
@@ -58,7 +63,8 @@ def draw(view: View, case: str) -> Figure:
             times = by_level(mine)
             lines[f"{_words(view, name)}, {layout}"] = times
             asked = float(mine["asked_bytes"].median())
-            sizes[asked] = bytes_by_level(asked, len(times))
+            sample = asked / math.prod(view.study["cases"][name]["shape"])
+            sizes[asked] = bytes_by_level(asked, len(times), sample)
     for number, times in enumerate(lines.values()):
         left.plot(np.where(times > 0, times, np.nan), **look(view, number))
     logarithmic(left.yaxis, np.concatenate(list(lines.values())), "time to write the level")
