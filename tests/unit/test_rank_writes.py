@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -174,6 +175,38 @@ def test_openvisus_writes_in_turn_for_ranks(memory: Path, mpi: None, openvisus: 
     for row in (first, second):
         assert row["written_bytes"] >= total and "opens" not in row and row["write_s"] > 0
     assert not started_by_openvisus()
+
+
+# The process of a rank, in which OpenVisus has no room.
+FULL = """
+import sys, types
+from hyperslab.formats.idx.parallel import openvisus_process
+def full(**_):
+    raise Exception("No space left\\non device")
+fields = types.SimpleNamespace(fromString=str)
+sys.modules["OpenVisus"] = types.SimpleNamespace(CreateIdx=full, Field=fields)
+openvisus_process.main()
+"""
+
+
+def test_why_openvisus_could_not_write_is_said(tmp_path: Path) -> None:
+    spec = cell((4, 4, 4), settings={"library": "openvisus"})
+    answers, its_end = os.pipe()
+    box = {"origin": [0, 0, 0], "extent": [4, 4, 4]}
+    told = {"path": str(tmp_path / "a"), "spec": spec, **box, "answers": its_end}
+    way = by_openvisus.TokenByOpenVisus.__new__(by_openvisus.TokenByOpenVisus)
+    way._answers = answers
+    way._process = subprocess.Popen(
+        [sys.executable, "-c", FULL, json.dumps(told)],
+        stdin=subprocess.PIPE,
+        pass_fds=(its_end,),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "scripts")},
+    )
+    os.close(its_end)
+    way._send(bytes(2 * 4**3))
+    says = f"the process with OpenVisus: {tmp_path / 'a'}: OpenVisus: No space left on device"
+    with pytest.raises(ChildProcessError, match=f"^{re.escape(says)}$"):
+        way._send(b"create\n")
 
 
 def started_by_openvisus() -> list[str]:

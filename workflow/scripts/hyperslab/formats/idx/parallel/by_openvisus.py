@@ -17,6 +17,7 @@ import hyperslab
 from hyperslab.data.sub_volumes import boxes_of
 from hyperslab.formats.idx.creation import finish
 from hyperslab.formats.idx.parallel.in_turn import Token
+from hyperslab.formats.idx.parallel.openvisus_process import DONE, MOST_ANSWERED
 from hyperslab.formats.idx.parallel.ways import Job
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.parent import end_with_parent
@@ -88,11 +89,13 @@ class TokenByOpenVisus(Token):
         try:
             self._process.stdin.write(content)
             self._process.stdin.flush()
-            answered = os.read(self._answers, 1)
+            answered = os.read(self._answers, MOST_ANSWERED)
         except BrokenPipeError:
             answered = b""
-        if not answered:
-            raise ChildProcessError(f"the process with OpenVisus ended with status {self._close()}")
+        if answered != DONE:
+            status = self._close()
+            reason = answered.decode(errors="replace") or f"ended with status {status}"
+            raise ChildProcessError(f"the process with OpenVisus: {reason}")
 
     def _close(self) -> int:
         assert self._process.stdin is not None

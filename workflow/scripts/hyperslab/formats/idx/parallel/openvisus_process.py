@@ -1,6 +1,7 @@
 """The process of a rank that writes through OpenVisus: python -m … JSON, started by by_openvisus.py.
 
-It is given the values of its box, in array terms, then lines with what to do; each is answered by one byte.
+It is given the values of its box, in array terms, then lines with what to do; each is answered by one byte,
+or by what went wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from hyperslab.data.selections import Box, disk_order, inverse_of
 from hyperslab.formats.idx import openvisus
 from hyperslab.formats.idx.places import files_of
 from hyperslab.layouts.idx_files import UNFINISHED
+
+# The answer where all went well; what went wrong has so many bytes at most, which a pipe takes whole.
+DONE, MOST_ANSWERED = b".", 4096
 
 
 def main() -> None:
@@ -32,7 +36,7 @@ def main() -> None:
     turned = np.ascontiguousarray(np.frombuffer(given, dtype).reshape(box.extent).transpose(order))
     del given
     values = turned.transpose(inverse_of(order))
-    os.write(answers, b".")
+    os.write(answers, DONE)
     try:
         for line in sys.stdin.buffer:
             if line == b"create\n":
@@ -41,9 +45,10 @@ def main() -> None:
                 opened = openvisus.OpenVisusArray(path, spec, UNFINISHED)
                 opened.write(box, values)
                 opened.close()
-            os.write(answers, b".")
+            os.write(answers, DONE)
     except OSError as error:
-        sys.exit(str(error))
+        os.write(answers, str(error).encode(errors="replace")[:MOST_ANSWERED])
+        sys.exit(1)
 
 
 if __name__ == "__main__":
