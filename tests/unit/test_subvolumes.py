@@ -318,6 +318,13 @@ def test_a_mistake_in_sub_volumes_is_one_line(
     assert says in mistake(tmp_path, study_of({"subvolumes": asked, "ranks": [2]}, layout))
 
 
+def test_an_extent_that_each_already_says_is_refused(tmp_path: Path) -> None:
+    case = {"subvolumes": {"along": ["x", "z"], "each": {"x": 5, "z": 50}, "ways": ["token"]}, "ranks": [2]}
+    says = "subvolumes.each: shape has an extent of z, too, which ranks and each already say"
+    assert says in mistake(tmp_path, study_of({**case, "shape": {"z": 100}}))
+    load_study(tmp_path, study_of({**case, "shape": {"y": 10}}))
+
+
 def test_all_ways_are_tested_and_have_words_and_a_writer() -> None:
     from typing import get_args
 

@@ -38,6 +38,10 @@ class SubvolumeWrites(RankWrites):
                 f"subvolumes.aggregators: {asked.aggregators} of {count} ranks; name at most as many, or "
                 "give ranks that have them"
             )
+        if asked.each and (both := [axis for axis in asked.axes if axis in case.shape]):
+            raise ValueError(
+                f"subvolumes.each: shape has an extent of {both[0]}, too, which ranks and each already say"
+            )
         whole = dict(zip(dataset.axes, dataset.shape, strict=True))
         parts = asked.parts({**whole, **case.shape}, count)
         sizes = {
