@@ -308,6 +308,34 @@ def test_what_is_not_all_written_in_time_is_waited_for(
     assert len(requests) == asked
 
 
+NODES = """
+import sys
+from hyperslab.formats.hsds import serve
+serve.commands = lambda *_: [[sys.executable, "-c", "import time; time.sleep(600)"]] * 2
+serve.main()
+"""
+
+
+def test_nodes_end_with_what_has_started_them_also_where_that_is_killed() -> None:
+    """As it is by the kernel where what watches over the server was killed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "scripts")}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", NODES, "directory", "root", "passwords", "2"], env=environment
+    )
+    nodes: set[int] = set()
+    try:
+        assert wait_until(lambda: len(below(parent.pid)) == 2)
+        nodes = below(parent.pid)
+        parent.kill()
+        parent.wait(SECONDS)
+        assert wait_until(lambda: not any(map(alive, nodes)))
+    finally:
+        parent.kill()
+        parent.wait()
+        for node in filter(alive, nodes):
+            os.kill(node, signal.SIGKILL)
+
+
 # ---- a real server
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,19 @@ def test_a_server_of_which_a_process_ends_is_ended_whole(started: Any, monkeypat
     assert wait_until(lambda: not any(map(alive, processes)))
     assert wait_until(connection.ended)
     assert Path(connection.directory).exists()
+
+
+def test_the_password_goes_with_the_cell_where_what_watches_over_its_server_was_killed(started: Any) -> None:
+    directory, processes = Path(connection_of(str(started.data)).directory), started.processes()
+    os.kill(started._supervisor.pid, signal.SIGKILL)
+    try:
+        started.stop()
+        assert not directory.exists() and started.processes() == ()
+    finally:
+        # A daemon, which ends with nobody, is no server of a format.
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
 
 def _age(process: int) -> float:

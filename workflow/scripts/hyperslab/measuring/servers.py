@@ -105,6 +105,8 @@ class ServerArtifact(Artifact):
         self._layout: Mapping[str, Any] = {}
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._life: int | None = None
+        # The server's own directory, while it runs.
+        self._own: Path | None = None
         self._place = self.data.with_name(PLACE)
 
     @abstractmethod
@@ -133,7 +135,7 @@ class ServerArtifact(Artifact):
     def start(self, layout: Mapping[str, Any]) -> None:
         """Start the server, and wait until it answers; raises ServerError with its last words."""
         self._layout = layout
-        directory = private_directory()
+        directory = self._own = private_directory()
         described = Connection(
             os.path.abspath(self.data), str(directory), self.endpoint(directory), USER, secrets.token_hex(16)
         )
@@ -145,7 +147,6 @@ class ServerArtifact(Artifact):
             self._await(described)
         except BaseException:
             self.stop()
-            shutil.rmtree(directory, ignore_errors=True)
             raise
 
     def _begin(self, layout: Mapping[str, Any], described: Connection) -> None:
@@ -185,6 +186,10 @@ class ServerArtifact(Artifact):
         if self._supervisor is not None:
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._supervisor.pid, os.WEXITED | os.WNOWAIT)
+        own, self._own = self._own, None
+        if own is not None:
+            # Still there where who watches over the server was killed, or never began.
+            shutil.rmtree(own, ignore_errors=True)
 
     def stop(self) -> None:
         """End the server with all its processes, and remove its directory."""

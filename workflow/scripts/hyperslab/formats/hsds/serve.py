@@ -7,10 +7,15 @@ one has patience. It imports nothing of Hyperslab.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from urllib.parse import quote
+
+# <linux/prctl.h>
+PR_SET_PDEATHSIG = 1
 
 
 def commands(directory: str, root: str, passwords: str, nodes: int) -> list[list[str]]:
@@ -36,8 +41,16 @@ def commands(directory: str, root: str, passwords: str, nodes: int) -> list[list
 def main() -> None:
     """Run the command; it ends with the first node that does."""
     directory, root, passwords, nodes = sys.argv[1:]
+    libc, mine = ctypes.CDLL(None), os.getpid()
+
+    def end_with_this_one() -> None:
+        # Who watches over all of them may be killed, and this process with it.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != mine:
+            os._exit(1)
+
     for words in commands(directory, root, passwords, int(nodes)):
-        subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, preexec_fn=end_with_this_one)
     number, status = os.wait()
     sys.exit(f"node {number} of HSDS has ended with status {os.waitstatus_to_exitcode(status)}")
 
