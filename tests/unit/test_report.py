@@ -225,6 +225,22 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
     assert page.checks[-1].tone == "good"
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"latency_ms": 50.0}, "disk, object stores: latency ms is 10.0 or 50.0"),
+        ({"bandwidth": 25_000_000}, "disk, object stores: bandwidth is none or 25000000"),
+        ({"endpoint": "versitygw"}, "disk, object stores: endpoint is moto or versitygw"),
+    ],
+)
+def test_results_of_a_store_that_was_changed_do_not_pass_for_those_of_one(changed: Any, said: str) -> None:
+    store: dict[str, Any] = {"endpoint": "moto", "latency_ms": 10.0, "prefix": "one/"}
+    one, other = (CONTEXT | {"store": described} for described in (store, store | changed))
+    found = check_of(page_of(context=[one, other]), "Mixtures")
+    assert found.tone == "bad" and said in found.text
+    assert check_of(page_of(context=[one, one]), "Mixtures").tone == "good"
+
+
 def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:
     page = build_page(Inputs(**inputs(measured(MAIN, "main").assign(stale=True), None)))
     missing = check_of(page, "Cells missing")

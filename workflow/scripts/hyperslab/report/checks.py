@@ -26,6 +26,8 @@ COLD_AT_MOST, WARM_AT_LEAST = 0.01, 0.99
 PAUSE_S = 900.0
 # So many reasons for a state that was skipped are told.
 MOST_REASONS = 2
+# What of an object store times depend on.
+OF_STORES = ("endpoint", "latency_ms", "bandwidth")
 
 
 def checks(data: Data) -> list[Check]:
@@ -199,6 +201,10 @@ def _mixtures(data: Data) -> Check:
             found += [
                 f"{site}, {words}: {part} is {' or '.join(values)}" for part, values in differing.items()
             ]
+        # A line without a limit is another one, too.
+        stores = [entry.get("store") or {} for entry in entries]
+        differing = _differing([{name: store.get(name, "none") for name in OF_STORES} for store in stores])
+        found += [f"{site}, object stores: {part} is {' or '.join(told)}" for part, told in differing.items()]
     between = _differing([entry.get("versions") or {} for entry in data.context])
     if not found:
         found += [f"between sites: {part} is {' or '.join(values)}" for part, values in between.items()]
