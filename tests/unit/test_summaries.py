@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from studies import mistake
+from studies import load, mistake
 from test_collections import LAYOUTS, memory_root, study  # noqa: F401
 
 from hyperslab import cases, formats
@@ -20,7 +20,7 @@ from hyperslab.cases.context import Context, VerificationError
 from hyperslab.cases.reduce import case as reduction
 from hyperslab.cases.reduce import moments
 from hyperslab.cases.reduce.summaries import Summaries
-from hyperslab.data.models import open_content
+from hyperslab.data.models import missing_of, open_content
 from hyperslab.data.selections import Box
 from hyperslab.measuring import node_memory
 from hyperslab.measuring.artifact import FETCHED, Artifact
@@ -129,6 +129,24 @@ def test_what_no_element_can_be_is_no_mark_of_a_missing_value(
     dataset = {"axes": ["x", "y"], "shape": [4, 4], "dtype": dtype, "missing": missing}
     said = mistake(tmp_path, {"title": "t", "dataset": dataset, "layouts": {"a": None}, "cases": {}})
     assert f"missing: {missing:g} is no {dtype}" in said
+
+
+@pytest.mark.parametrize(("dtype", "missing"), [("int64", 2 - 2**63), ("uint64", 2**64 - 2), ("int64", -999)])
+def test_what_netcdf_puts_where_an_integer_is_missing_is_left_out_though_no_float_holds_it(
+    tmp_path: Path, dtype: str, missing: int
+) -> None:
+    dataset = {"axes": ["x", "y"], "shape": [4, 4], "dtype": dtype, "missing": missing}
+    layouts = {"layouts": {"a": None}, "cases": {"rows": {"read": {"x": 1}}}}
+    loaded = load(tmp_path, {"title": "t", "dataset": dataset, **layouts}).dataset
+    kept = missing_of(json.loads(json.dumps(loaded.model_dump(exclude_none=True))))
+    # A number that a float holds is one, as in the records that there are.
+    assert kept == missing and isinstance(kept, float) == (float(missing) == missing)
+    block = np.full((1, 4, 4), missing, dtype)
+    # Its neighbours, which a float takes for it, are values.
+    block[0, 0, :3] = np.array([missing - 1, missing + 1, 7], dtype)
+    found = Summaries.nothing(1, kept)
+    found.add(block, 0)
+    assert (found.count[0], found.greatest[0]) == (3, block[0, 0, :3].max())
 
 
 # ---- cells

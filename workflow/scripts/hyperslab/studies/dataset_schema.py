@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hyperslab.data import models
 from hyperslab.data.daily_grid import MISSING
 from hyperslab.data.rows import DONOR
 from hyperslab.data.values import DAILY_GRID
 from hyperslab.studies.rows_schema import RowLengths
+from hyperslab.validation.errors import Forms
 from hyperslab.validation.models import Count, Name, Strict, Text
 
 DType = Literal[
@@ -22,6 +23,15 @@ DType = Literal[
 ]
 ITEMSIZE = {name: int(name.lstrip("uintfloa")) // 8 for name in get_args(DType)}
 LARGEST_BYTES = 2**62
+
+
+def _in_all_digits(given: float | None) -> float | None:
+    """Return a number as a float, but for a whole one that only an integer holds, of up to 64 bits.
+
+    NetCDF marks what is missing among integers of 64 bits by such ones.
+    """
+    near = None if given is None else float(given)
+    return near if near == given else given
 
 
 class DonorFile(Strict):
@@ -65,7 +75,11 @@ class Dataset(Strict):
     rows: RowLengths | None = Field(
         default=None, description="ragged rows instead of an array, which has axes and a shape"
     )
-    missing: float | None = Field(
+    missing: Annotated[
+        float | Annotated[int, Field(ge=-(2**63), lt=2**64)] | None,
+        AfterValidator(_in_all_digits),
+        Forms("a number"),
+    ] = Field(
         default=None,
         description="what stands where there is no value, which summaries leave out; a daily-grid has "
         "its own, -999",
@@ -139,7 +153,8 @@ class Dataset(Strict):
         """Return whether an element can have a value, floats within their digits."""
         if self.dtype.startswith("float"):
             return abs(value) <= float(np.finfo(self.dtype).max)
-        return value.is_integer() and np.iinfo(self.dtype).min <= value <= np.iinfo(self.dtype).max
+        whole = float(value).is_integer()
+        return whole and np.iinfo(self.dtype).min <= value <= np.iinfo(self.dtype).max
 
     @property
     def itemsize(self) -> int:
