@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from stored_cells import (
 from test_workers import wait_until
 
 import hyperslab
+from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.object_store.address import PATIENCE_SECONDS
 from hyperslab.measuring.object_store.artifact import patience_seconds
 from hyperslab.planning.store_checks import check_stores
@@ -366,6 +368,23 @@ def test_zarr_is_started_and_all_is_loaded_before_a_reference_is_opened(
     fill(spec, artifact)
     done = ended(store_python, "-c", BEFORE_OPENING, str(artifact / "data.virtual"), text(spec))
     assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr
+
+
+def test_chunks_that_a_filter_left_as_they_were_are_not_read_by_reference(store_root: Path) -> None:
+    put_store(store_root, STORE)
+    plain = cell("virtual")
+    filters: Any = [{"name": "blosc", "codec": "lz4", "level": 5, "shuffle": "none"}]
+    # Of 16 bits that are mixed nothing shrinks.
+    spec: Specification = {
+        **plain,
+        "dataset": {**plain["dataset"], "dtype": "uint16"},
+        "layout": {**plain["layout"], "filters": filters},
+    }
+    artifact = store_root / "s" / "l" / "box.r0"
+    done = run("generate", spec, artifact, None)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = json.loads((artifact / NOTE).read_text(encoding="utf-8")).get("unavailable", "")
+    assert said.startswith("filters: one left ") and "chunks as they were" in said
 
 
 BEFORE_COPYING = """

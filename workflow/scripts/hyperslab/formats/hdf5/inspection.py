@@ -49,7 +49,7 @@ def report(dataset: h5py.Dataset, path: str, spec: Specification, lists: Lists) 
         "chunks": count,
         "chunks_predicted": arithmetic.chunk_count(shape, dataset.chunks) if dataset.chunks else 0,
         "adjacent_share": _adjacent_share(dataset.id, count) if not filtered else None,
-        "chunks_left_alone": _left_alone(dataset.id) if filtered else None,
+        "chunks_left_alone": left_alone(dataset.id) if filtered else None,
         "settings": {
             "dataset_layout": LAYOUTS[creation.get_layout()],
             "chunks": list(dataset.chunks) if dataset.chunks else None,
@@ -120,7 +120,7 @@ def _adjacent_share(dataset: h5d.DatasetID, count: int) -> float | None:
     return state["adjacent"] / (state["seen"] - 1)
 
 
-def _left_alone(dataset: h5d.DatasetID) -> int:
+def left_alone(dataset: h5d.DatasetID) -> int:
     """Return how many chunks some filter left as they were, because it could not treat or shrink them."""
     masks: list[int] = []
     visit_chunks(dataset, lambda chunk: masks.append(chunk.filter_mask))

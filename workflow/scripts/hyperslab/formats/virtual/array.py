@@ -14,15 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 import zarr
 
 from hyperslab.data.selections import Box, disk_order
 from hyperslab.data.values import Values
-from hyperslab.formats import Format, OpenArray
+from hyperslab.formats import Format, OpenArray, Unavailable
 from hyperslab.formats.collection import Collections
 from hyperslab.formats.collection_files import Files
+from hyperslab.formats.hdf5 import inspection
 from hyperslab.formats.hdf5.array import DATASET, Hdf5
 from hyperslab.formats.object_reads import ObjectReads, chunks_alone, said_plainly
 from hyperslab.formats.zarr import settings
@@ -73,12 +75,14 @@ class WithReference(OpenArray):
 def refer(path: str, names: Sequence[str] = (FILE,), axis: int = 0) -> None:
     """Write the reference of files that are closed, into the directory in which they lie.
 
-    Several hold one array, one behind the other along an axis as it lies on disk.
+    Several hold one array, one behind the other along an axis as it lies on disk. Raises Unavailable where
+    not all of their chunks went through the same filters.
     """
     from obspec_utils.registry import ObjectStoreRegistry
     from obstore.store import LocalStore
     from virtualizarr.parsers import HDFParser
 
+    _check_filtered([Path(path, name) for name in names])
     registry = ObjectStoreRegistry({HERE: LocalStore(path)})
     found = [HDFParser()(f"{HERE}/{name}", registry).to_virtual_dataset() for name in names]
     together = found[0]
@@ -91,6 +95,21 @@ def refer(path: str, names: Sequence[str] = (FILE,), axis: int = 0) -> None:
             join="override", combine_attrs="override",
         )  # fmt: skip
     together.vz.to_kerchunk(Path(path, REFERENCE), format="json")
+
+
+def _check_filtered(files: Sequence[Path]) -> None:
+    """Raise Unavailable where a filter left chunks as they were, as blosc does with what does not shrink."""
+    left = 0
+    for file in files:
+        with h5py.File(file) as opened:
+            chunked = (one for one in opened.values() if isinstance(one, h5py.Dataset) and one.chunks)
+            left += sum(inspection.left_alone(one.id) for one in chunked)
+    if left:
+        # VirtualiZarr does not look (2.5.1), and whoever reads would undo what was never done.
+        raise Unavailable(
+            f"filters: one left {left:,} chunks as they were, since they did not shrink; a reference has the "
+            "same filters for all, so take others, such as zstd"
+        )
 
 
 def opened(path: str, order: tuple[int, ...]) -> OpenArray:
