@@ -37,7 +37,7 @@ class Access(Strict):
         if self.cache is not None and self.through != "s3fs":
             raise ValueError("cache: only s3fs has several; obstore has a buffer of block_bytes")
         if self.block_bytes is not None and self.through == "ros3":
-            raise ValueError("block_bytes: ros3 reads what HDF5 asks for, and has no cache")
+            raise ValueError("block_bytes: ros3 keeps the first 16 MiB of a file, and has no such setting")
         return self
 
 
