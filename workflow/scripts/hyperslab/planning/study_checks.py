@@ -55,7 +55,13 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
         at_once = {name: _at_once(study, name, inventory) for name in names}
-        check_roots(study, names, inventory.sites, inventory.sites_file, at_once)
+        copied = _donor_bytes(study)
+        if copied and Path(study.donor_copy).exists():
+            copied = 0
+        if copied:
+            check_results(copied, f"values that {study.name} copies from its donor; free some")
+        # Test files may lie on the file system of what is copied.
+        check_roots(study, names, inventory.sites, inventory.sites_file, at_once, copied)
         timed = [
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
@@ -68,10 +74,6 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
         for site in here:
             _check_throttled(study, site, site in timed, inventory)
             check_place(study, site, inventory)
-        if (copied := _donor_bytes(study)) and not Path(study.donor_copy).exists():
-            check_results(copied, f"values that {study.name} copies from its donor; free some")
-            # Test files may lie on the same file system.
-            check_roots(study, names, inventory.sites, inventory.sites_file, at_once, copied)
 
 
 def _at_once(study: PlannedStudy, site: str, inventory: Inventory) -> int:
