@@ -349,6 +349,19 @@ def test_a_root_has_room_for_all_that_lie_there_at_once(tmp_path: Path) -> None:
     check_roots(study, ["here"], sites, file, {"here": 4})
 
 
+def test_a_root_needs_room_for_what_is_measured_there_and_no_more(tmp_path: Path) -> None:
+    part = {"read": {"z": 1}, "shape": {"z": 40}}
+    cases = {"slices": {"read": {"z": 25}, "sites": ["far"]}, "part": part}
+    layouts = {"z": {"format": "zarr", "chunks": [1, 2, 8]}}
+    study = study_of(tmp_path, layouts=layouts, cases=cases)
+    for bound in (largest_bytes, largest_files):
+        assert bound(study, ["here"]) < bound(study) / 2
+        assert bound(study, ["here", "far"]) == bound(study, ["far"]) == bound(study)
+    needed = largest_bytes(study, ["here"]) + RESERVE_BYTES
+    file, sites = one_site(tmp_path, root=str(tmp_path), cap_bytes=needed)
+    check_roots(study, ["here"], sites, file)
+
+
 def test_the_largest_study_that_comes_along_is_refused_where_it_has_no_room(tmp_path: Path) -> None:
     large = LoadedStudy(Path(__file__).parents[2] / "config" / "studies" / "ncep-large.yaml")
     assert large.dataset.nbytes == 7850 * 720 * 1440 * 4

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.measuring import machine, read_ahead
@@ -15,6 +16,7 @@ from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of, measured_at
 from hyperslab.studies.case_kinds.workers import RankWrites
+from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.text import megabytes
 from hyperslab.validation.errors import ConfigurationError
@@ -80,32 +82,47 @@ def unfit(study: LoadedStudy, sites: Expansion) -> dict[str, str]:
     return found if len(found) < len(sites) else {}
 
 
-def largest_bytes(study: LoadedStudy) -> int:
-    """Return an upper bound of what one cell's test artifact takes, in bytes."""
+def largest_bytes(study: LoadedStudy, sites: Sequence[str] = ()) -> int:
+    """Return an upper bound of the bytes of one cell's test artifact, at any of `sites`, or of all cells."""
 
     @cache
-    def bound(name: str, arrays: int) -> int:
-        return layout_of(study.layouts[name]).largest_bytes(study.dataset, arrays)
+    def bound(name: str, shape: tuple[int, ...], arrays: int) -> int:
+        return layout_of(study.layouts[name]).largest_bytes(_array(study, shape), arrays)
 
     found = 0
-    for case in study.cases.values():
+    for case in _cases(study, sites):
         kind = kind_of(case)
         for name in case["layouts"]:
             beyond = kind.beyond_bytes(case, study.dataset, layout_of(study.layouts[name]))
-            found = max(found, bound(name, kind.arrays(case)) + beyond)
+            found = max(found, bound(name, tuple(case["shape"]), kind.arrays(case)) + beyond)
     return found
 
 
-def largest_files(study: LoadedStudy) -> int:
-    """Return an upper bound of the files and directories of one cell's test artifact."""
-    return max(layout_of(layout).largest_files(study.dataset) for layout in study.layouts.values())
+def largest_files(study: LoadedStudy, sites: Sequence[str] = ()) -> int:
+    """Return an upper bound of the files and directories of one cell's test artifact, as `largest_bytes`."""
+    wanted = {(name, tuple(case["shape"])) for case in _cases(study, sites) for name in case["layouts"]}
+    return max(
+        (layout_of(study.layouts[name]).largest_files(_array(study, shape)) for name, shape in wanted),
+        default=0,
+    )
 
 
-def _copies(study: LoadedStudy, site: Resolved) -> int:
+def _cases(study: LoadedStudy, sites: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the cases of a study that are measured at one of `sites`; all if none is named."""
+    cases = study.cases.values()
+    return [case for case in cases if not sites or any(measured_at(case, site) for site in sites)]
+
+
+def _array(study: LoadedStudy, shape: tuple[int, ...]) -> Dataset:
+    """Return the part of the dataset that a case stores."""
+    return study.dataset.model_copy(update={"shape": list(shape)})
+
+
+def _copies(study: LoadedStudy, site: Resolved, sites: Sequence[str]) -> int:
     """Return how often a root holds data once more: copied to be read, or written plainly while what ranks
     wrote still lies there, and as objects of a store there.
     """
-    store, cases = site["store"] or {}, study.cases.values()
+    store, cases = site["store"] or {}, _cases(study, sites)
     beside = any(case.get("fetch") or isinstance(kind_of(case), RankWrites) for case in cases)
     return beside + (store.get("start") == "versitygw")
 
@@ -123,11 +140,13 @@ def check_roots(
     `at_once` says of sites how many test artifacts lie there side by side, where it is more than one. Bytes
     `copied` of a donor come to lie beside the results, which may be on the same file system.
     """
+    # Parts of what is measured at one site may lie at another.
+    spread = any(layout_of(layout).other_file_systems() for layout in study.layouts.values())
     for name in names:
-        site = sites[name]
-        copies, number = _copies(study, site), (at_once or {}).get(name, 1)
-        needed = number * (1 + copies) * largest_bytes(study) + RESERVE_BYTES
-        files = number * largest_files(study) + RESERVE_FILES
+        site, measured = sites[name], names if spread else [name]
+        copies, number = _copies(study, site, measured), (at_once or {}).get(name, 1)
+        needed = number * (1 + copies) * largest_bytes(study, measured) + RESERVE_BYTES
+        files = number * largest_files(study, measured) + RESERVE_FILES
         artifacts = "one test artifact" if number == 1 else f"{number} test artifacts at once"
         what = f"{artifacts} and what is copied of {'it' if number == 1 else 'them'}" if copies else artifacts
         root = Path(site["root"])
