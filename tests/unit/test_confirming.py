@@ -142,6 +142,25 @@ def test_a_report_knows_the_cells_of_a_case_with_a_dot_in_its_name() -> None:
     assert wanted({}) == []
 
 
+def test_a_dry_run_says_how_much_confirming_rounds_may_add(inventory: Inventory) -> None:
+    made = [LIST, *inventory.all_records(inventory.study("mine"))]
+
+    def said(remeasure: str = "") -> list[str]:
+        again = reruns_of(inventory, remeasure)
+        return list(planned(inventory, BatchJobs(inventory), again, ["mine"], made))
+
+    Path(WANTED[3]).unlink()
+    # At the disk one case of two layouts, of which one is there. Far away six of seven layouts lack a cell,
+    # one of them two, and five are finalists at most.
+    here, there = said()
+    assert "; then at most 1 cell in confirming rounds of the layouts that do best, 0.0 GB to write, " in here
+    assert "; then at most 6 cells in confirming rounds" in there
+    # What is asked for is counted as that.
+    assert "; of confirming rounds 1 cell again; then at most 1 cell in" in said("disk/auto/slices.c0")[0]
+    made.remove(LIST)
+    assert "confirming" not in "".join(said())
+
+
 def test_confirming_rounds_are_measured_again_where_they_are_asked_for(inventory: Inventory) -> None:
     study = inventory.study("mine")
     again = reruns_of(inventory, "disk/auto/slices.c0")

@@ -27,6 +27,8 @@ LOSSY = "its filter is lossy (recommendation.lossy: true lets it in)"
 
 # Of a directory, with what is added to it.
 LONGEST_NAME = 200
+# Of a site: pick, runner-up, contiguous and automatic layout, and one for another mix.
+MOST_FINALISTS = 5
 
 
 class PlannedStudy(LoadedStudy):
@@ -198,6 +200,11 @@ class PlannedStudy(LoadedStudy):
     def confirms(self) -> bool:
         """Whether finalists are measured again, so that it matters which layouts these are."""
         return bool(self.study.recommendation.confirm_rounds and self.read_cases())
+
+    @property
+    def most_finalists(self) -> int:
+        """How many layouts are measured again at one site at most."""
+        return min(len(self.layouts), MOST_FINALISTS + len(self.study.recommendation.quoted))
 
     @cached_property
     def deciding(self) -> str:

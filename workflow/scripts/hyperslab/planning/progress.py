@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hyperslab.planning.batch_jobs import BatchJobs
@@ -16,7 +16,7 @@ from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import unfit
 from hyperslab.planning.stages import ADDED, listing
-from hyperslab.records import record_of, written_at
+from hyperslab.records import Cell, record_of, written_at
 from hyperslab.text import count
 
 # Between two looks at which records are there.
@@ -126,7 +126,32 @@ def _planned(
             f"; then at most {count(len(more), 'cell')} in rounds {rounds}, as far as comparisons are open, "
             f"{total_bytes(study, site, more, together) / 1e9:.1f} GB to write, {about(seconds)}"
         )
+    if f"results/{study.name}/confirmation.json" in made:
+        text += _confirming(inventory, study, site, reruns.may_confirm(study, site))
     return text
+
+
+def _confirming(
+    inventory: Inventory, study: PlannedStudy, site: str, lacking: Mapping[str, Sequence[Cell]]
+) -> str:
+    """Return what confirming rounds cost at most, of the `lacking` cells of layouts; "" for nothing.
+
+    Which layouts are finalists is known only after the rounds before: those that cost most are counted.
+    """
+    if not lacking:
+        return ""
+    together = inventory.together(site)
+    pairs = [cell[:2] for cells in lacking.values() for cell in cells]
+    expected = expected_seconds(study, site, pairs, inventory)
+    costs = [
+        (len(cells), total_bytes(study, site, cells, together), sum(expected[cell[:2]] for cell in cells))
+        for cells in lacking.values()
+    ]
+    cells, size, seconds = (sum(sorted(each)[-study.most_finalists :]) for each in zip(*costs, strict=True))
+    return (
+        f"; then at most {count(cells, 'cell')} in confirming rounds of the layouts that do best, "
+        f"{size / 1e9:.1f} GB to write, {about(seconds)}"
+    )
 
 
 class Progress(threading.Thread):

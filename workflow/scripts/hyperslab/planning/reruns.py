@@ -248,6 +248,21 @@ class Reruns:
             and not Path(record_of(study.name, site, cell)).exists()
         ]
 
+    def may_confirm(self, study: PlannedStudy, site: str) -> dict[str, list[Cell]]:
+        """Return the cells of a site that confirming rounds lack of today's, by layout, whichever are
+        finalists; without those that are asked for again.
+        """
+        asked, reads = self.asked(study, site), set(study.read_cases())
+        found: dict[str, list[Cell]] = {}
+        for layout, case in sorted(study.pairs(site)):
+            for number in range(study.study.recommendation.confirm_rounds if case in reads else 0):
+                cell = (layout, case, f"{LETTER['confirm']}{number}")
+                record = Path(record_of(study.name, site, cell))
+                there = record.exists() and study.is_todays(record, cell)
+                if not there and str(record) not in asked:
+                    found.setdefault(layout, []).append(cell)
+        return found
+
     def due(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that have no record, or whose record is asked for again."""
         records, asked = self._planned(study, site), self.asked(study, site)

@@ -27,9 +27,6 @@ from hyperslab.sites import roots
 from hyperslab.text import count
 from hyperslab.validation.errors import ConfigurationError
 
-# Of a site: pick, runner-up, contiguous and automatic layout, and one for another mix.
-MOST_FINALISTS = 5
-
 
 class RunCourse:
     """What is done around the jobs of one run; `studies` are those that it may measure."""
@@ -182,10 +179,7 @@ class RunCourse:
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
 
     def _awaited(self) -> Iterator[tuple[str, list[str], int]]:
-        """Yield what is measured, its records, and about how many cells come when these are there.
-
-        A site has so many finalists at most.
-        """
+        """Yield what is measured, its records, and about how many cells come when these are there."""
         inventory = self._inventory
         phase = self._request.phase
         for study in map(inventory.study, self._studies):
@@ -193,7 +187,7 @@ class RunCourse:
             name = study.name if phase == "main" else inner_run.name_of(phase)
             records = [record for site in sites for record in inventory.records_of(study, site, phase)]
             cases, rounds = len(study.read_cases()), study.study.recommendation.confirm_rounds
-            finalists = len(sites) * min(MOST_FINALISTS, len(study.layouts))
+            finalists = len(sites) * study.most_finalists
             yield name, records, finalists * cases * rounds if phase == "main" else 0
 
     def after_failure(self, workflow: Any) -> None:
