@@ -95,6 +95,12 @@ def test_a_dry_run_counts_what_cases_share_once(tmp_path: Path) -> None:
     assert seconds(together) < seconds(alone) - 0.99 * spared / WRITE_BYTES_PER_S
 
 
+def test_rounds_may_be_added_of_all_that_reads_a_file(tmp_path: Path) -> None:
+    study = inventory(tmp_path, rounds={"first": 3, "most": 5}).study("mine")
+    # As rounds are added: the recommendation asks for slices, and spectra are read of the same file.
+    assert study.can_be_added("disk") == {("auto", "slices"), ("auto", "spectra"), ("pair", "slices")}
+
+
 def test_two_sites_on_one_file_system_have_no_file_in_common(tmp_path: Path) -> None:
     found = inventory(tmp_path)
     found.sites["twin"] = {**found.sites["disk"], "name": "twin"}

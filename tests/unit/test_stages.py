@@ -18,6 +18,7 @@ from hyperslab.planning.batches import Batch, parse
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.page_inputs import PageInputs
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
@@ -195,12 +196,23 @@ def test_the_list_is_made_again_where_a_record_is_gone_or_the_study_decides_othe
     assert file in reruns_of(inventory).forced(["mine"])
 
 
-def test_a_dry_run_says_the_least_and_the_most(inventory: Inventory, tmp_path: Path) -> None:
+def counted(monkeypatch: pytest.MonkeyPatch, standing: str = "today") -> None:
+    """What is there counts as measured by today's study, or as what is said of it."""
+    monkeypatch.setattr(
+        PlannedStudy, "standing", lambda self, record, cell: standing if Path(record).exists() else "stale"
+    )
+
+
+def test_a_dry_run_says_the_least_and_the_most(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted(monkeypatch)
     study = inventory.study("mine")
+    again: list[str] = inventory.all_records(study)
 
     def said() -> dict[str, str]:
         jobs = BatchJobs(inventory)
-        made = ["results/mine/rounds.json", *inventory.all_records(study)]
+        made = ["results/mine/rounds.json", *again]
         found = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["mine"], made)
         return {line.split(": ")[1]: line for line in found}
 
@@ -215,7 +227,12 @@ def test_a_dry_run_says_the_least_and_the_most(inventory: Inventory, tmp_path: P
     assert "0 cells to measure (44 there); then" in said()["site disk"], "nothing takes no time"
     assert "then at most 61" in said()["site disk"], "the other site lacks records, so that it looks again"
     touch(inventory.records_of(study, "far") + inventory.records_of(study, "far", "added"))
+    again.clear()
     assert all(line.endswith(": 0 cells to measure (44 there)") for line in said().values())
+    # A study that changes makes all of them anew, added ones, too.
+    again += inventory.records_of(study, "disk")
+    counted(monkeypatch, "stale")
+    assert "then at most 63 cells in rounds 4 to 12" in said()["site disk"]
 
 
 def test_a_dry_run_counts_what_is_asked_for(inventory: Inventory) -> None:
@@ -232,6 +249,19 @@ def test_a_dry_run_counts_what_is_asked_for(inventory: Inventory) -> None:
     # The added rounds that are listed, and further ones, come with the list.
     here, _ = said("results/mine/rounds.json")
     assert "mine: site disk: 2 cells to measure (0 there), " in here and "; then at most " in here
+
+
+def test_a_dry_run_says_what_the_page_of_a_claim_may_add(inventory: Inventory, tmp_path: Path) -> None:
+    told = {"sentence": "It is fast.", "source": "D", "section": "S", "testability": "V"}
+    side = {"layouts": "auto", "case": "slices", "state": "cold"}
+    claim = {**told, "comparisons": [{"says": "less than a minute", "a": side, "below": 60}]}
+    study = {**yaml.safe_load(BASE), "sites": ["disk", "far"], "rounds": ADAPTIVE, "claims": {"1.1": claim}}
+    (tmp_path / "config/studies/claimed.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    jobs = BatchJobs(inventory)
+    made = ["results/claimed/claims/1.1.rounds.json", "results/claimed/cells/disk/auto/slices.r0.json"]
+    here, _ = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["claimed"], made)
+    assert "claimed: site disk: 1 cell to measure (0 there), " in here
+    assert "; then at most 9 cells in rounds 4 to 12, " in here
 
 
 def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:

@@ -224,13 +224,17 @@ class PlannedStudy(LoadedStudy):
         }
         return hashlib.sha256(specification.text(asked).encode()).hexdigest()[:16]
 
-    def can_be_added(self, site: str) -> set[tuple[str, str]]:
-        """Return the (layout, case) cells of a site that added rounds may have: of what can be open."""
+    def can_be_added(self, site: str, claim: str = "") -> set[tuple[str, str]]:
+        """Return the (layout, case) cells of a site that added rounds may have, or those added for one claim:
+        of what can be open, and of cases that read the same test files.
+        """
         if not self.study.adaptive:
             return set()
         there, asked = self.pairs(site), self.counting_cases()
-        picked = {cell for cell in there if self.confirms and cell[1] in asked}
-        return there & candidates(self.claims, picked)
+        claims = [one for one in self.claims if claim in ("", one["id"])]
+        picked = {cell for cell in there if self.confirms and not claim and cell[1] in asked}
+        open_ = there & candidates(claims, picked)
+        return {(layout, other) for layout, case in open_ for other in self.sharing(layout, case, site)}
 
     def read_cases(self) -> list[str]:
         """Return the names of the cases that are measured again in confirming rounds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -98,6 +99,7 @@ def _planned(
     kept, of_these = len(records) - len(due), len(asked.intersection(records))
     # Rounds are added, those that are listed again, where the list is made.
     adds = str(listing(study.name)) in made
+    claims = [one["id"] for one in study.claims if str(listing(study.name, one["id"])) in made]
     wanted = {*made, *(inventory.records_of(study, site, ADDED) if adds else ())}
     due = [cell for cell in due if record_of(study.name, site, cell) in wanted]
     mine = {record_of(study.name, site, cell) for cell in due}
@@ -117,7 +119,8 @@ def _planned(
         text += f", in {count(found, 'Slurm job')} of at most {limit}"
     if confirming := len(asked) - of_these:
         text += f"; of confirming rounds {count(confirming, 'cell')} again"
-    if adds and (more := reruns.may_add(study, site)):
+    added = (reruns.may_add(study, site, made, claim) for claim in ([""] if adds else claims))
+    if more := list(dict.fromkeys(itertools.chain.from_iterable(added))):
         further = [(layout, case) for layout, case, _ in more]
         expected = expected_seconds(study, site, further, inventory)
         seconds = sum(expected[pair] for pair in further)

@@ -234,18 +234,21 @@ class Reruns:
                 return listed
         return None
 
-    def may_add(self, study: PlannedStudy, site: str) -> list[Cell]:
-        """Return the cells of a site that may be added beside those due; none where no more are."""
-        due = set(self.due(study, site))
-        listed = listing(study.name).exists() and not self._stages_outdated(study)
-        if not study.study.adaptive or (listed and not due):
+    def may_add(self, study: PlannedStudy, site: str, made: Collection[str], claim: str = "") -> list[Cell]:
+        """Return the cells of a site that a run which makes the files `made` may add beside those due, or add
+        for one claim; none where no more are.
+        """
+        due: set[Cell] = set() if claim else set(self.due(study, site))
+        listed = listing(study.name, claim).exists() and not self._stages_outdated(study, claim)
+        # First rounds that are measured again may leave open what was decided.
+        anew = bool(due) or not set(made).isdisjoint(self._inventory.records_of(study, site))
+        if not study.study.adaptive or (listed and not anew):
             return []
         return [
             cell
             for number in range(study.study.first_rounds, study.study.most_rounds)
-            for layout, case in sorted(study.can_be_added(site))
-            if (cell := (layout, case, f"r{number}")) not in due
-            and not Path(record_of(study.name, site, cell)).exists()
+            for layout, case in sorted(study.can_be_added(site, claim))
+            if (cell := (layout, case, f"r{number}")) not in due and not _is_there(study, site, cell)
         ]
 
     def may_confirm(self, study: PlannedStudy, site: str) -> dict[str, list[Cell]]:
@@ -257,9 +260,7 @@ class Reruns:
         for layout, case in sorted(study.pairs(site)):
             for number in range(study.study.recommendation.confirm_rounds if case in reads else 0):
                 cell = (layout, case, f"{LETTER['confirm']}{number}")
-                record = Path(record_of(study.name, site, cell))
-                there = record.exists() and study.is_todays(record, cell)
-                if not there and str(record) not in asked:
+                if record_of(study.name, site, cell) not in asked and not _is_there(study, site, cell):
                     found.setdefault(layout, []).append(cell)
         return found
 
@@ -366,6 +367,12 @@ class Reruns:
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)
+
+
+def _is_there(study: PlannedStudy, site: str, cell: Cell) -> bool:
+    """Tell whether a record is there that is today's of its cell."""
+    record = Path(record_of(study.name, site, cell))
+    return record.exists() and study.is_todays(record, cell)
 
 
 def _kept_aside(study: PlannedStudy) -> list[tuple[Path, Path]]:
