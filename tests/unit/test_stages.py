@@ -276,6 +276,17 @@ def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:
     assert due.changed(study, "far", [marker], inventory, lambda _: False) == []
 
 
+def test_what_is_forced_is_announced(inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted(monkeypatch)
+    record = "results/mine/cells/disk/auto/slices.r0.json"
+    touch([record])
+    made = due.of_outputs([record, "results/mine/batches/far/r0of2.json"])
+    (line,) = due.lines(made, inventory, lambda _: True, lambda *_: [])
+    assert "mine: site disk: 1 cell to measure again because of an option such as --forcerun, " in line
+    # What is asked for by name is said before.
+    assert not list(due.lines(made, inventory, lambda _: True, lambda *_: [record]))
+
+
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:
     targets.check(["results/mine/cells/disk/auto/slices.r11.json"], inventory)
     with pytest.raises(ConfigurationError, match="the study has at most 12 rounds, counted from 0"):

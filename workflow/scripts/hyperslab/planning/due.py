@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from hyperslab.planning.estimates import total_bytes
@@ -54,15 +54,37 @@ def changed(
     return [cell for record, cell in other if record in own or noted(record)]
 
 
-def lines(due: Due, inventory: Inventory, noted: Callable[[Path], bool]) -> Iterator[str]:
-    """Yield a line a site whose cells were measured before, and are something else today."""
+def forced(study: PlannedStudy, files: Iterable[Path], asked: Collection[str]) -> list[Cell]:
+    """Return the cells among `files` that are measured again although their records are today's, and not
+    those that the user has `asked` for by name.
+    """
+    records = [file for file in files if file.parts[2] == "cells" and str(file) not in asked]
+    return [cell_of(record) for record in records if study.is_todays(record, cell_of(record))]
+
+
+def lines(
+    due: Due,
+    inventory: Inventory,
+    noted: Callable[[Path], bool],
+    asked: Callable[[PlannedStudy, str], Collection[str]],
+) -> Iterator[str]:
+    """Yield a line for the cells of a site that were measured as something else than they are today, and one
+    for those that are measured again without having been `asked` for.
+    """
     for name, sites in due.items():
         study = inventory.study(name)
         for site, files in sites.items():
-            if found := changed(study, site, files, inventory, noted):
-                seconds = sum(inventory.seconds(study, site, found))
-                gigabytes = total_bytes(study, site, found, inventory.together(site)) / 1e9
-                yield (
-                    f"{name}: site {site}: {count(len(found), 'cell')} to measure again because of what has "
-                    f"changed since, {gigabytes:.1f} GB to write, {about(seconds)}"
-                )
+            reasons = {
+                "what has changed since": changed(study, site, files, inventory, noted),
+                "an option such as --forcerun, or of a rule that has changed": forced(
+                    study, files, asked(study, site)
+                ),
+            }
+            for reason, found in reasons.items():
+                if found:
+                    seconds = sum(inventory.seconds(study, site, found))
+                    gigabytes = total_bytes(study, site, found, inventory.together(site)) / 1e9
+                    yield (
+                        f"{name}: site {site}: {count(len(found), 'cell')} to measure again because of "
+                        f"{reason}, {gigabytes:.1f} GB to write, {about(seconds)}"
+                    )

@@ -99,7 +99,8 @@ class RunCourse:
         for study, sites in self._due.items():
             check_room(self._inventory.study(study), list(sites), self._inventory)
         if self._request.invocation.dry_run and not self._request.batched:
-            for line in (*self._planned(), *due.lines(self._due, self._inventory, noted)):
+            again = due.lines(self._due, self._inventory, noted, self._reruns.asked)
+            for line in (*self._planned(), *again):
                 print(f"hyperslab: {line}", file=sys.stderr)
 
     def _planned(self) -> Iterator[str]:
