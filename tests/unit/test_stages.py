@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -23,6 +23,7 @@ from hyperslab.planning.progress import planned
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.run_configuration import checked
+from hyperslab.planning.run_course import RunCourse
 from hyperslab.planning.stages import Stage, listed
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
@@ -285,6 +286,21 @@ def test_what_is_forced_is_announced(inventory: Inventory, monkeypatch: pytest.M
     assert "mine: site disk: 1 cell to measure again because of an option such as --forcerun, " in line
     # What is asked for by name is said before.
     assert not list(due.lines(made, inventory, lambda _: True, lambda *_: [record]))
+
+
+def test_how_far_a_run_is_counts_what_it_measures(inventory: Inventory, tmp_path: Path) -> None:
+    jobs, unused = BatchJobs(inventory), cast(Any, None)
+    asked = Request({}, Invocation(), tmp_path)
+    course = RunCourse(asked, inventory, unused, jobs, reruns_of(inventory), unused, ["mine"])
+    one, there = (f"results/mine/cells/disk/auto/slices.r{number}.json" for number in (0, 1))
+    touch([there])
+    # As where one cell is asked for: the others are not waited for, nor are confirming rounds.
+    course._outputs = [one]
+    course._due = due.of_outputs(course._outputs)
+    assert list(course._awaited()) == [("mine", [one, there], 0)]
+    course._outputs = ["results/mine/confirmation.json"]
+    # Five finalists at two sites, in one case and three rounds.
+    assert [later for _, _, later in course._awaited()] == [30]
 
 
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:

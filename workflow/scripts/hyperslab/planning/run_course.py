@@ -105,15 +105,21 @@ class RunCourse:
 
     def _planned(self) -> Iterator[str]:
         """Yield lines about how many cells this run measures, and which of them it may not have to."""
-        inventory, made = self._inventory, set(self._outputs)
+        inventory = self._inventory
         for name in self._studies:
             if kept := self._reruns.aside(inventory.study(name)):
                 aside = f"{count(len(kept), 'record')} of this very study, kept aside when it was another one"
                 yield f"{name}: a run uses {aside}"
+        yield from progress.planned(inventory, self._batches, self._reruns, self._studies, self._made())
+
+    def _made(self) -> set[str]:
+        """Return the files that this run makes, records of its batches among them."""
+        made = set(self._outputs)
         for name, sites in self._due.items():
+            study = self._inventory.study(name)
             for site, files in sites.items():
-                made.update(map(str, due.cells(inventory.study(name), site, files, inventory)))
-        yield from progress.planned(inventory, self._batches, self._reruns, self._studies, made)
+                made.update(map(str, due.cells(study, site, files, self._inventory)))
+        return made
 
     def batch_records(self) -> list[str]:
         """Return what the batch inside whose job this runs has to measure; nothing outside of one."""
@@ -180,16 +186,20 @@ class RunCourse:
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
 
     def _awaited(self) -> Iterator[tuple[str, list[str], int]]:
-        """Yield what is measured, its records, and about how many cells come when these are there."""
-        inventory = self._inventory
+        """Yield what is measured, its records that are there or that this run makes, and about how many cells
+        come when these are there.
+        """
+        inventory, made = self._inventory, self._made()
         phase = self._request.phase
         for study in map(inventory.study, self._studies):
             sites = [site for site in inventory.sites_of(study) if site not in inventory.left_out]
             name = study.name if phase == "main" else inner_run.name_of(phase)
-            records = [record for site in sites for record in inventory.records_of(study, site, phase)]
+            wanted = [record for site in sites for record in inventory.records_of(study, site, phase)]
+            records = [record for record in wanted if record in made or Path(record).exists()]
             cases, rounds = len(study.read_cases()), study.study.recommendation.confirm_rounds
             finalists = len(sites) * study.most_finalists
-            yield name, records, finalists * cases * rounds if phase == "main" else 0
+            confirms = f"results/{study.name}/confirmation.json" in made
+            yield name, records, finalists * cases * rounds if confirms else 0
 
     def after_failure(self, workflow: Any) -> None:
         """Leave no job and no test file behind, and a report of what is there unless somebody stopped it."""
