@@ -16,6 +16,7 @@ from hyperslab.planning import failures, inner_run
 from hyperslab.planning.invocation import Invocation, read
 from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.run_configuration import checked
+from hyperslab.validation.errors import ConfigurationError
 
 TEXTS = (
     "002.3", "9.2", "1e5", "2026_11_25", "0x1F", "inf", "true", "True", "no", "null", "a_b.c+d-", "",
@@ -121,6 +122,18 @@ def test_a_run_inside_submits_and_waits_as_the_one_around_it() -> None:
     assert (pairs["--retries"], pairs["--latency-wait"]) == ("2", "60")
     # A run inside that one, too.
     assert read((*executing, "--", "all")).executing == executing
+
+
+def test_a_profile_that_is_not_found_from_the_directory_of_results_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = ("--profile", "profiles/local", "--directory", str(tmp_path), "--dry-run", "--", "all")
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert read(called).dry_run
+    # As Snakemake, which has gone there when it reads the Snakefile.
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="^--profile: beside --directory, name it by an absolute"):
+        read(called)
 
 
 def test_a_run_inside_knows_when_the_one_around_it_began(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hyperslab.planning import snakemake_patches
 from hyperslab.planning.targets import spelt
+from hyperslab.validation.errors import ConfigurationError
 
 DEFAULT_JOBS = 20
 
@@ -53,8 +54,15 @@ def _executing(executor: str, found: Namespace) -> Iterator[str]:
 
 
 def read(arguments: Sequence[str]) -> Invocation:
-    """Return the call with these arguments, profiles applied as Snakemake applies them."""
+    """Return the call with these arguments, profiles applied as Snakemake applies them.
+
+    Raises ConfigurationError for a profile that is not found from the directory of the results.
+    """
     if (found := snakemake_patches.parsed(arguments)) is None:
+        given = {word.partition("=")[0] for word in arguments}
+        if "--profile" in given and given & {"--directory", "-d"}:
+            # Snakemake has read it where it was called, and has gone to that directory since.
+            raise ConfigurationError("--profile", "", "beside --directory, name it by an absolute path")
         # Not a call of the command line (a test, a notebook).
         return Invocation()
     executor = found.executor or "local"
