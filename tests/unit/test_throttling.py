@@ -15,11 +15,14 @@ from simulated_studies import study
 
 from hyperslab.measuring import limits, throttling
 from hyperslab.measuring.throttling import Limiter, recorded
+from hyperslab.planning.site_checks import check_cgroups
 from hyperslab.report.build import build_page
 from hyperslab.report.data import Inputs
 from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.scoring import absolute_score
 from hyperslab.results.statistics import bursts, compare, summarise
+from hyperslab.sites import mounts
+from hyperslab.validation.errors import ConfigurationError
 
 MIB = 2**20
 V1 = {
@@ -74,6 +77,28 @@ def test_a_process_joins_a_group_that_limits_it(tmp_path: Path) -> None:
     assert limits.join_cgroup(str(tmp_path), ["7:0"]) == limits.limits_of(str(tmp_path), ["7:0"])
     assert (tmp_path / "cgroup.procs").read_text() == str(os.getpid())
     assert limits.join_cgroup(None, ["7:0"]) is None
+
+
+def test_a_cgroup_that_cannot_serve_is_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "block_devices", lambda _: ["7:0"])
+    cgroup(tmp_path, {**V2, "cgroup.procs": ""})
+    slow: dict[str, Any] = {"cgroup": str(tmp_path), "root": str(tmp_path / "root"), "file_system": "loop"}
+    sites, file = {"slow": slow, "fast": {**slow, "cgroup": None}}, Path("sites.yaml")
+    check_cgroups(["slow", "fast"], sites, file)
+
+    def refused(said: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"^sites.yaml: file_systems.loop.cgroup: .*{said}"):
+            check_cgroups(["slow", "fast"], sites, file)
+
+    (tmp_path / "cgroup.procs").unlink()
+    refused("cgroup.procs cannot be written$")
+    (tmp_path / "io.max").write_text("8:16 rbps=1", encoding="utf-8")
+    refused("limits no I/O of the file system under test")
+    slow["cgroup"] = str(tmp_path / "gone")
+    refused("there is no cgroup")
+    check_cgroups(["fast"], sites, file)
 
 
 def test_repeats_are_enough_after_two_seconds_at_the_limit() -> None:

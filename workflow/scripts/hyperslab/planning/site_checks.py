@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
-from hyperslab.measuring import machine, read_ahead
+from hyperslab.measuring import limits, machine, read_ahead
 from hyperslab.sites import mounts
 from hyperslab.sites.configuration import Expansion, Resolved
 from hyperslab.studies.case_kinds import kind_of, measured_at
@@ -189,6 +189,24 @@ def check_read_ahead(names: Sequence[str], sites: Expansion, file: Path) -> None
         existing = str(mounts.existing(Path(site["root"])))
         if wrong := read_ahead.mistake(existing, mounts.read_ahead_setting(existing)):
             raise ConfigurationError(file, f"file_systems.{site['file_system']}.read_ahead_bytes", wrong)
+
+
+def check_cgroups(names: Sequence[str], sites: Expansion, file: Path) -> None:
+    """Raise ConfigurationError where a site of this node has a cgroup that does not throttle it, or that
+    nobody here may join.
+    """
+    for name in names:
+        site = sites[name]
+        if site["cgroup"] is None:
+            continue
+        members = Path(site["cgroup"]) / "cgroup.procs"
+        try:
+            limits.limits_of(site["cgroup"], mounts.block_devices(mounts.existing(Path(site["root"]))))
+            if not os.access(members, os.W_OK):
+                raise PermissionError(f"{members} cannot be written")
+        except OSError as error:
+            path = f"file_systems.{site['file_system']}.cgroup"
+            raise ConfigurationError(file, path, str(error)) from None
 
 
 def check_results(needed: int = 0, what: str = "") -> None:

@@ -13,7 +13,13 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reachability import check_minutes
 from hyperslab.planning.request import Request
-from hyperslab.planning.site_checks import check_read_ahead, check_reader, check_results, check_roots
+from hyperslab.planning.site_checks import (
+    check_cgroups,
+    check_read_ahead,
+    check_reader,
+    check_results,
+    check_roots,
+)
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
@@ -66,6 +72,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
         ]
         check_read_ahead(timed, inventory.sites, inventory.sites_file)
+        check_cgroups(timed, inventory.sites, inventory.sites_file)
         _check_node_memory(study, timed)
         if not inventory.batched:
             # Inside a batch another one may be measuring there.
