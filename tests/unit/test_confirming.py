@@ -126,6 +126,13 @@ def test_a_run_inside_begins_only_where_something_is_to_be_measured(monkeypatch:
     assert begun == 2 * [CONFIRMING]
 
 
+@pytest.mark.usefixtures("inventory")
+def test_a_study_that_has_become_faulty_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("config/studies/mine.yaml").write_text("layouts: {}\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="^hyperslab: .*mine.yaml: "):
+        confirm_with(monkeypatch)
+
+
 def test_a_list_is_made_again_where_it_lacks_a_record_or_names_what_cannot_be(inventory: Inventory) -> None:
     assert LIST not in reruns_of(inventory).forced(["mine"])
     Path(WANTED[0]).unlink()

@@ -229,8 +229,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="what was added and why, as JSON")
     options = parser.parse_args()
     run = json.loads(os.environ[RUN_VARIABLE])
-    studies = Path(run["snakefile"]).parent / "config" / "studies"
-    study = PlannedStudy(studies / f"{options.study}.yaml")
+    study = inner_run.planned(run, options.study)
     try:
         Adding(study, run, options.output, options.log, options.claim).all()
     except DamagedRecord as damaged:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from hyperslab.planning import inner_run
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
-from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import read_json, write_record
 
 
@@ -30,8 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     run = json.loads(os.environ[RUN_VARIABLE])
     recommendation = read_json(options.recommendation)
-    studies = Path(run["snakefile"]).parent / "config" / "studies"
-    study = PlannedStudy(studies / f"{options.study}.yaml")
+    study = inner_run.planned(run, options.study)
     records = wanted_records(recommendation, study, options.cases, options.rounds)
     needed, own = inner_run.needed(study, records, run["config"]), {"study": options.study}
     if needed and inner_run.measure(CONFIRMING, "confirm", run, own, options.log):

@@ -15,7 +15,7 @@ from typing import Any
 from hyperslab.measuring.parent import end_with_parent
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import cell_of
-from hyperslab.validation.errors import name_mistake
+from hyperslab.validation.errors import ConfigurationError, name_mistake
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
 PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))
@@ -48,6 +48,17 @@ def command(snakefile: str | Path, config: Mapping[str, Any], target: str, *opti
         "--rerun-triggers", "mtime", "params", "input", "code",
         "--config", *configured(config), "--", target,
     ]  # fmt: skip
+
+
+def planned(run: Mapping[str, Any], name: str) -> PlannedStudy:
+    """Return the study of a run's project as it is now.
+
+    Ends the process with one line where it is faulty: its author may go on writing while it is measured.
+    """
+    try:
+        return PlannedStudy(Path(run["snakefile"]).parent / "config" / "studies" / f"{name}.yaml")
+    except ConfigurationError as error:
+        sys.exit(f"hyperslab: {error}")
 
 
 def needed(study: PlannedStudy, records: Collection[str], config: Mapping[str, Any]) -> bool:
