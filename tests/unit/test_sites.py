@@ -23,6 +23,7 @@ from hyperslab.planning.request import Request
 from hyperslab.planning.site_checks import (
     RESERVE_BYTES,
     RESERVE_FILES,
+    check_results,
     check_roots,
     largest_bytes,
     largest_files,
@@ -414,6 +415,19 @@ def test_a_root_in_memory_has_what_programs_leave(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(mounts, "mount_of", lambda _: mounts.Mount("/", "ext4", "/dev/sda1", "rw"))
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: 0)
     check_roots(study, ["here"], sites, file)
+
+
+def test_results_that_cannot_be_written_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_results()
+    results = tmp_path / "results"
+    results.symlink_to("purged")
+    assert mistake(tmp_path, check_results) == "results: leads to purged, which is not there"
+    (tmp_path / "purged").touch()
+    assert mistake(tmp_path, check_results) == "results: cannot be written"
+    (tmp_path / "purged").unlink()
+    (tmp_path / "purged").mkdir()
+    check_results()
 
 
 def test_only_the_sites_asked_for_are_looked_at(tmp_path: Path) -> None:

@@ -210,11 +210,13 @@ def check_cgroups(names: Sequence[str], sites: Expansion, file: Path) -> None:
 
 
 def check_results(needed: int = 0, what: str = "") -> None:
-    """Raise ConfigurationError where the file system of the results is full, or lacks room for more.
+    """Raise ConfigurationError where results cannot be written, or their file system is full or lacks room.
 
     `needed` bytes of `what` come to lie there beside records and logs.
     """
     results = Path("results").absolute()
+    if results.is_symlink() and not results.exists():
+        raise ConfigurationError(results, "", f"leads to {results.readlink()}, which is not there")
     there = os.statvfs(mounts.existing(results))
     free = there.f_bavail * there.f_frsize
     if needed and free < RESULTS_BYTES + needed:
@@ -224,6 +226,8 @@ def check_results(needed: int = 0, what: str = "") -> None:
             f"its file system is full ({free / 1e6:.1f} MB, {max(there.f_favail, 0):,} files left): neither "
         )
         raise ConfigurationError(results, "", f"{said}records nor logs can be written")
+    if not _writable(mounts.existing(results)):
+        raise ConfigurationError(results, "", "cannot be written")
 
 
 def _writable(directory: Path) -> bool:
