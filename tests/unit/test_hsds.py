@@ -410,7 +410,7 @@ def test_a_fault_is_one_line_and_nothing_wrong_is_read(served: Any) -> None:
 def test_nothing_is_told_and_nothing_stays_when_the_cell_is_killed(
     disk_root: Path, tmp_path: Path, written: Path
 ) -> None:
-    spec = read_cell(STORED, (3, 10, 60), {"session": 10**6})
+    spec = read_cell(STORED, (3, 10, 60), {"session": 10**5})
     artifact, record = disk_root / "study" / "layout" / "box.r0", tmp_path / "box.r0.json"
     shutil.copytree(written, artifact)
     # As where nobody forks: it goes on in the environment of HSDS.

@@ -323,9 +323,10 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
     users: Users, store_root: Path, tmp_path: Path, name: str
 ) -> None:
     chosen = KILLS[name]
-    # It would go on for hours. What a server keeps needs no store, and each cold repeat has another server.
+    # It would go on for minutes; a million selections take seconds to draw.
+    # What a server keeps needs no store, and each cold repeat has another server.
     forgets = chosen.format == "hsds-s3" and chosen.word != "hsds-node"
-    spec = cell(chosen.format, **({"cold": 1000} if forgets else {"session": 10**6}))
+    spec = cell(chosen.format, **({"cold": 1000} if forgets else {"session": 10**5}))
     given = written(users, store_root, tmp_path, spec)
     if chosen.started:
         put_store(store_root, STORE)
