@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as Unreachable
@@ -30,22 +31,28 @@ def remove_at_last(endpoint: str, region: str, signer: Signer, bucket: str, pref
         )
 
 
-def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
-    """Remove every object below a prefix, and what is left of uploads in parts.
-
-    All that can be removed is, as long as the store answers; raises what the first of those that cannot says
-    (botocore's errors).
-    """
-    import boto3
+@cache
+def _client(endpoint: str, region: str, signer: Signer) -> Any:
+    """Return a client of a store, which takes longer to make than to remove a few objects with."""
+    import botocore.session
     from botocore.config import Config
 
-    client = boto3.client(
+    return botocore.session.get_session().create_client(
         "s3",
         endpoint_url=endpoint,
         region_name=region,
         **signer.names(),
         config=Config(s3={"addressing_style": "path"}, connect_timeout=CONNECT_SECONDS),
     )
+
+
+def remove(endpoint: str, region: str, signer: Signer, bucket: str, prefix: str) -> None:
+    """Remove every object below a prefix, and what is left of uploads in parts.
+
+    All that can be removed is, as long as the store answers; raises what the first of those that cannot says
+    (botocore's errors).
+    """
+    client = _client(endpoint, region, signer)
     failures: list[Exception] = []
 
     def done(deed: Callable[[], object]) -> None:

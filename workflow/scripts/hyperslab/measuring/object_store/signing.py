@@ -49,7 +49,7 @@ class Signer:
         self._credentials = credentials
 
     def names(self) -> dict[str, str | None]:
-        """Return the credentials by the names that boto3 has for them."""
+        """Return the credentials by the names that botocore has for them."""
         return {
             "aws_access_key_id": self._credentials.access_key,
             "aws_secret_access_key": self._credentials.secret_key,
