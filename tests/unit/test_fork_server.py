@@ -221,6 +221,7 @@ def test_runs_side_by_side_have_servers_of_their_own(jobs: dict[str, str]) -> No
 def test_a_parent_serves_one_environment(jobs: dict[str, str]) -> None:
     mine = who(jobs)[1]
     assert who({**jobs, "PWD": "/elsewhere", "SHLVL": "7"})[1] == mine
+    assert who({**jobs, "AWS_SECRET_ACCESS_KEY": "secret"})[1] == mine
     assert who({**jobs, "OMP_NUM_THREADS": "3"})[1] != mine
     # Those that rest longest go when there are many.
     kinds = [{**jobs, "TEST_KIND": str(number)} for number in range(8)]

@@ -27,8 +27,9 @@ from hyperslab.measuring.fork_requests import Request
 
 # Under which name the run's server listens (run_forked.py).
 VARIABLE = "HYPERSLAB_FORK_SERVER"
-# What shells set anew for every job bears on no import.
+# What shells set anew for every job bears on no import; nor do credentials of a store, which no parent needs.
 OF_SHELLS = (b"PWD", b"OLDPWD", b"SHLVL", b"_")
+OF_STORES = b"AWS_"
 # Of more kinds, the parent that has rested for longest ends.
 MOST_PARENTS = 6
 
@@ -120,7 +121,11 @@ class Server:
 
     def _parent_of(self, request: Request) -> Parent:
         command = tuple(self._command(request))
-        environment = {key: value for key, value in request.environment.items() if key not in OF_SHELLS}
+        environment = {
+            key: value
+            for key, value in request.environment.items()
+            if key not in OF_SHELLS and not key.startswith(OF_STORES)
+        }
         kind = (command, frozenset(environment.items()))
         found = self._parents.pop(kind, None)
         if found is None or found.process.poll() is not None:
