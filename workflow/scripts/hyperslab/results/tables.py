@@ -118,15 +118,17 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Return rows as a table with every column of MEASUREMENTS, in that order and of its type."""
     table = pd.DataFrame(rows).reindex(columns=list(MEASUREMENTS))
     for name, column in MEASUREMENTS.items():
+        given = table[name]
+        # Most have it already, and a table falls to pieces, which are slow, by every column that is replaced.
         match column.type:
-            case "text":
-                table[name] = table[name].astype("object").fillna("").astype("str")
-            case "whole number":
-                table[name] = table[name].astype("int64")
-            case "yes or no":
-                table[name] = table[name].astype("boolean").fillna(False).astype(bool)
-            case "number":
-                table[name] = table[name].astype(np.float64)
+            case "text" if given.dtype != "str" or given.hasnans:
+                table[name] = given.astype("object").fillna("").astype("str")
+            case "whole number" if given.dtype != np.int64:
+                table[name] = given.astype("int64")
+            case "yes or no" if given.dtype != bool:
+                table[name] = given.astype("boolean").fillna(False).astype(bool)
+            case "number" if given.dtype != np.float64:
+                table[name] = given.astype(np.float64)
     return table.sort_values(
         ["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True
     )
