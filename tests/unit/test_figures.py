@@ -240,6 +240,13 @@ def test_what_stands_for_a_round_is_called_what_it_is() -> None:
     )
 
 
+def test_a_site_is_looked_at_once_for_all_its_figures() -> None:
+    view = look("disk", data())
+    assert look("disk", data()) is view
+    assert look("disk", dataclasses.replace(data(), style={"width": 6.0})).style["width"] == 6
+    assert look("memory", data()).site == "memory"
+
+
 def test_a_long_title_is_wrapped() -> None:
     titles = {name: {**case, "title": f"{name} of every element that {'somebody ' * 4}asks for"}
               for name, case in CASES.items()}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -142,6 +143,8 @@ class View:
         return f"★ {text}" if layout == self.pick else text
 
 
+# All figures of a site are drawn one after the other, of tables that take long to copy.
+@lru_cache(maxsize=1)
 def look(site: str, data: FigureData) -> View:
     """Return the view of one site."""
     measurements = _main(completed(data.measurements), site)
