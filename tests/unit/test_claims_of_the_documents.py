@@ -54,12 +54,11 @@ def test_what_is_not_tested_has_a_reason_and_is_of_no_class_that_could_be(
 
 
 def test_studies_that_are_named_for_their_prices_have_some(
-    listed: dict[str, list[dict[str, Any]]], pytestconfig: pytest.Config
+    listed: dict[str, list[dict[str, Any]]], studies: list[PlannedStudy]
 ) -> None:
     (cost,) = (claim for claim in listed["003.10"] if claim["id"] == "003.10-cost")
-    names = re.findall(r"ncep-[a-z-]+", cost["untestable"])
-    files = [pytestconfig.rootpath / "config" / "studies" / f"{name}.yaml" for name in names]
-    prices = [PlannedStudy(file).study.prices for file in files]
+    known = {study.name: study.study.prices for study in studies}
+    prices = [known[name] for name in re.findall(r"ncep-[a-z-]+", cost["untestable"])]
     assert len(prices) > 1 and all(prices)
     # In one figure stand arrays with a server and without.
     assert any(one.together for one in prices if one)
@@ -79,16 +78,15 @@ def test_one_document_has_one_name(listed: dict[str, list[dict[str, Any]]]) -> N
     assert all(len(found) == 1 for found in sources.values()), sources
 
 
-def test_a_claim_stands_in_two_studies_only_where_one_keeps_the_others(pytestconfig: pytest.Config) -> None:
+def test_a_claim_stands_in_two_studies_only_where_one_keeps_the_others(studies: list[PlannedStudy]) -> None:
     found: dict[str, list[str]] = {}
     kept: set[tuple[str, str]] = set()
-    for file in sorted((pytestconfig.rootpath / "config" / "studies").glob("*.yaml")):
-        study = PlannedStudy(file)
-        kept |= {(name, file.stem) for name in study.study.keep_claims}
+    for study in studies:
+        kept |= {(name, study.name) for name in study.study.keep_claims}
         for claim in study.claims:
-            found.setdefault(claim["id"], []).append(file.stem)
-    for name, studies in found.items():
-        assert len([study for study in studies if (name, study) not in kept]) == 1, name
+            found.setdefault(claim["id"], []).append(study.name)
+    for name, places in found.items():
+        assert len([place for place in places if (name, place) not in kept]) == 1, name
     # Those that depend on the data are judged by data that compress as the document's did, too.
     assert kept >= {
         ("000.19", "openmsi-compression-counts"),
@@ -118,9 +116,9 @@ def test_a_sentence_that_is_judged_twice_is_read_in_two_ways(listed: dict[str, l
 
 
 @pytest.fixture(scope="module")
-def of_rows(pytestconfig: pytest.Config) -> list[PlannedStudy]:
+def of_rows(studies: list[PlannedStudy]) -> list[PlannedStudy]:
     """The studies of the document on variable-length data."""
-    return [PlannedStudy(file) for file in (pytestconfig.rootpath / "config" / "studies").glob("vl-*.yaml")]
+    return [study for study in studies if study.name.startswith("vl-")]
 
 
 def terms(claim: dict[str, Any]) -> list[tuple[str, str, str]]:
