@@ -70,29 +70,32 @@ def test_a_site_has_the_figures_of_its_cases() -> None:
     assert set(figure_kinds.names(STUDY)) - set(figure_kinds.names(study, "disk")) == left_out
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_described_study_is_json_and_has_captions(name: str) -> None:
-    described = figure_kinds.describe(LoadedStudy(STUDIES / f"{name}.yaml"))
+@pytest.fixture(scope="module", params=SHIPPED)
+def shipped(request: pytest.FixtureRequest) -> LoadedStudy:
+    """A study that comes with the project, read once for all tests."""
+    return LoadedStudy(STUDIES / f"{request.param}.yaml")
+
+
+def test_a_described_study_is_json_and_has_captions(shipped: LoadedStudy) -> None:
+    described = figure_kinds.describe(shipped)
     assert json.loads(json.dumps(described)) == described
     assert "below" not in json.dumps(described), "a changed criterion must not change every figure"
     for figure in figure_kinds.names(described):
         assert figure_kinds.caption(figure).endswith(".")
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_study_with_two_cold_reads_at_a_site_has_a_picture_of_two_there(name: str) -> None:
-    study = LoadedStudy(STUDIES / f"{name}.yaml")
-    sites = ["disk"] if study.study.sites == "all" else study.study.sites
+def test_a_study_with_two_cold_reads_at_a_site_has_a_picture_of_two_there(shipped: LoadedStudy) -> None:
+    sites = ["disk"] if shipped.study.sites == "all" else shipped.study.sites
     reads = {
         case: resolved
-        for case, resolved in study.cases.items()
+        for case, resolved in shipped.cases.items()
         if kind_of(resolved).reads_selections and "cold" in resolved["states"]
     }
     here = [[case for case, resolved in reads.items() if measured_at(resolved, site)] for site in sites]
     # ncep-keep asks at two sites, of no layout at both: its picture is that of its prices.
-    if any(len(cases) > 1 for cases in here) and name != "ncep-keep":
-        assert len(study.tradeoff) == 2
-        assert any({*study.tradeoff} <= {*cases} for cases in here)
+    if any(len(cases) > 1 for cases in here) and shipped.name != "ncep-keep":
+        assert len(shipped.tradeoff) == 2
+        assert any({*shipped.tradeoff} <= {*cases} for cases in here)
 
 
 def test_every_kind_has_a_caption_and_no_other() -> None:
