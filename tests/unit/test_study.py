@@ -167,13 +167,6 @@ def test_labels_allow_a_layout_beside_itself(tmp_path: Path) -> None:
     assert study.layouts["again"]["chunks"] == study.layouts["4x4x64"]["chunks"]
 
 
-@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)
-def test_studies_of_the_repository_are_valid(file: Path) -> None:
-    study = LoadedStudy(file)
-    assert study.layouts
-    assert study.cases
-
-
 def test_the_published_grid() -> None:
     study = LoadedStudy(STUDIES / "openmsi-chunking.yaml")
     assert len(study.grid_values) == 42
