@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from clones import LONGEST_SECONDS, Clone
+from process_tree import every_process
 
 # Everything is read at once, so that no wrong bit can pass; a filter makes writing last.
 STUDY: dict[str, Any] = {
@@ -73,30 +74,26 @@ def open_files(pid: int) -> list[Path]:
 def cell_processes(program: str, root: Path) -> list[CellProcess]:
     """The living clients that have a `hyperslab.<program>` run for a test artifact below `root`."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
+    for pid, command in every_process("cmdline"):
+        words = command.split(b"\0")
         if f"hyperslab.{program}".encode() in words[:4] and b"--artifact" in words:
             file = Path(os.fsdecode(words[words.index(b"--artifact") + 1]))
             if file.is_relative_to(root):
-                found.append(CellProcess(int(entry.name), file))
+                found.append(CellProcess(pid, file))
     return found
 
 
 def at_work(program: str, root: Path) -> list[CellProcess]:
     """The processes that bear a program's name and have a file of a test artifact below `root` open."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (entry / "comm").read_text().strip() != program:
-                continue
-            for file in open_files(int(entry.name)):
-                # ROOT/STUDY/SITE/LAYOUT/CASE.ROUND/FILE
-                if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 4:
-                    found.append(CellProcess(int(entry.name), root.joinpath(*parts[:4])))
-                    break
+    for pid, name in every_process("comm"):
+        if name.strip() != program.encode():
+            continue
+        for file in open_files(pid):
+            # ROOT/STUDY/SITE/LAYOUT/CASE.ROUND/FILE
+            if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 4:
+                found.append(CellProcess(pid, root.joinpath(*parts[:4])))
+                break
     return found
 
 
