@@ -35,8 +35,8 @@ MODULES = (
 # All that scripts import and that is none of the project's.
 OF_SCRIPTS = (
     "jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "matplotlib.figure",
-    "pandas", "pyarrow.parquet", "pydantic.main", "pydantic.types", "scipy.special", "scipy.stats", "seaborn",
-    "snakemake.script", "yaml",
+    "pandas", "pyarrow.dataset", "pyarrow.parquet", "pydantic.main", "pydantic.types", "scipy.special",
+    "scipy.stats", "seaborn", "snakemake.script", "yaml",
 )  # fmt: skip
 LONGEST_REQUEST = 2**20
 
