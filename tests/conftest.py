@@ -19,7 +19,7 @@ def pytest_configure() -> None:
     """Give each worker its own place for temporary files: cells lock a node there, and wait for others."""
     # A thread of a library that waits busily takes the time of other workers.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    # What runs the tests may be a make with variables of its own; one that a test starts would take them over.
+    # What runs the tests may be a make, whose variables another that a test starts would take over.
     for name in ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"):
         os.environ.pop(name, None)
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):

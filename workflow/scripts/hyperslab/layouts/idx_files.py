@@ -151,7 +151,7 @@ class IdxFiles:
         """Return an upper bound of the number of files and folders, the description among them."""
         files = min(self.block_count(), -(-self.blocks.count // self.blocks_per_file))
         # A folder is there for so many block numbers, however few files they are in.
-        folders = self.template.count("/") * min(files, -(-self.blocks.count // 2**NAME_BITS))
+        folders: int = self.template.count("/") * min(files, -(-self.blocks.count // 2**NAME_BITS))
         return 3 + self.times * (files + folders)
 
     def largest_bytes(self) -> int:

@@ -72,11 +72,11 @@ def main() -> None:
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=begin, close_fds=False
     )
     # A socket that this one held, too, would take connections for a server that has ended.
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != life:
+    for held in map(int, os.listdir("/proc/self/fd")):
+        if held > 2 and held != life:
             # The one by which they were listed is closed already.
             with suppress(OSError):
-                os.close(number)
+                os.close(held)
     # Unlike select() it takes descriptors of any number.
     wanted = select.poll()
     wanted.register(life, select.POLLIN)
