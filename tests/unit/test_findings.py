@@ -59,7 +59,9 @@ def test_a_sentence_says_numbers_intervals_and_which_rounds_they_are_of(tmp_path
     assert "(../packs/mine.tar.xz), whose report `make report PACK=packs/mine.tar.xz` makes" in text
     assert "its 3 rounds, which no other rounds confirm" in text
     confirmed = findings.part_of(finding(), 3, logs(), "confirm", verdicts)
-    assert "its 3 confirming rounds after the choice" in confirmed
+    assert "its 3 confirming rounds after the choice. Evidence" in confirmed
+    some = findings.part_of(finding(), 3, logs(), "confirm", verdicts, before=True)
+    assert "its 3 confirming rounds after the choice, points from its rounds before. Evidence" in some
     assert "the verdict on" not in confirmed
     two = findings.part_of(finding(), 1, logs().iloc[:, :2], "main", verdicts)
     assert "takes 2.00 times as long" in two
@@ -82,9 +84,9 @@ def test_verdicts_are_those_that_are_dated_last(tmp_path: Path) -> None:
 
 
 def test_a_place_that_a_pack_does_not_hold_is_named() -> None:
-    findings.check(finding(), logs())
+    findings.check(finding(), findings.quoted(finding()) + findings.shown(finding()), logs())
     with pytest.raises(ConfigurationError, match=r"findings.yaml: twice: study mine has no c/slices/cold"):
-        findings.check(finding(rows={"third": "c"}), logs())
+        findings.check(finding(), findings.shown(finding(rows={"third": "c"})), logs())
 
 
 def test_of_a_pack_of_several_sites_one_is_named() -> None:

@@ -89,10 +89,20 @@ def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:
     return log_medians(rows.assign(layout=places))
 
 
-def phase_of(finding: Finding, pack: Path) -> str:
-    """Return "confirm" where the confirming rounds hold all that the sentence quotes, else "main"."""
-    quoted = {place for number in finding.numbers.values() for place in (number.over, number.under)}
-    return "confirm" if quoted <= set(logs_of(pack, "confirm", finding.site).index) else "main"
+def quoted(finding: Finding) -> list[str]:
+    """Return LAYOUT/CASE/STATE of all that a sentence quotes."""
+    return [place for number in finding.numbers.values() for place in (number.over, number.under)]
+
+
+def shown(finding: Finding) -> list[str]:
+    """Return LAYOUT/CASE/STATE of all that a figure shows."""
+    rows = finding.rows.values()
+    return [place.replace("*", row) for place in finding.series.values() for row in rows]
+
+
+def phase_of(places: list[str], pack: Path, site: str | None) -> str:
+    """Return "confirm" where the confirming rounds hold all of these, else "main"."""
+    return "confirm" if set(places) <= set(logs_of(pack, "confirm", site).index) else "main"
 
 
 def ratio(logs: pd.DataFrame, number: Number) -> str:
@@ -146,15 +156,20 @@ def place_of(claim: str, study: str, verdicts: Path) -> str:
     raise ConfigurationError(verdicts, "", f"has no verdict on {claim} of study {study}")
 
 
-def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str, verdicts: Path) -> str:
-    """Return what the page says of one finding; `verdicts` is the page of all verdicts."""
-    quoted = {name: ratio(logs, value) for name, value in finding.numbers.items()}
+def part_of(
+    finding: Finding, number: int, logs: pd.DataFrame, phase: str, verdicts: Path, before: bool = False
+) -> str:
+    """Return what the page says of one finding; `verdicts` is the page of all verdicts, and `before` is
+    whether its figure shows rounds before the choice where its numbers are of those after it.
+    """
+    numbers = {name: ratio(logs, value) for name, value in finding.numbers.items()}
     site, study = "../site", finding.study
     # A ratio rests on the rounds that both have.
     pairs = [logs.loc[[value.over, value.under]] for value in finding.numbers.values()]
     rounds = fmt.span((int(pair.notna().all().sum()) for pair in pairs), PHASES[phase])
     source = rounds + (" after the choice" if phase == "confirm" else "")
     told = f"numbers from its {source}" + (", which no other rounds confirm" if phase == "main" else "")
+    told += ", points from its rounds before" if before else ""
     pack = f"packs/{study}{SUFFIX}"
     evidence = [f"[the pack](../{pack}), whose report `make report PACK={pack}` makes"]
     pages = [f"[the report]({site}/{study}/report.html)"]
@@ -164,7 +179,7 @@ def part_of(finding: Finding, number: int, logs: pd.DataFrame, phase: str, verdi
         pages.insert(0, f"[the claim]({site}/index.html#claim-{study}-{finding.claim})")
     lines = [
         f"## {number}. {finding.heading}",
-        finding.sentence.format(**quoted).strip(),
+        finding.sentence.format(**numbers).strip(),
         f"![{finding.heading}: {'; '.join(finding.rows)}](figures/{finding.name}.svg)",
         f"Study `{study}`, {told}. Evidence: {fmt.listing(evidence)}. On the website: {fmt.listing(pages)}.",
     ]
@@ -182,22 +197,22 @@ def page(findings: Findings, packs: Path, figures: Path | None) -> str:
         pack = packs / f"{finding.study}{SUFFIX}"
         if figures:
             print(f"findings: {finding.name}, {number} of {len(findings.findings)}", file=sys.stderr)
-        phase = phase_of(finding, pack)
-        logs = logs_of(pack, phase, finding.site)
-        check(finding, logs)
-        parts.append(part_of(finding, number, logs, phase, verdicts))
+        phase = phase_of(quoted(finding), pack, finding.site)
+        points = phase_of([*quoted(finding), *shown(finding)], pack, finding.site)
+        logs, rounds = (logs_of(pack, one, finding.site) for one in (phase, points))
+        check(finding, quoted(finding), logs)
+        check(finding, shown(finding), rounds)
+        parts.append(part_of(finding, number, logs, phase, verdicts, points != phase))
         if figures:
             figures.mkdir(exist_ok=True)
             rc: Any = settings(STYLE)
             with mpl.rc_context(rc):
-                save(drawn(finding, logs), figures / f"{finding.name}.svg")
+                save(drawn(finding, rounds), figures / f"{finding.name}.svg")
     return "\n".join(parts)
 
 
-def check(finding: Finding, logs: pd.DataFrame) -> None:
+def check(finding: Finding, named: list[str], logs: pd.DataFrame) -> None:
     """Raise ConfigurationError where a finding names what its pack does not hold."""
-    named = [place for number in finding.numbers.values() for place in (number.over, number.under)]
-    named += [place.replace("*", row) for place in finding.series.values() for row in finding.rows.values()]
     if absent := [place for place in named if place not in logs.index]:
         raise ConfigurationError(SOURCE, finding.name, f"study {finding.study} has no {absent[0]}")
 
