@@ -98,7 +98,7 @@ lock:
 	@command -v "$(UV)" >/dev/null || { echo "error: make lock needs uv (pip install uv), or name it: make lock UV=/path/to/uv" >&2; exit 1; }
 	$(LOCK) requirements.in -o requirements.lock
 	$(LOCK) requirements-dev.in -o requirements-dev.lock
-	for source in envs/releases/*.in envs/mpi/*.in; do $(LOCK) "$$source" -o "$${source%.in}.lock" || exit 1; done
+	for source in envs/*.in envs/releases/*.in envs/mpi/*.in; do $(LOCK) "$$source" -o "$${source%.in}.lock" || exit 1; done
 	$(or $(wildcard .venv/bin/python),python3) envs/update_pins.py
 
 # Hashes of every Python and machine, and no address: pip's own settings say where packages come from.

@@ -13,7 +13,11 @@ import threading
 import time
 from pathlib import Path
 
-PIP = ("-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes")
+# A lock names all that its packages need, so that nothing has to be found out.
+PIP = (
+    "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes",
+    "--no-deps",
+)  # fmt: skip
 PINNED = re.compile(r"^[\w.-]+==", re.MULTILINE)
 # Between two lines.
 SILENT_SECONDS = 5.0

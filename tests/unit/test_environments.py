@@ -18,7 +18,7 @@ from update_pins import updated, versions
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "workflow" / "scripts"
 ENVIRONMENTS = sorted(path.stem for path in (ROOT / "envs").glob("*.yaml"))
-LOCKS = sorted(ROOT.glob("requirements*.lock"))
+LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("envs/*.lock")])
 DISTRIBUTIONS = {
     "google_crc32c": "google-crc32c", "yaml": "pyyaml", "OpenVisus": "openvisusnogui",
     "obspec_utils": "obspec-utils", "requests_unixsocket": "requests-unixsocket",
@@ -163,6 +163,7 @@ def test_the_locks_hold_what_their_sources_ask_for() -> None:
     runtime, development = pins("requirements.lock"), pins("requirements-dev.lock")
     assert pins("requirements.in").items() <= runtime.items()
     assert pins("requirements-dev.in").items() <= development.items()
+    assert pins("envs/pip.in") == pins("envs/pip.lock")
     # Both are installed into one environment.
     assert all(runtime.get(package, version) == version for package, version in development.items())
 
