@@ -76,8 +76,8 @@ def test_a_study_that_asks_for_advice_becomes_the_page_and_a_dry_run_says_what_c
     clone.build(target)
     page = (clone.directory / target).read_text(encoding="utf-8")
     assert "The times are of warm reads" in page and "Nobody said how it is read" not in page
-    # As it was asked, nothing is left to do; asked otherwise, it is probed again. Nobody says how long that may
-    # take, since a busy machine needs longer.
+    # As it was asked, nothing is left to do; asked otherwise, it is probed again. Nobody says how long that
+    # may take, since a busy machine needs longer.
     assert clone.planned(target) == {}
     clone.write_study("advice-plan", {"advise": {**asked, "size_bound": 0.0001}})
     refused = clone.run(target)
