@@ -21,6 +21,11 @@ RUN_VARIABLE = "HYPERSLAB_RUN"
 CONFIRMING = "confirming_cells"
 
 
+def confirming_list(study: str) -> Path:
+    """Return where the records of a study's confirming rounds are listed."""
+    return Path(f"results/{study}/confirmation.json")
+
+
 @contextmanager
 def made_of_records(file: Path) -> Iterator[None]:
     """Raise ConfigurationError with the way out where the block cannot read what was made of records."""

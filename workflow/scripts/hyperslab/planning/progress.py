@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.confirmation import confirming_list
 from hyperslab.planning.estimates import total_bytes
 from hyperslab.planning.expected_times import expected_seconds
 from hyperslab.planning.inventory import Inventory
@@ -129,7 +130,7 @@ def _planned(
             f"; then at most {count(len(more), 'cell')} in rounds {rounds}, as far as comparisons are open, "
             f"{total_bytes(study, site, more, together) / 1e9:.1f} GB to write, {about(seconds)}"
         )
-    if f"results/{study.name}/confirmation.json" in made:
+    if str(confirming_list(study.name)) in made:
         text += _confirming(inventory, study, site, reruns.may_confirm(study, site))
     return text
 

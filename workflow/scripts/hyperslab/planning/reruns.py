@@ -14,7 +14,7 @@ from hyperslab.measuring.artifact import remove_directory
 from hyperslab.planning import requirements
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import PATTERN
-from hyperslab.planning.confirmation import listed_records, made_of_records
+from hyperslab.planning.confirmation import confirming_list, listed_records, made_of_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.stages import ADDED, listing, made_of
@@ -207,7 +207,7 @@ class Reruns:
         present = [record for record in self._inventory.all_records(study) if Path(record).exists()]
         if (here / "measurements.parquet").exists() and not sources.unchanged(here / "sources.json", present):
             yield str(here / "measurements.parquet")
-        table, listed = here / "confirmation.parquet", here / "confirmation.json"
+        table, listed = here / "confirmation.parquet", confirming_list(study.name)
         if table.exists() and listed.exists():
             confirming = listed_records(listed, "records")
             if not sources.unchanged(here / "confirmation-sources.json", confirming):
@@ -218,20 +218,20 @@ class Reruns:
         for again, or does not stand beside the others, and where the study has no such cell.
         """
         inventory = self._inventory
-        listed = f"results/{study.name}/confirmation.json"
-        if not Path(listed).exists():
+        listed = confirming_list(study.name)
+        if not listed.exists():
             return None
         wanted: dict[str, list[Path]] = {}
-        for record in map(Path, listed_records(Path(listed), "wanted")):
+        for record in map(Path, listed_records(listed, "wanted")):
             wanted.setdefault(site_of(record), []).append(record)
         for site, records in wanted.items():
             # None of these is ever measured; the list that is made next has none.
             if not {cell_of(record)[:2] for record in records} <= study.pairs(site):
-                return listed
+                return str(listed)
             if site not in inventory.sites or site in inventory.left_out:
                 continue
             if out_of_step(study, records) or self.asked(study, site) & set(map(str, records)):
-                return listed
+                return str(listed)
         return None
 
     def may_add(self, study: PlannedStudy, site: str, made: Collection[str], claim: str = "") -> list[Cell]:

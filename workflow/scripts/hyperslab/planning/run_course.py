@@ -15,6 +15,7 @@ from hyperslab.measuring import fork_server
 from hyperslab.planning import claims_page, due, inner_run, progress, slurm, slurm_patches, snakemake_patches
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
+from hyperslab.planning.confirmation import confirming_list
 from hyperslab.planning.failures import Interrupts, partial_result, partial_results, say_not_made
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import end, in_one_line
@@ -198,7 +199,7 @@ class RunCourse:
             records = [record for record in wanted if record in made or Path(record).exists()]
             cases, rounds = len(study.read_cases()), study.study.recommendation.confirm_rounds
             finalists = len(sites) * study.most_finalists
-            confirms = f"results/{study.name}/confirmation.json" in made
+            confirms = str(confirming_list(study.name)) in made
             yield name, records, finalists * cases * rounds if confirms else 0
 
     def after_failure(self, workflow: Any) -> None:
