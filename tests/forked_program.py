@@ -69,7 +69,10 @@ def linger(path: str, seconds: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     Path(path).write_text(str(os.getpid()))
-    time.sleep(float(seconds))
+    end = time.monotonic() + float(seconds)
+    # A signal that comes just before a sleep is handled after it.
+    while time.monotonic() < end:
+        time.sleep(0.01)
     Path(path).unlink()
 
 

@@ -168,6 +168,40 @@ def test_a_signal_to_the_client_reaches_the_process_which_ends_first(
     assert client.returncode == 128 + number
 
 
+# A signal reaches a client in C, as it may just before `recv` waits: no handler in Python runs there.
+REACHED_IN_C = """
+import ctypes, os, signal, socket, sys, threading
+import run_forked
+
+client, server = socket.socketpair()
+in_c = []
+
+class Client:
+    def __getattr__(self, name):
+        return getattr(client, name)
+
+    def recv(self, count):
+        in_c.append(True)
+        ctypes.CDLL(None).system(b"kill -TERM $PPID; sleep 2")
+        in_c.clear()
+        return client.recv(count)
+
+def serve():
+    content, *_ = socket.recv_fds(server, 64, 4)
+    number = server.recv(1)
+    server.sendall(b"%d\\n" % (number[0] if in_c else 0))
+
+threading.Thread(target=serve).start()
+print(int(run_forked.answer_of(Client(), b"what the server is told")))
+"""
+
+
+def test_a_signal_is_passed_on_where_no_handler_in_python_could_run() -> None:
+    command = [sys.executable, "-c", REACHED_IN_C]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LONGEST_S)
+    assert done.stdout == f"{signal.SIGTERM:d}\n", done.stderr
+
+
 def test_a_process_does_not_outlive_its_client(jobs: dict[str, str], tmp_path: Path) -> None:
     with lingering(jobs, tmp_path / "file") as (client, process):
         client.kill()

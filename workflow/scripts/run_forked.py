@@ -19,6 +19,10 @@ import sys
 # The abstract name of the server's socket, which vanishes with the server and exists on its node alone.
 VARIABLE = "HYPERSLAB_FORK_SERVER"
 REFUSED = b"refused\n"
+# The signals that reach the process through this one, which ends after it.
+PASSED_ON = (_signal.SIGTERM, _signal.SIGINT)
+# How long one `recv` waits.
+LONGEST_S = 3600.0
 
 
 def message(module: str, arguments: list[str]) -> bytes:
@@ -50,16 +54,27 @@ def answer_of(server: "_socket.socket", told: bytes) -> bytes:
     """
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     passed = b"".join(descriptor.to_bytes(4, sys.byteorder) for descriptor in (0, 1, 2, here))
-    for number in (_signal.SIGTERM, _signal.SIGINT):
-        _signal.signal(number, lambda number, _: server.send(b"%c" % number))
+    # A signal that comes while the process is asked for is passed on as soon as it has been.
+    mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, PASSED_ON)
     line = b""
     try:
         # The descriptors travel with the first bytes; the kernel may not take all of a long message at once.
         sent = server.sendmsg([told], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)])
         if sent < len(told):
             server.sendall(told[sent:])
+        # The C handler writes the number. One in Python would wait for the answer where a signal comes just
+        # before `recv`. What it writes to must not block; a timeout makes it so, and `recv` waits itself.
+        server.settimeout(LONGEST_S)
+        _signal.set_wakeup_fd(server.fileno(), warn_on_full_buffer=False)
+        for number in PASSED_ON:
+            _signal.signal(number, lambda *_: None)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
         while not line.endswith(b"\n"):
-            if not (part := server.recv(64)):
+            try:
+                part = server.recv(64)
+            except TimeoutError:
+                continue
+            if not part:
                 raise EOFError
             line += part
     except ConnectionError:
