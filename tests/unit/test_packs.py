@@ -274,6 +274,17 @@ def test_only_the_records_of_its_own_study_come_out_of_a_pack(tmp_path: Path, ki
     refused(packed(tmp_path, files), tmp_path, said)
 
 
+def test_a_table_is_made_only_of_records_that_may_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[list[str]] = []
+    monkeypatch.setattr(packs, "tidy", lambda rows: made.append([row["layout"] for row in rows]))
+    # The name of the other's node has letters that not every text may have.
+    file = packed(tmp_path, with_record(lambda found: found["machine"].update(node="n")))
+    assert [layout for layout, _ in packs.records(file)] == ["a", "b"]
+    assert made == [["a", "a"]]
+
+
 def test_a_website_keeps_nothing_of_a_pack_in_whose_place_another_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

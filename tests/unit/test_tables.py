@@ -17,7 +17,7 @@ from hyperslab.data.values import open_values
 from hyperslab.records import DamagedRecord
 from hyperslab.results.columns import MEASUREMENTS, OF_FILE, SUMMARY
 from hyperslab.results.measurements import build, standing
-from hyperslab.results.tables import context_of, rows_of, tidy
+from hyperslab.results.tables import context_of, is_sure, rows_of, tidy
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.case_kinds import KINDS
@@ -312,6 +312,28 @@ def test_types_are_the_same_whatever_was_measured(tmp_path: Path) -> None:
     together = pd.concat(tables[:2], ignore_index=True)
     together.to_parquet(tmp_path / "t.parquet", index=False)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), together)
+
+
+VALUES: list[Any] = [
+    None, True, 3, -(2**63), 2**63, 0.5, float("nan"), "", "1.5", "größe", "\ud800", [1], {"a": 1},
+]  # fmt: skip
+# A column of each type -> those of these values that certainly become one.
+SURE: dict[str, list[Any]] = {
+    "node": [None, "", "1.5"],
+    "round": [3, -(2**63)],
+    "stale": [None, True],
+    "time_s": [None, 3, -(2**63), 0.5, VALUES[6]],
+}
+
+
+@pytest.mark.parametrize("name", SURE)
+def test_what_surely_becomes_a_table_becomes_one(name: str) -> None:
+    assert [value for value in VALUES if is_sure({name: value})] == SURE[name]
+    assert is_sure({"origin": [1, 2]}), "no column"
+    row = {"site": "s", "case": "c", "layout": "l", "phase": "main", "round": 0, "state": "cold", "repeat": 0}
+    table = tidy([{**row, name: value} for value in SURE[name]])
+    assert len(table) == len(SURE[name])
+    assert str(table[name].dtype) == TYPES[MEASUREMENTS[name].type]
 
 
 def test_columns_are_described_with_their_units() -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 from hyperslab.records import MALFORMED, Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.recommendation import read_foretold
-from hyperslab.results.tables import context_entry, record_rows, tidy
+from hyperslab.results.tables import context_entry, is_sure, record_rows, tidy
 from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError
@@ -150,13 +150,17 @@ def _tabled(file: Path) -> Iterator[_Member]:
     rows: dict[str, Sequence[dict[str, Any]]] = {}
     count = 0
     for member in _checked(file):
-        rows[member.path] = member.rows
-        count += len(member.rows)
+        own = member.record["repeats"] if member.record else []
+        # The first row also has what all rows of a record share. Making tables takes longer than all else.
+        if not all(map(is_sure, [*member.rows[:1], *own])):
+            rows[member.path] = member.rows
+            count += len(member.rows)
         if count > ROWS_AT_ONCE:
             _table(file, rows)
             rows, count = {}, 0
         yield member
-    _table(file, rows)
+    if rows:
+        _table(file, rows)
 
 
 def _checked(file: Path) -> Iterator[_Member]:

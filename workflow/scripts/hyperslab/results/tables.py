@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 from hyperslab.data.models import values_shape
 from hyperslab.layouts import layout_of
 from hyperslab.records import Moment, Record, Row, first_moment, parts_of, read_record
+from hyperslab.results.column import Type
 from hyperslab.results.columns import KEYS, MEASUREMENTS, OF_FILE, of_type
 from hyperslab.sites import places
 from hyperslab.specifications import Specification
@@ -132,6 +134,30 @@ def tidy(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return table.sort_values(
         ["site", "case", "layout", "phase", "round", "state", "repeat"], ignore_index=True
     )
+
+
+# By a column's type the types of values of which `tidy` makes such a column, whatever others stand in it.
+SURE_TYPES: Mapping[Type, tuple[type, ...]] = {
+    "text": (str, NoneType),
+    "whole number": (int,),
+    "yes or no": (bool, NoneType),
+    "number": (float, int, NoneType),
+}
+_SURE = {name: SURE_TYPES[column.type] for name, column in MEASUREMENTS.items()}
+
+
+def is_sure(row: Row) -> bool:
+    """Return whether `tidy` surely makes a table of rows with such values; where not, it has to be tried."""
+    for name, value in row.items():
+        if (types := _SURE.get(name)) is None:
+            continue
+        type_ = type(value)
+        if type_ not in types:
+            return False
+        # A number may need more than 64 bits, and what is no valid text has a character beyond ASCII.
+        if (type_ is int and not -(2**63) <= value < 2**63) or (type_ is str and not value.isascii()):
+            return False
+    return True
 
 
 def superseded(table: pd.DataFrame) -> pd.DataFrame:
