@@ -126,14 +126,15 @@ class PlannedStudy(LoadedStudy):
         confirming = phase == "confirm"
         letter = LETTER["confirm" if confirming else "main"]
         rounds = self.study.recommendation.confirm_rounds if confirming else self.study.most_rounds
-        return {
-            f"{layout}/{name}.{letter}{number}": specification.digest(
-                specification.cell_specification(self, layout, name, f"{letter}{number}")
-            )
-            for name, case in self.cases.items()
-            for layout in case["layouts"]
-            for number in range(rounds)
-        }
+        found = {}
+        for name, case in self.cases.items():
+            for layout in case["layouts"]:
+                # Only the name of the round differs between rounds.
+                spec = specification.cell_specification(self, layout, name, f"{letter}0")
+                for number in range(rounds):
+                    cell = f"{layout}/{name}.{letter}{number}"
+                    found[cell] = specification.digest({**spec, "round": f"{letter}{number}"})
+        return found
 
     def is_todays(self, record: Path, cell: tuple[str, str, str]) -> bool:
         """Tell whether a record is there and of what its cell (layout, case, round) is today."""
