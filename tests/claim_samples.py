@@ -66,22 +66,24 @@ def measured(
     """Repeats of every layout, case and state; without `rng` rounds agree but for a ten-thousandth."""
     noise = rng or np.random.default_rng(1)
     sd, round_sd = (sd, round_sd) if rng is not None else (1e-4, 1e-4)
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for case in ("slices", "spectra", "spectrum", "chunk"):
         write = case in ("spectrum", "chunk")
+        layouts = LAYOUTS if case != "chunk" else list(GRID)
         for state in ("write",) if write else READS:
-            whole = noise.normal(0, round_sd, rounds)
-            for layout in LAYOUTS if case != "chunk" else list(GRID):
-                seconds = truth(case, layout, GRID.get(layout, {}))
-                for number in range(rounds):
-                    time = seconds * np.exp(whole[number] + noise.normal(0, sd))
-                    for repeat in range(repeats):
-                        row: dict[str, Any] = {"site": site, "layout": layout, "case": case, "state": state}
-                        row |= {"kind": "write" if write else "read", "round": number, "repeat": repeat}
-                        row |= {"time_s": time * (1 + 0.1 * repeat), "open_s": time * state.count("cold") * 3}
-                        rows.append(row | {"write_s": time / 2})
-    table = pd.DataFrame(rows).assign(
-        phase="main", stale=False, file_bytes=500.0, padding_bytes=0.0, chunks=7.0
+            cell, opened = (case, state, "write" if write else "read"), 3 * state.count("cold")
+            seconds = np.array([truth(case, layout, GRID.get(layout, {})) for layout in layouts])
+            whole, own = noise.normal(0, round_sd, rounds), noise.normal(0, sd, (len(layouts), rounds))
+            times = (seconds[:, None] * np.exp(whole + own)).tolist()
+            rows += [
+                (*cell, layout, number, repeat, time * (1 + 0.1 * repeat), time * opened, time / 2)
+                for layout, in_rounds in zip(layouts, times, strict=True)
+                for number, time in enumerate(in_rounds)
+                for repeat in range(repeats)
+            ]
+    names = ["case", "state", "kind", "layout", "round", "repeat", "time_s", "open_s", "write_s"]
+    table = pd.DataFrame(rows, columns=names).assign(
+        site=site, phase="main", stale=False, file_bytes=500.0, padding_bytes=0.0, chunks=7.0
     )
     return table.assign(**columns)
 
