@@ -280,8 +280,14 @@ def chosen(text: str, storage: Storage = DISK, most: float = 1.15, **more: Any) 
     return choose(asked, InMemory(counts()), storage, Candidate((1, 1, 400)), 5, lambda text: None)
 
 
+@cache
+def of_all(text: str) -> Any:
+    """What is chosen among as many as for a user, which takes seconds."""
+    return chosen(text)
+
+
 def test_what_is_measured_is_todays_contiguous_and_different_others() -> None:
-    found = chosen("image: [all, all, 1]; spectrum: [1, 1, all]")
+    found = of_all("image: [all, all, 1]; spectrum: [1, 1, all]")
     candidates = [one.candidate for one in found.measured]
     assert candidates[:2] == [Candidate(None), Candidate((1, 1, 400))]
     assert len(set(candidates)) == len(candidates) == 7
@@ -290,7 +296,7 @@ def test_what_is_measured_is_todays_contiguous_and_different_others() -> None:
 
 
 def test_layouts_follow_what_is_read_and_the_storage() -> None:
-    images, spectra = chosen("9 x image: [all, all, 1]"), chosen("9 x spectrum: [1, 1, all]")
+    images, spectra = of_all("9 x image: [all, all, 1]"), of_all("9 x spectrum: [1, 1, all]")
     image, spectrum = (found.predicted[0].candidate.chunks for found in (images, spectra))
     assert image is not None and image[0] * image[1] > image[2]
     assert spectrum is None or spectrum[2] > spectrum[0] * spectrum[1]
@@ -1004,6 +1010,12 @@ def test_candidates_have_names_and_layouts_that_a_study_can_say() -> None:
 SLOW = replace(DISK, latency_s=4e-3, waited_s=8e-9, ahead_s=6e-9)
 
 
+@cache
+def by_the_truth(text: str, truth: Storage) -> Any:
+    """What the test below chooses where it is not wrong, which is the same beside each wrong speed."""
+    return chosen(text, truth)
+
+
 @pytest.mark.parametrize("truth", [DISK, SLOW], ids=["disk", "slow"])
 @pytest.mark.parametrize(
     "wrong",
@@ -1024,7 +1036,7 @@ def test_wrong_speeds_survive_the_verification(
     monkeypatch.setattr(choice, "coded", lambda blocks, filters: same if filters else Coded(1.0, 0.0))
     chains = {False: Chain([1], [Coded(1.0, 0.0)]), True: Chain([1], [same])}
     monkeypatch.setattr(choice, "chain_of", lambda _, filters: chains[bool(filters)])
-    right = chosen(text, truth)
+    right = by_the_truth(text, truth)
     believed = chosen(text, wrong(truth))
     reads = reading.parse(text, AXES, SHAPE)
     array = Array(tuple(SHAPE), 2)
@@ -1067,7 +1079,7 @@ def test_other_orders_of_the_axes_are_considered_where_they_are_asked_for() -> N
     # An image lies in one piece where the last axis comes first.
     assert turned[Candidate(None, order=(2, 0, 1))] < 0.9 * turned[Candidate(None)]
     assert Candidate(None, order=(2, 0, 1)).layout(AXES) == {"order": ["z", "x", "y"]}
-    assert not any(one.candidate.order for one in chosen(images).predicted)
+    assert not any(one.candidate.order for one in of_all(images).predicted)
 
 
 @given(st.permutations([0, 1, 2]))
@@ -1180,7 +1192,7 @@ def test_what_is_read_is_among_the_chunks_however_many_there_are() -> None:
 
 
 def test_rounds_are_added_only_where_time_is_left() -> None:
-    found = chosen("image: [all, all, 1]; spectrum: [1, 1, all]")
+    found = of_all("image: [all, all, 1]; spectrum: [1, 1, all]")
     reads = reading.parse("image: [all, all, 1]; spectrum: [1, 1, all]", AXES, SHAPE)
     codes = [found.codes[one.candidate] for one in found.measured]
     planned = budget.Effort(5, 7)
