@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from studies import BASE, changed, load, mistake
 
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
+from hyperslab.validation.yaml_files import read_yaml
 
 LAYOUT_KEYS = (
     "format, label, files, chunks, order, filters, settings, storage, netcdf, release, pyramid, second"
@@ -410,6 +412,24 @@ def test_keys_given_twice(tmp_path: Path, more: str, expected: str) -> None:
 def test_a_layout_given_twice(tmp_path: Path) -> None:
     text = BASE.replace("  auto: {chunks: auto}\n", "  auto: {chunks: auto}\n  auto: {chunks: [1, 1, 1]}\n")
     assert mistake(tmp_path, text) == "layouts.auto: this key is given twice, in lines 7 and 8"
+
+
+def test_a_text_is_parsed_once_and_each_reader_has_its_own_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("one", "a: [1, {b: 2}]  # of this test alone\n"), ("two", "a: 1\na: 2\n")):
+        for copy in ("first", "second"):
+            (tmp_path / f"{name}-{copy}.yaml").write_text(text)
+    read_yaml(tmp_path / "one-first.yaml")["a"][1]["b"] = 3
+    with monkeypatch.context() as patched:
+        patched.setattr(yaml, "SafeLoader", None)
+        assert read_yaml(tmp_path / "one-second.yaml") == {"a": [1, {"b": 2}]}
+    # A mistake is one of the file in which it was found.
+    for copy in ("first", "second"):
+        file = tmp_path / f"two-{copy}.yaml"
+        with pytest.raises(ConfigurationError, match="given twice") as error:
+            read_yaml(file)
+        assert error.value.file == file
 
 
 def test_aliases_and_merges_are_not_keys_given_twice(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -43,25 +45,38 @@ def parsed(text: str, file: Path) -> Any:
     one than a reader does.
     """
     try:
+        # Whoever reads it may change it.
+        return deepcopy(_content(text))
+    except ConfigurationError as error:
+        raise ConfigurationError(file, error.path, error.message) from None
+
+
+@lru_cache(maxsize=256)
+def _content(text: str) -> Any:
+    """Return the content of a text of YAML; raises ConfigurationError, of no file.
+
+    Kept, since PyYAML takes long for it, and a study that others extend is read for each of them.
+    """
+    try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
         for inner, path in _nodes(node):
             if isinstance(inner, yaml.MappingNode):
-                _refuse_twins(inner, path, file)
+                _refuse_twins(inner, path)
             elif isinstance(inner, yaml.ScalarNode) and (wrong := _misread(inner)):
-                raise ConfigurationError(file, ".".join(path), wrong)
+                raise ConfigurationError("", ".".join(path), wrong)
         return loader.construct_document(node)
     except RecursionError:
-        raise ConfigurationError(file, "", "not valid YAML: nested too deeply") from None
+        raise ConfigurationError("", "", "not valid YAML: nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise ConfigurationError(file, "", f"not valid YAML: {error.problem}{where}") from None
+        raise ConfigurationError("", "", f"not valid YAML: {error.problem}{where}") from None
     # PyYAML lets what int(), datetime() and its own tables raise for a bad scalar through.
     except (yaml.YAMLError, ValueError, KeyError, AttributeError) as error:
-        raise ConfigurationError(file, "", f"not valid YAML: {error}") from None
+        raise ConfigurationError("", "", f"not valid YAML: {error}") from None
 
 
 def _text(file: Path) -> str:
@@ -92,14 +107,14 @@ def _nodes(root: yaml.Node) -> Iterator[tuple[yaml.Node, Path_]]:
             waiting += [(item, (*path, str(position))) for position, item in enumerate(node.value)]
 
 
-def _refuse_twins(node: yaml.MappingNode, path: Path_, file: Path) -> None:
+def _refuse_twins(node: yaml.MappingNode, path: Path_) -> None:
     """Raise ConfigurationError for a key given twice, of which PyYAML takes the last."""
     lines: dict[tuple[str, str], int] = {}
     for key, _ in node.value:
         name, line = str(key.value), key.start_mark.line + 1
         if isinstance(key, yaml.ScalarNode) and (key.tag, name) in lines:
             message = f"this key is given twice, in lines {lines[key.tag, name]} and {line}"
-            raise ConfigurationError(file, ".".join((*path, name)), message)
+            raise ConfigurationError("", ".".join((*path, name)), message)
         lines[key.tag, name] = line
 
 
