@@ -49,3 +49,16 @@ def test_the_summary_shows_times_of_an_average_round() -> None:
         summary["pooled_median_s"] < summary["pooled_high_s"]
     )
     assert inside.all()
+
+
+def test_layouts_without_a_round_in_common_do_not_move_each_other() -> None:
+    """One took ten seconds and the other a millisecond, in rounds that none has of the other's."""
+    apart = pd.DataFrame(np.log([[10.0, np.nan], [np.nan, 0.001]]), index=list("ab"))
+    assert typical(np.exp(apart)).to_numpy() == pytest.approx([10, 0.001])
+    # Nor do two sets of layouts; within each, one that lacks a slow round is moved as ever.
+    sets = pd.DataFrame(np.nan, index=list("abcd"), columns=range(4))
+    sets.loc["a", :1], sets.loc["b", 0] = np.log([1.0, 2.0]), np.log(1.02)
+    sets.loc["c", 2:], sets.loc["d", 2] = np.log([100.0, 400.0]), np.log(300.0)
+    found = typical(np.exp(sets))
+    assert found[["a", "c"]].to_numpy() == pytest.approx(np.sqrt([2, 40000]))
+    assert found[["b", "d"]].to_numpy() == pytest.approx([1.02 * np.sqrt(2), 600])

@@ -263,6 +263,8 @@ def test_layouts_that_cannot_be_ranked_are_left_out_with_the_reason() -> None:
         "f": "shares too few rounds with the others",
     }
     assert [entry.layout for entry in found.ranking] == ["a", "b", "c"]
+    # What is left out moves no time of the others.
+    assert found.ranking[0].times["slices cold"] == pytest.approx(0.2, rel=0.05)
     partly = only(rows[rows.layout.isin(["d", "e"])].query("layout == 'd' or case == 'spectra'"))
     assert (partly.pick, partly.reason) == (
         None,

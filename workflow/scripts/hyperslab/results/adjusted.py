@@ -26,18 +26,29 @@ def adjusted_means(logs: pd.DataFrame) -> pd.Series:
 def effects(values: Floats) -> tuple[Floats, Floats]:
     """Return the mean of each row in an average column, and by how much each column is above that.
 
-    By least squares where values are missing (NaN); NaN for a row or a column without any.
+    By least squares where values are missing (NaN); NaN for a row or a column without any. Rows that share no
+    column with the others, nor by way of further rows, are fitted apart: nothing says how their columns
+    compare.
     """
     here = np.isfinite(values)
     if here.all():
         return values.mean(axis=1), values.mean(axis=0) - values.mean()
     row, column = np.nonzero(here)
     rows, columns = values.shape
-    design = np.zeros((len(row) + 1, rows + columns))
+    blocks = _blocks(here)
+    design = np.zeros((len(row) + len(blocks), rows + columns))
     design[np.arange(len(row)), row] = 1.0
     design[np.arange(len(row)), rows + column] = 1.0
-    # Effects of columns add up to nothing.
-    design[-1, rows + np.unique(column)] = 1.0
-    fitted, *_ = np.linalg.lstsq(design, np.append(values[here], 0.0), rcond=None)
+    # Effects of the columns of a block add up to nothing.
+    design[len(row) :, rows:] = blocks
+    fitted, *_ = np.linalg.lstsq(design, np.append(values[here], np.zeros(len(blocks))), rcond=None)
     means = np.where(here.any(axis=1), fitted[:rows], np.nan)
     return means, np.where(here.any(axis=0), fitted[rows:], np.nan)
+
+
+def _blocks(here: NDArray[np.bool_]) -> Floats:
+    """Return blocks x columns: 1 for the columns of a block, which rows tie together, else 0."""
+    tied = here.T @ here
+    while not ((wider := tied @ tied) == tied).all():
+        tied = wider
+    return np.unique(tied[here.any(axis=0)].astype(float), axis=0)
