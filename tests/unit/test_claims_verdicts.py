@@ -120,6 +120,7 @@ def test_what_was_not_measured_hides_nothing_that_holds_of_what_could_be(tmp_pat
     table = TABLE[TABLE["layout"] != "8x8x10"]
     (verdict,) = judged(resolved(tmp_path, FASTER, absent, could=True), table)
     assert verdict["verdict"] == "holds"
+    assert "reason" not in verdict, "it would stand beside the verdict as if it were why"
     assert [result["verdict"] for result in results(verdict)] == ["holds", "not measured"]
     for other in (SLOWER, SAME):
         assert judged(resolved(tmp_path, other, absent, could=True), table)[0]["verdict"] == "not measured"

@@ -137,9 +137,11 @@ def _atoms(lookup: Lookup, comparison: Mapping[str, Any], alpha: float, could: b
 
 
 def _why(verdict: Verdict, deciding: Sequence[Verdict], groups: Sequence[Sequence[Atom]]) -> dict[str, str]:
-    """Return the reason that the first comparison with the claim's verdict has, where it has one."""
+    """Return the reason that the first comparison with the claim's verdict has, where it has one; what holds
+    needs none, whatever else that could be was not measured.
+    """
     for own, group in zip(deciding, groups, strict=True):
-        if own == verdict:
+        if own == verdict != "holds":
             for atom in group:
                 if reason := atom.reason or _too_few(atom):
                     return {"reason": reason}
