@@ -118,6 +118,18 @@ def test_a_state_in_which_much_is_given_up_does_not_vanish_in_the_mean_of_all() 
     assert "It gives up some slices (warm): 44.1 ms where contiguous takes 11.0 ms." in lead
 
 
+def test_a_state_that_nobody_notices_hides_none_in_which_much_is_given_up() -> None:
+    """Warm it is forty times as slow, and 4 ms; a share is of all requests for the case."""
+    warm = measured({**TURNED, "4x4x2": (0.04, 0.004), "contiguous": (0.4, 0.0001)}, "main")
+    main = pd.concat([measured(TURNED, "main"), warm.assign(state="warm")])
+    shares = {f"{case} {state}": 0.25 for case in ("slices", "spectra") for state in ("cold", "warm")}
+    other = [{"layout": "contiguous", "case": "spectra", "above": 0.86}]
+    assert (
+        "It gives up some spectra (cold): 110 ms where contiguous takes 44.1 ms. "
+        "Take contiguous if more than 86 % of your requests are for some spectra."
+    ) in answer(main, shares=shares, alternatives=other).lead
+
+
 def test_opening_is_said_to_be_included_only_where_it_is() -> None:
     cold = measured(MAIN, "main")
     rows = pd.concat([cold, cold.assign(state="warm")], ignore_index=True)

@@ -92,22 +92,25 @@ def _given_up(data: Data, site: str, found: pd.DataFrame, pick: str, phase: str)
         )
     (other,), floor = alternatives, choice["imperceptible_ms"] / 1e3
     name, case = other["layout"], other["case"]
-    # In several states it is the one in which most is given up.
+    # In several states it is the one in which most is given up, of what anybody would notice.
     entries = [key for key in found.columns if entry_of(key)[0] == case]
-    behind = found.loc[pick, entries] / found.loc[name if name in found.index else pick, entries]
+    counted = found[entries].clip(lower=floor)
+    behind = counted.loc[pick] / counted.loc[name if name in found.index else pick]
     # A state that was not measured again gives nothing up.
     entry = str(behind.fillna(1.0).idxmax())
     title = entry_title(data, site, entry)
     lost = f"{name} is faster there"
     if fmt.known(behind[entry]) and name in found.index:
-        mine, theirs = found.loc[pick, entry], found.loc[name, entry]
-        lost = f"{fmt.seconds(mine)} where {name} takes {fmt.seconds(theirs)}"
-        if max(mine, floor) < GIVEN_UP * max(theirs, floor):
+        mine, theirs = (fmt.seconds(found.loc[layout, entry]) for layout in (pick, name))
+        lost = f"{mine} where {name} takes {theirs}"
+        if behind[entry] < GIVEN_UP:
             again = "Measured again, it" if phase == "confirm" else "It"
             return most or f"{again} gives up nothing that anybody would notice: {title} takes {lost}."
-    take = f"Take {name} if more than {fmt.share_above(other['above'])} of your requests are for {title}."
+    # The share is of the case, in all of its states.
+    asked = case_title(data.study, case)
+    take = f"Take {name} if more than {fmt.share_above(other['above'])} of your requests are for {asked}."
     if other["above"] == 0:
-        take = f"By its expected time {name} is better whatever share of your requests is for {title}."
+        take = f"By its expected time {name} is better whatever share of your requests is for {asked}."
     return f"It gives up {title}: {lost}. {take}"
 
 
