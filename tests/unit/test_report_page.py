@@ -195,18 +195,24 @@ def test_the_pick_is_marked_in_whichever_column_layouts_are() -> None:
     assert [[cell.tone for cell in row] for row in found.rows] == [["", "pick"], ["", ""]]
 
 
-@pytest.mark.parametrize(("most", "tone"), [(0.01, "good"), (0.02, "bad")])
-def test_a_cold_read_that_was_not_cold_is_doubtful(most: float, tone: str) -> None:
+@pytest.mark.parametrize(
+    ("most", "tone", "said"), [(0.0002, "good", "0.02 %"), (0.01, "good", "1.0 %"), (0.02, "bad", "2.0 %")]
+)
+def test_a_cold_read_that_was_not_cold_is_doubtful(most: float, tone: str, said: str) -> None:
     main = measured(MAIN, "main")
     main.loc[3, "resident_before"] = most
     (check,) = (one for one in page_of(measurements=main).checks if one.name == "Cold was cold")
     assert check.tone == tone and bool(check.details) == (tone == "bad")
+    assert f" at most {said} of the file" in check.text
 
 
-@pytest.mark.parametrize(("least", "tone"), [(1.0, "good"), (0.9, "bad")])
-def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str) -> None:
+@pytest.mark.parametrize(
+    ("least", "tone", "said"), [(1.0, "good", "100.0 %"), (0.9996, "good", "99.96 %"), (0.9, "bad", "90.0 %")]
+)
+def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str, said: str) -> None:
     warm = measured(MAIN, "main").assign(state="warm", resident_before=1.0)
     warm.loc[3, "resident_before"] = least
     page = page_of(measurements=pd.concat([measured(MAIN, "main"), warm]))
     (check,) = (one for one in page.checks if one.name == "Warm was warm")
     assert check.tone == tone and bool(check.details) == (tone == "bad")
+    assert f" at least {said} of the file" in check.text

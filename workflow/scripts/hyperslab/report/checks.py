@@ -337,7 +337,7 @@ def _resident(state: str, name: str) -> Callable[[Data], Check]:
         if rows.empty or not fmt.known(worst):
             return Check(name, f"Nothing was read {state} with a known residency.", "unknown")
         wrong = rows[shares > COLD_AT_MOST] if cold else rows[shares < WARM_AT_LEAST]
-        said = f"at {'most' if cold else 'least'} {fmt.percent(worst)} of the file lay in the page cache"
+        said = f"at {'most' if cold else 'least'} {fmt.share(worst, 1)} of the file lay in the page cache"
         lists = [_list(f"Reads that were not {state}", _cells(wrong))] if len(wrong) else []
         return Check(name, f"Before {len(rows):,} {state} reads {said}.", "bad" if lists else "good", lists)
 
