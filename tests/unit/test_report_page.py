@@ -130,6 +130,8 @@ def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) ->
         (fmt.time_interval(9e-4, 1.2e-3), "95 % 900 µs to 1.20 ms"),
         (fmt.speed(12.3, 10.1, 14.9, True)[:2], ("12.3x faster", "95 % 10.1 to 14.9")),
         (fmt.speed(0.5, 0.4, 0.8, True)[:2], ("2.00x slower", "95 % 1.25 to 2.50")),
+        (fmt.speed(1.0, None, None, False)[:2], ("as fast", "no interval")),
+        (fmt.speed(0.998, 0.997, 0.999, True), ("as fast", "95 % 1.00 to 1.00", "")),
         (fmt.span([8, 3, 3], "round"), "3 to 8 rounds"),
         (fmt.span([1, 1], "round"), "1 round"),
         (fmt.speed(1.1, 0.9, 1.3, False)[:2], ("cannot tell", "1.10x, 95 % 0.900 to 1.30")),

@@ -128,21 +128,23 @@ def speed(
 ) -> tuple[str, str, str]:
     """Return the words, their interval and their tone for `ratio` = time of the other over time of the pick.
 
-    ("12.3x faster", "95 % 10.1 to 14.9", "good"); below 1 the reciprocal, "slower". Where the interval does
-    not exclude 1 the words are "cannot tell" and the ratio stands with the interval. Without an interval the
-    ratio is given, and that it has none.
+    ("12.3x faster", "95 % 10.1 to 14.9", "good"); below 1 the reciprocal, "slower"; what would be 1.00x is
+    "as fast". Where the interval does not exclude 1 the words are "cannot tell" and the ratio stands with the
+    interval. Without an interval the ratio is given, and that it has none.
     """
     if ratio is None or not math.isfinite(ratio):
         return ABSENT, "", ""
     faster = ratio >= 1
-    words = f"{significant(ratio if faster else 1 / ratio)}x {'faster' if faster else 'slower'}"
+    times = significant(ratio if faster else 1 / ratio)
+    same = times == "1.00"
+    words = "as fast" if same else f"{times}x {'faster' if faster else 'slower'}"
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return words, "no interval", "unknown"
     if not different:
         return CANNOT_TELL, f"{significant(ratio)}x, {interval(low, high)}", "unknown"
     if faster:
-        return words, interval(low, high), "good"
-    return words, interval(1 / high, 1 / low), "bad"
+        return words, interval(low, high), "" if same else "good"
+    return words, interval(1 / high, 1 / low), "" if same else "bad"
 
 
 def anchor(heading: str) -> str:
