@@ -166,6 +166,15 @@ def test_a_small_share_of_the_requests_is_not_none() -> None:
     ]  # fmt: skip
 
 
+def test_a_floor_of_nothing_is_not_spoken_of() -> None:
+    for floor, said in ((10, " A time under 10.0 ms counts as 10.0 ms."), (0, "")):
+        found = data(measured(MAIN, "main"), imperceptible_ms=floor)
+        told = site_answer(found, "disk", "place").regrets
+        assert told is not None
+        assert f"nobody said how often each case is asked.{said} No confirming rounds" in overview(found)[1]
+        assert ("; a time under" in told.note) == bool(said) and "these layouts takes" in told.note
+
+
 def test_what_was_not_measured_is_in_no_sentence() -> None:
     main = measured(MAIN, "main")
     found = answer(main[(main["layout"] != "contiguous") | (main["case"] != "spectra")])

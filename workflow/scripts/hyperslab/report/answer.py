@@ -10,7 +10,14 @@ from hyperslab.report.data import Data
 from hyperslab.report.fastest import fastest_table, recommends
 from hyperslab.report.model import Cell, Fact, SiteAnswer, Table, table
 from hyperslab.report.numbers import raw_bytes
-from hyperslab.report.quoted import OBJECTIVES, entry_title, objective_cell, regret_table, sentence
+from hyperslab.report.quoted import (
+    OBJECTIVES,
+    entry_title,
+    floor_words,
+    objective_cell,
+    regret_table,
+    sentence,
+)
 from hyperslab.report.scores import absolute_text, matched_text
 from hyperslab.report.speeds import speed_phase, speed_table, unconfirmed
 from hyperslab.results.comparisons import ALPHA
@@ -86,7 +93,6 @@ def _overview_note(data: Data) -> str:
         for why, sites in late.items()
     )
     source = source or " Measured again in fresh rounds after the choice."
-    floor = fmt.seconds(data.choice(next(iter(picked)))["imperceptible_ms"] / 1e3)
     said = {
         "mix": "Expected time: what a request waits for, weighted by how often each case is asked.",
         "regret": "Largest regret: how many times as long a request takes as with the fastest layout within "
@@ -94,7 +100,8 @@ def _overview_note(data: Data) -> str:
     }[_rule(data)]
     if _rule(data) == "regret" and not late:
         source += " The fastest is that of the layouts in these rounds."
-    return f"{said} A time under {floor} counts as {floor}.{source}"
+    floor = floor_words(data.choice(next(iter(picked))))
+    return f"{said}{floor and f' A {floor}.'}{source}"
 
 
 def _flatters(why: str) -> str:

@@ -142,13 +142,12 @@ def _another(choice: Mapping[str, Any], phase: str) -> str:
 def regret_table(data: Data, site: str, phase: str) -> Table | None:
     """Return milliseconds and regret of every layout that the answer names, one column a case that counts."""
     choice, found = data.choice(site), times(data, site, phase)
-    floor = choice["imperceptible_ms"] / 1e3
-    again = phase == "confirm"
+    again, floor = phase == "confirm", floor_words(choice)
     layouts = [(name, words) for name, words in named(data, site) if again or name in found.index]
     if not layouts or found.empty:
         return None
     found = found.reindex([name for name, _ in layouts])
-    counted = found.clip(lower=floor)
+    counted = found.clip(lower=choice["imperceptible_ms"] / 1e3)
     regret = counted / counted.min()
     body = []
     for name, words in layouts:
@@ -161,10 +160,16 @@ def regret_table(data: Data, site: str, phase: str) -> Table | None:
     columns = ["Layout", *(f"#{entry_title(data, site, entry)}" for entry in found.columns), "#File"]
     note = (
         f"What a request waits for{_opening(found.columns)}, and how many times as long as the fastest of "
-        f"these layouts takes; a time under {fmt.seconds(floor)} counts as {fmt.seconds(floor)}. "
+        f"these layouts takes{floor and f'; a {floor}'}. "
         + ("Measured after the choice." if again else "From the rounds that chose the layout.")
     )
     return table("What each layout gives up", columns, body, note, pick=choice.get("pick"))
+
+
+def floor_words(choice: Mapping[str, Any]) -> str:
+    """Return what a time counts as that nobody notices; "" where all are noticed."""
+    floor = fmt.seconds(choice["imperceptible_ms"] / 1e3)
+    return f"time under {floor} counts as {floor}" if choice["imperceptible_ms"] else ""
 
 
 def _opening(entries: Iterable[str]) -> str:
