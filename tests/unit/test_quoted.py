@@ -196,6 +196,9 @@ def test_one_layout_alone_is_not_better_than_others() -> None:
     main.loc[main["layout"] != "auto", "file_bytes"] = 3e6
     facts = {fact.term: fact.text for fact in answer(main).facts}
     assert facts["Why"] == "It is the only layout in the ranking whose file has at most 2.00 MB."
+    assert facts["Runner-up"] == "none within the size bound"
+    facts = {fact.term: fact.text for fact in answer(main[main["layout"] == "auto"]).facts}
+    assert facts["Runner-up"] == "none: no other layout is ranked"
 
 
 def test_who_is_best_by_predictions_is_not_who_is_smaller() -> None:

@@ -263,7 +263,8 @@ def _runner_up(data: Data, site: str) -> str:
     choice = data.choice(site)
     name = choice.get("runner_up")
     if name is None:
-        return "none within the size bound"
+        larger = not all(row["fits"] for row in choice["ranking"])
+        return "none within the size bound" if larger else "none: no other layout is ranked"
     if name == choice.get("best"):
         sizes = {row["layout"]: row["file_bytes"] for row in choice["ranking"]}
         larger = sizes[name] > sizes[choice["pick"]]
