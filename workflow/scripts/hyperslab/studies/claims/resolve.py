@@ -198,7 +198,12 @@ class _Resolver:
         counted = [
             cell for _, cell in self._sides.layouts("a", self.comparison.a, known, list(self.study.layouts))
         ]
-        return {"layouts": counted, "pool": list(self.study.grid_values) or list(self.study.layouts)}
+        pool = list(self.study.grid_values) or list(self.study.layouts)
+        for name in counted if self.kind == "matched_marks" else ():
+            # It would be counted as one whose file is too large.
+            if name not in pool:
+                raise Mistake("a.layouts", f"{name!r} is not of the grid, whose layouts are ranked")
+        return {"layouts": counted, "pool": pool}
 
     def _rest(self, a: Sequence[Cell], known: Known) -> list[Cell]:
         """Return what the patterns of side a match beyond its `where`."""
