@@ -245,6 +245,10 @@ def test_stale_and_confirming_rows_are_left_out(tmp_path: Path) -> None:
         assert verdict["verdict"] == "holds"
     (verdict,) = judged(claims, TABLE.assign(stale=True))
     assert "stale" in verdict["reason"]
+    # Where others are not, nothing says of what kind the site was.
+    both = pd.concat([TABLE, TABLE.assign(site="slow", stale=True)], ignore_index=True)
+    found = judged(resolved(tmp_path, FASTER, at={"throttled": True}), both, disk={})
+    assert found[0]["reason"] == "needs a site throttled" and "stale" in found[1]["reason"]
     (verdict,) = judged(claims, TABLE.iloc[:0])
     assert verdict["reason"] == "there are no results of this study here"
 

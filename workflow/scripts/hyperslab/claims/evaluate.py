@@ -124,10 +124,10 @@ def _claim(claim: Mapping[str, Any], tables: Tables, sites: Sequence[str], facts
     counted = all(comparison["exact"] for comparison in claim["comparisons"]) and not _of_device(claim)
     found = []
     for site in sites:
-        # What is counted rather than timed is the same wherever it lies.
-        reason = unfit({**at, "in_memory": at.get("in_memory") or counted}, site, facts)
-        if reason is None and site not in tables.rows:
-            reason = STALE
+        # What is counted rather than timed is the same wherever it lies. Of a site whose results are stale
+        # nobody knows of what kind it is.
+        kind = {**at, "in_memory": at.get("in_memory") or counted}
+        reason = unfit(kind, site, facts) if site in tables.rows else STALE
         told_at = {"a": site, "b": site}
         found.append(_untested(claim, [site], reason) if reason else _told(claim, tables, told_at, facts))
     return {**told, "verdicts": found}
