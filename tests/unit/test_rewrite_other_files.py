@@ -108,6 +108,33 @@ def test_names_lead_from_beside_a_symbolic_link_to_the_original(
     holds(link.with_name("new.h5"))
 
 
+def test_an_absolute_name_that_leads_nowhere_is_that_of_a_file_beside(tmp_path: Path) -> None:
+    """HDF5 looks for its last part, as after a move; where the copy lies there may be such a file, too."""
+    data, other = tmp_path / "data", tmp_path / "new"
+    for number, folder in enumerate((data, other)):
+        folder.mkdir()
+        with h5py.File(folder / "run.h5", "w") as file:
+            file["values"] = np.full(12, number + 1)
+    gone = str(tmp_path / "gone" / "run.h5")
+    with h5py.File(data / "mine.h5", "w", libver="latest") as file:
+        file["counts"] = np.arange(100)
+        file["beside"] = h5py.ExternalLink(gone, "/values")
+        row = h5py.VirtualLayout((12,), "i8")
+        row[:] = h5py.VirtualSource(gone, "values", (12,))
+        file.create_virtual_dataset("virtual", row)
+    same, new = data / "new.h5", other / "new.h5"
+    for path, name in ((same, gone), (new, "../data/run.h5")):
+        rewritten(data / "mine.h5", path)
+        with h5py.File(path) as file:
+            assert (file["beside"][...] == 1).all() and (file["virtual"][...] == 1).all()
+            assert file.get("beside", getlink=True).filename == name
+            assert file["virtual"].virtual_sources()[0][1] == name
+    taken_in = other / "taken-in.h5"
+    rewrite.rewrite(data / "mine.h5", taken_in, "counts", layout([10]), 2**28, Progress(), materialise=True)
+    with h5py.File(taken_in) as file:
+        assert not file["virtual"].is_virtual and (file["virtual"][...] == 1).all()
+
+
 def test_where_the_file_takes_the_originals_place_names_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

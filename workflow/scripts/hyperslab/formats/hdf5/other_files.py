@@ -75,13 +75,18 @@ def _first(places: list[Path], sought: bytes) -> Path | None:
     return next((place for place in places if (place / os.fsdecode(sought)).exists()), None)
 
 
+def _sought(name: bytes) -> bytes:
+    """Return what HDF5 looks for in its places: of an absolute name that leads nowhere the last part."""
+    return (os.path.isabs(name) and not os.path.exists(name) and os.path.basename(name)) or name
+
+
 def found(name: bytes, file: Path, virtual: bool = False) -> Path | None:
     """Return the file to which a name in the HDF5 file `file` leads, None where there is none.
 
     HDF5 looks beside the file that has the name, where the program runs, and beside the file to which a
     symbolic link leads. `virtual` names are those of virtual sources, in which a number may be left open.
     """
-    sought = _written(name) if virtual else name
+    sought = _sought(_written(name) if virtual else name)
     near, far = _beside(file)
     place = _first([near, Path(), far], sought)
     return None if place is None else place / os.fsdecode(sought)
@@ -90,14 +95,19 @@ def found(name: bytes, file: Path, virtual: bool = False) -> Path | None:
 def moved(name: bytes, file: Path, folder: Path, virtual: bool = False) -> bytes:
     """Return what leads from `folder` to the file to which `name` leads from the HDF5 file `file`.
 
-    Absolute names, those that lead nowhere, and what lies beside a file of the same folder stay as they are.
+    Absolute names of files that are there, names that lead nowhere, and what lies beside a file of the same
+    folder stay as they are.
     """
+    written = _written(name) if virtual else name
+    sought = _sought(written)
     near, far = _beside(file)
-    place = _first([near, Path(), far], _written(name) if virtual else name)
-    if name == b"." or os.path.isabs(name) or place is None or _stays(place, file, folder):
+    place = _first([near, Path(), far], sought)
+    as_it_is = name == b"." or (os.path.isabs(name) and sought == written)
+    if as_it_is or place is None or _stays(place, file, folder):
         return name
     way = os.fsencode(os.path.relpath(os.path.realpath(place), os.path.realpath(folder)))
-    return os.path.join(way.replace(b"%", b"%%") if virtual else way, name)
+    last = os.path.basename(name) if os.path.isabs(name) else name
+    return os.path.join(way.replace(b"%", b"%%") if virtual else way, last)
 
 
 def storage_found(name: bytes, file: Path) -> Path | None:
