@@ -22,6 +22,7 @@ from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
+from hyperslab.rewriting.survey import address_of, committed_address
 from hyperslab.validation.errors import ConfigurationError
 
 ROWS = "/events/hits"
@@ -218,3 +219,18 @@ def test_the_order_of_attributes_is_kept(original: Path, layout: str) -> None:
         rows.attrs["unit"], rows.attrs["group"] = "counts", 1
     with h5py.File(rewritten(original, "new.h5", layout, "/ordered")) as file:
         assert [name for name in file["ordered"].attrs if name in ("unit", "group")] == ["unit", "group"]
+
+
+def test_the_named_type_of_rows_stays_that_of_the_new_ones(original: Path) -> None:
+    """NetCDF has no rows but those of a named type."""
+    block = np.array([1, 0, 2]), np.arange(3, dtype=DTYPE)
+    with h5py.File(original, "r+") as file:
+        file["kind of rows"] = h5py.vlen_dtype(DTYPE)
+        fill_vlen(file.create_dataset("typed", (3,), file["kind of rows"]), [block])
+    new = rewritten(original, "new.h5", VLEN, "/typed")
+    assert found(new, "/typed") == found(original, "/typed") == [[0], [], [1, 2]]
+    with h5py.File(new, "r+") as file:
+        assert committed_address(file["typed"].id.get_type()) == address_of(file["kind of rows"].id)
+        del file["typed"]
+        fill_vlen(file.create_dataset("typed", (3,), h5py.vlen_dtype(DTYPE)), [block])
+    assert list(differences(original, new, rows="/typed")) == ["/typed: the datatype differs"]

@@ -261,7 +261,12 @@ class _Comparison:
         """Yield what differs but for the values; returns whether these are still to be compared."""
         where = shown(path)
         if address_of(ours) == self._rows:
-            yield from row_differences(where, ours, theirs)
+            found = list(row_differences(where, ours, theirs))
+            yield from found
+            # A vector has no type of HDF5's that says what rows hold.
+            typed = not (found or any(self._vectors))
+            if typed and not self._same_type(ours.get_type(), theirs.get_type()):
+                yield f"{where}: the datatype differs"
             return False
         found = list(self._shape_differences(where, ours, theirs))
         yield from found

@@ -97,9 +97,10 @@ class RowsCopy(Copy):
         shape = (len(self._rows),)
         chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
         most = (None,) if chunks and can_grow(source) else None
-        parent.create_dataset(
-            name, shape, h5py.vlen_dtype(self._rows.dtype), maxshape=most, chunks=chunks, **kept, **orders
-        )
+        # A type that was there stays, and with it the name that it has where it is committed.
+        own = self._rows.vector is None
+        dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
+        parent.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, **kept, **orders)
 
     def _fill_target(self) -> dict[int, Digests]:
         """Write all rows, some 16 MiB at a time; their copy is compared with what the original has."""
