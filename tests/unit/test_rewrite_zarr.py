@@ -93,15 +93,20 @@ def test_attributes_are_kept_and_those_of_dimension_scales_named(
         dataset.attrs["names"] = ["a", "ü"]
         dataset.attrs["empty"] = h5py.Empty("f4")
         dataset.attrs["flag"] = True
+        dataset.attrs["CLASS"], dataset.attrs["NAME"] = np.bytes_("IMAGE"), "mine"
         file["scale"] = np.arange(SHAPE[0])
         file["scale"].make_scale("x")
         dataset.dims[0].attach_scale(file["scale"])
     array = copied(tmp_path, tmp_path / "a.h5")
     assert dict(array.attrs) == {
         "unit": "m/z", "old": "bytes", "three": [0, 1, 2], "single": float(np.float32(0.1)),
-        "missing": "NaN", "names": ["a", "ü"], "empty": None, "flag": True,
+        "missing": "NaN", "names": ["a", "ü"], "empty": None, "flag": True, "CLASS": "IMAGE", "NAME": "mine",
     }  # fmt: skip
     assert "left out: DIMENSION_LIST" in capsys.readouterr().err
+    # Of a scale itself these are HDF5's.
+    new, asked = tmp_path / "scale.zarr", {"format": "zarr", "chunks": "auto"}
+    zarr_copy.copy(tmp_path / "a.h5", new, "scale", asked, MIB, Progress())
+    assert dict(zarr.open_array(new, mode="r").attrs) == {}
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ def test_a_second_copy_has_the_attributes_and_dimension_scales_of_the_first(tmp_
         first.attrs.create("units", "K", dtype=h5py.string_dtype("ascii", 1))
         first.attrs["words"] = ["some", "longer"]
         first.attrs["from"] = first.ref
+        first.attrs["CLASS"], first.attrs["NAME"] = np.bytes_("IMAGE"), "mine"
         first.attrs["nothing"] = h5py.Empty("f4")
         # Of a copy before.
         first.attrs["for_reads"] = "all"
@@ -191,6 +192,7 @@ def test_a_second_copy_has_the_attributes_and_dimension_scales_of_the_first(tmp_
             assert one.attrs.get_id("units").get_type().get_size() == 1 and one.attrs["units"] == b"K"
             assert list(one.attrs["words"]) == ["some", "longer"]
             assert file[one.attrs["from"]] == first and one.attrs["nothing"] == h5py.Empty("f4")
+            assert (one.attrs["CLASS"], one.attrs["NAME"]) == (b"IMAGE", "mine")
         assert set(copy.attrs) - set(first.attrs) == {"copy_of"} and set(first.attrs) <= set(copy.attrs)
         assert (first.attrs["for_reads"], copy.attrs["for_reads"]) == ("all", "image")
         assert len(file["time"].attrs["REFERENCE_LIST"]) == 2

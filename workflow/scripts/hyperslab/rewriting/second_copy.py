@@ -15,7 +15,7 @@ from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import copy_attribute
 from hyperslab.rewriting.pieces import plan
 from hyperslab.rewriting.progress import Progress
-from hyperslab.rewriting.survey import OF_SCALES, attributes_of
+from hyperslab.rewriting.survey import attributes_of, attributes_of_scales
 from hyperslab.rewriting.target import SUFFIX, put_chunks, resolved_chunks
 
 # The attribute of both that says which reads each is for.
@@ -63,8 +63,9 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
 
 def _describe(first: h5py.Dataset, new: h5py.Dataset) -> None:
     """Give a new dataset the attributes and dimension scales of another of its file."""
+    left_out = attributes_of_scales(first) | {FOR, COPY_OF}
     for name, encoding in attributes_of(first.id):
-        if name.decode() not in OF_SCALES | {FOR, COPY_OF}:
+        if name.decode() not in left_out:
             source = h5a.open(first.id, name)
             copy_attribute(source, new.id, name, encoding, source.get_type())
     for here, there in zip(first.dims, new.dims, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from h5py import h5, h5a, h5f, h5g, h5l, h5o, h5p, h5t
+from h5py import Dataset, h5, h5a, h5f, h5g, h5l, h5o, h5p, h5t
 
 from hyperslab.rewriting import RewriteError
 
@@ -84,8 +84,19 @@ def links_of(group: h5g.GroupID, path: bytes = b"") -> list[Link]:
     return result
 
 
-# Attributes by which HDF5 keeps dimension scales, on both sides.
-OF_SCALES = frozenset(("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST"))
+# What the attribute CLASS of a dimension scale says.
+SCALE = "DIMENSION_SCALE"
+
+
+def attributes_of_scales(dataset: Dataset) -> frozenset[str]:
+    """Return the names of a dataset's attributes by which HDF5 keeps dimension scales.
+
+    CLASS and NAME of what is no scale itself are its user's: images and tables have such, too.
+    """
+    said = dataset.attrs.get("CLASS")
+    said = said.decode(errors="replace") if isinstance(said, bytes) else said
+    of_itself = ("CLASS", "NAME") if isinstance(said, str) and said == SCALE else ()
+    return frozenset(("REFERENCE_LIST", "DIMENSION_LIST", *of_itself))
 
 
 def attributes_of(thing: Any) -> list[tuple[bytes, int]]:

@@ -26,14 +26,14 @@ from hyperslab.rewriting.opening import access_for_reading, dataset_at
 from hyperslab.rewriting.pieces import Pieces, plan
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.storage import chunk_of
-from hyperslab.rewriting.survey import OF_SCALES
+from hyperslab.rewriting.survey import attributes_of_scales
 from hyperslab.rewriting.target import check_filters, opened
 from hyperslab.specifications import Specification
 from hyperslab.text import megabytes
 from hyperslab.validation.errors import ConfigurationError, Place
 
-# How HDF5 and netCDF keep dimension scales: references to other datasets, which a Zarr array cannot hold.
-OF_DIMENSIONS = OF_SCALES | {"DIMENSION_LABELS", "_Netcdf4Coordinates", "_Netcdf4Dimid"}
+# What else says which dimension scales there are; they refer to others, which a Zarr array cannot hold.
+OF_DIMENSIONS = frozenset(("DIMENSION_LABELS", "_Netcdf4Coordinates", "_Netcdf4Dimid"))
 # Numbers that JSON lacks, as Zarr spells them in a fill value.
 NOT_IN_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # zarr-python holds a box, its chunks and what its codecs make of them.
@@ -199,9 +199,9 @@ def _attributes(file: h5py.File, name: str) -> tuple[dict[str, Any], list[str]]:
     which are left out.
     """
     kept, left_out = {}, []
-    attributes = file[name].attrs
+    attributes, of_scales = file[name].attrs, attributes_of_scales(file[name]) | OF_DIMENSIONS
     for key in attributes:
-        if key in OF_DIMENSIONS:
+        if key in of_scales:
             left_out.append(key)
             continue
         try:
