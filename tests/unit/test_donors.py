@@ -371,6 +371,14 @@ def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:
         check(dataset({"path": str(tmp_path / "ragged.imzML")}))
 
 
+def test_a_spectrum_with_fewer_intensities_than_its_axis_is_refused(tmp_path: Path) -> None:
+    write_imzml(tmp_path)
+    written = tmp_path / "donor.imzML"
+    before, said, after = written.read_text().rpartition('name="external array length" value="')
+    written.write_text(f"{before}{said}1{after.removeprefix(str(SHAPE[2]))}")
+    assert refused(written).startswith(f"donor.imzML: its spectra have 1 to {SHAPE[2]} values; bin them")
+
+
 @pytest.mark.parametrize(
     ("places", "said"),
     [

@@ -74,7 +74,8 @@ class ImzML:
 
     def __init__(self, path: Path) -> None:
         self._parser = spectra(path)
-        lengths = set(self._parser.mzLengths)
+        # NumPy would repeat a single intensity over the whole axis.
+        lengths = {*self._parser.mzLengths, *self._parser.intensityLengths}
         if len(lengths) != 1:
             raise DonorError(
                 f"{path}: its spectra have {min(lengths)} to {max(lengths)} values; bin them to one m/z axis"
