@@ -389,6 +389,17 @@ def test_bytes_of_a_copy_that_leads_to_the_same_vector_stay(tmp_path: Path) -> N
             assert len(rows.vector) == 0
 
 
+def test_bytes_of_a_copy_that_is_made_between_two_replacements_stay(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "uint8", reuse=True) as rows:
+        rows.append([list(b"abcd"), list(b"efgh"), list(b"ij")])
+        # Now the gaps are known.
+        rows[2] = list(b"kl")
+        file.copy("rows", "more")
+        rows[0], rows[1] = list(b"mnopq"), list(b"rst")
+        assert [row.tobytes() for row in rows] == [b"mnopq", b"rst", b"kl"]
+        assert [row.tobytes() for row in ragged.open(file["more"])] == [b"abcd", b"efgh", b"kl"]
+
+
 @pytest.mark.parametrize("chosen", [[True, False, True], [[True] * 5], [1.0, 2.0], ["1"], [[1, 2]]])
 def test_rows_are_chosen_by_numbers_or_a_truth_value_each(tmp_path: Path, chosen: Any) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file, ragged.create(file, "rows", "uint8") as rows:

@@ -48,6 +48,8 @@ class RaggedDataset(CheckedRows):
         self._count = self._end = 0
         self._held = Held(dtype, vector.chunks[0] if vector.chunks else 1)
         self._gaps: Gaps | None = None
+        # The group of these rows, and how many links it had when the gaps were found.
+        self._beside: tuple[Any, int] = (None, 0)
         # Whether something was written since the last flush, and whether bytes were.
         self._unflushed = self._bytes_unflushed = False
 
@@ -251,7 +253,11 @@ class RaggedDataset(CheckedRows):
         # A reader beside, and the file once its writer is killed, may still lead to what was replaced.
         if not self.reuse or self._followed:
             return None
-        if self._gaps is None:
+        # Rows that were copied since then lead to the vector, too, under a link of their own.
+        group, links = self._beside
+        if self._gaps is None or len(group) != links:
+            group = self.primary.parent
+            self._beside = group, len(group)
             found = self._references(slice(0, len(self)))
             self._gaps = Gaps(found, self._end, shared=self._vector_is_shared())
         return self._gaps
