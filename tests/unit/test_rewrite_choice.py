@@ -247,6 +247,20 @@ def test_where_a_growing_dataset_can_get_no_layout_nothing_is_measured(tmp_path:
         choice.check(loaded, choice.RECOMMENDED)
 
 
+def test_a_file_is_not_written_over_itself(
+    tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier result that is given a new layout may be the only copy."""
+    monkeypatch.chdir(tmp_path)
+    earlier = tmp_path / "results" / "mine" / "layout" / "4x4x64.h5"
+    earlier.parent.mkdir(parents=True)
+    own.rename(earlier)
+    loaded = study(tmp_path, earlier)
+    with pytest.raises(ConfigurationError, match="dataset.donor: .*4x4x64.h5 would itself be written over"):
+        choice.check(loaded, "4x4x64")
+    assert choice.check(loaded, "contiguous") is None
+
+
 def test_which_targets_may_measure(tmp_path: Path, own: Path) -> None:
     loaded = study(tmp_path, own)
     named, recommended = "results/mine/layout/4x4x64.h5", "results/mine/layout/recommended.h5"

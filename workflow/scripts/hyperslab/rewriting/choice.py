@@ -138,6 +138,12 @@ def check(study: LoadedStudy, name: str, suffix: str = HDF5) -> str | None:
     Returns a line about the layouts that the file cannot get, however fast they are.
     """
     found = [f"{each} ({why})" for each, why in offered(study, name, suffix).items() if isinstance(why, str)]
+    file, _ = own_dataset(study)
+    result = Path("results", study.name, "layout", name + suffix)
+    if Path(file).resolve().is_relative_to(result.resolve()):
+        # Snakemake sees two names, and removes what lies there before anything is written.
+        message = f"{file} would itself be written over; move it out of {result.parent}, and name it there"
+        raise ConfigurationError(study.file, "dataset.donor", message)
     if not found:
         return None
     some = ", ".join(found[:MOST_NAMED]) + (" and others" if len(found) > MOST_NAMED else "")
