@@ -21,6 +21,14 @@ with h5py.File(sys.argv[1], "r+") as file, ragged.open(file[sys.argv[2]]) as row
     print(len(rows), flush=True)
     sys.stdin.readline()
 """
+WRITER = """
+import sys, h5py
+with h5py.File(sys.argv[1], "w", libver="latest") as file:
+    file["a"] = 1
+    file.flush()
+    print("open", flush=True)
+    sys.stdin.readline()
+"""
 READER = (
     "import sys, h5py; from hyperslab import ragged; print(len(ragged.open(h5py.File(sys.argv[1])['one'])))"
 )
@@ -82,3 +90,17 @@ def test_rows_that_were_closed_leave_the_file_to_others(two: Path) -> None:
         assert "another process appends" in said(started(APPENDER, two, "one"))[1]
         other.close()
         assert said(started(APPENDER, two, "one")) == ("5\n", "")
+
+
+def test_a_file_that_hdf5_has_locked_is_not_recovered(tmp_path: Path) -> None:
+    """It has the mark of a writer, too, and would be cut to the length that it had before."""
+    path = tmp_path / "a.h5"
+    with started(WRITER, path, locking="TRUE") as first:
+        assert first.stdout is not None and first.stdout.readline() == "open\n"
+        before = path.read_bytes()
+        with pytest.raises(ragged.RaggedError, match="a process that lives has this file open"):
+            ragged.recover(path)
+        assert path.read_bytes() == before
+        assert first.communicate("\n", timeout=60)[1] == ""
+    with h5py.File(path) as file:
+        assert file["a"][()] == 1

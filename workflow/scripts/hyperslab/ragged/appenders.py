@@ -66,6 +66,20 @@ def free(descriptor: int) -> bool:
     return _asked(descriptor, lock=True)
 
 
+def open_elsewhere(descriptor: int) -> bool:
+    """Return whether HDF5 has a file open, as far as its locks say: one writer with many readers has none."""
+    if sys.platform != "linux":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except OSError as error:
+        return error.errno in (errno.EAGAIN, errno.EACCES)
+    return False
+
+
 def _asked(descriptor: int, lock: bool) -> bool:
     if sys.platform != "linux":
         return True

@@ -29,7 +29,7 @@ ROOM = 2**20
 def recover(path: str | Path) -> bool:
     """Make a file whose writer was killed one that opens; returns whether anything had to be done.
 
-    Nothing else may have it open; one that still appends is refused where it is found (`appenders`). Blocks
+    Nothing else may have it open; who appends, or has it locked, is refused where found (`appenders`). Blocks
     of chunk indexes that the kill tore are made whole again. Raises RaggedError for a file whose superblock
     cannot carry the mark or does not add up, and for one that HDF5 cannot read all the same; that is left as
     it was.
@@ -53,6 +53,9 @@ def recover(path: str | Path) -> bool:
         (checksum,) = CHECKSUM.unpack_from(found, SUPERBLOCK.size)
         if (offsets, lengths) != (8, 8) or checksum != lookup3(found[: SUPERBLOCK.size]):
             raise RaggedError(f"{path} has a superblock that does not add up; it is damaged")
+        # A mark without a lock is that of a writer that was killed, or of one with readers beside it.
+        if flags and appenders.open_elsewhere(file.fileno()):
+            raise RaggedError(f"{path}: a process that lives has this file open; it has to close it first")
         size = os.fstat(file.fileno()).st_size
         changed: list[tuple[int, bytes]] = []
         try:
