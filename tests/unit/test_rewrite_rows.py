@@ -221,16 +221,19 @@ def test_the_order_of_attributes_is_kept(original: Path, layout: str) -> None:
         assert [name for name in file["ordered"].attrs if name in ("unit", "group")] == ["unit", "group"]
 
 
-def test_the_named_type_of_rows_stays_that_of_the_new_ones(original: Path) -> None:
+def test_the_named_type_of_rows_and_how_far_they_grow_stay(original: Path) -> None:
     """NetCDF has no rows but those of a named type."""
     block = np.array([1, 0, 2]), np.arange(3, dtype=DTYPE)
     with h5py.File(original, "r+") as file:
         file["kind of rows"] = h5py.vlen_dtype(DTYPE)
-        fill_vlen(file.create_dataset("typed", (3,), file["kind of rows"]), [block])
+        limited = file.create_dataset("typed", (3,), file["kind of rows"], chunks=(2,), maxshape=(9,))
+        fill_vlen(limited, [block])
     new = rewritten(original, "new.h5", VLEN, "/typed")
     assert found(new, "/typed") == found(original, "/typed") == [[0], [], [1, 2]]
     with h5py.File(new, "r+") as file:
         assert committed_address(file["typed"].id.get_type()) == address_of(file["kind of rows"].id)
+        assert file["typed"].maxshape == (9,)
         del file["typed"]
         fill_vlen(file.create_dataset("typed", (3,), h5py.vlen_dtype(DTYPE)), [block])
-    assert list(differences(original, new, rows="/typed")) == ["/typed: the datatype differs"]
+    wrong = ["/typed: the datatype differs", "/typed: the extent differs"]
+    assert list(differences(original, new, rows="/typed")) == wrong

@@ -263,10 +263,9 @@ class _Comparison:
         if address_of(ours) == self._rows:
             found = list(row_differences(where, ours, theirs))
             yield from found
-            # A vector has no type of HDF5's that says what rows hold.
-            typed = not (found or any(self._vectors))
-            if typed and not self._same_type(ours.get_type(), theirs.get_type()):
-                yield f"{where}: the datatype differs"
+            # A vector has no type of HDF5's that says what rows hold, and always grows.
+            if not (found or any(self._vectors)):
+                yield from self._shape_differences(where, ours, theirs)
             return False
         found = list(self._shape_differences(where, ours, theirs))
         yield from found

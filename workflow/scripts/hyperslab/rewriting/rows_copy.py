@@ -22,7 +22,7 @@ from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
 from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows, vector_address
 from hyperslab.rewriting.survey import address_of, attributes_of, shown
-from hyperslab.rewriting.target import Place, can_grow, check_filters
+from hyperslab.rewriting.target import Place, can_grow, check_filters, extents
 
 
 class RowsCopy(Copy):
@@ -96,7 +96,7 @@ class RowsCopy(Copy):
             raise RewriteError(str(error)) from None
         shape = (len(self._rows),)
         chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
-        most = (None,) if chunks and can_grow(source) else None
+        most = extents(source)[1] if chunks and can_grow(source) else None
         # A type that was there stays, and with it the name that it has where it is committed.
         own = self._rows.vector is None
         dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
