@@ -77,7 +77,8 @@ def _first(places: list[Path], sought: bytes) -> Path | None:
 
 def _sought(name: bytes) -> bytes:
     """Return what HDF5 looks for in its places: of an absolute name that leads nowhere the last part."""
-    return (os.path.isabs(name) and not os.path.exists(name) and os.path.basename(name)) or name
+    gone = os.path.isabs(name) and not os.path.exists(name)
+    return os.path.basename(name) if gone and os.path.basename(name) else name
 
 
 def found(name: bytes, file: Path, virtual: bool = False) -> Path | None:
