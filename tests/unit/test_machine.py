@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.measuring import limits, machine
+from hyperslab.measuring import limits, machine, processors
+from hyperslab.sites import mounts
+from hyperslab.sites.mounts import Mount
 
 UNLIMITED = resource.RLIM_INFINITY
 OF_PLATFORMS = "the smallest memory_mb of the platforms that use its root, of which Snakemake takes 650"
@@ -26,7 +28,35 @@ def test_a_core_is_counted_once_whatever_its_number(
         (topology / "core_id").write_text(f"{number % 2}\n")
     monkeypatch.setattr(machine, "CPUS", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(mounts, "table", lambda: iter([]))
     assert machine.physical_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "count"),
+    [
+        ("0::/job/step", {"cpu.max": "max 100000"}, 4),
+        ("0::/job/step", {"job/cpu.max": "250000 100000", "job/step/cpu.max": "max 100000"}, 2),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        # A container that has its own group as the top.
+        ("3:cpu,cpuacct:/docker/1f", {"cpu.cfs_quota_us": "300000", "cpu.cfs_period_us": "100000"}, 3),
+        ("3:cpu,cpuacct:/", {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 4),
+    ],
+)
+def test_processors_beyond_a_quota_of_their_time_do_not_count(
+    group: str, files: dict[str, str], count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mask of a container has all processors of its node: speed-ups beyond its quota are none."""
+    for name, text in {"cgroup.controllers": "cpu io", **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    (own := tmp_path / "own").write_text(f"{group}\n")
+    kind = "cgroup2" if group.startswith("0::") else "cgroup"
+    monkeypatch.setattr(mounts, "table", lambda: iter([Mount(str(tmp_path), kind, kind, "rw,cpu,cpuacct")]))
+    monkeypatch.setattr(processors, "OWN_GROUPS", own)
+    monkeypatch.setattr(machine, "CPUS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert machine.physical_cores() == processors.processors() == count
 
 
 @pytest.mark.parametrize(

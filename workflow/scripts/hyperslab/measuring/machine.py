@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import pagecache
+from hyperslab.measuring.processors import within_quota
 from hyperslab.records import Moment
 from hyperslab.sites import mounts, striping
 
@@ -34,14 +35,17 @@ def describe_machine() -> dict[str, Any]:
 
 
 def physical_cores() -> int:
-    """Return the cores that this process may use, two hardware threads of one core counted once."""
+    """Return the cores that this process may use, two hardware threads of one core counted once, and no more
+    than its quota of time makes use of.
+    """
     allowed = os.sched_getaffinity(0)
     # Not by number: cores of different clusters or dies may have the same one.
     siblings = (CPUS / f"cpu{number}" / "topology" / "thread_siblings" for number in allowed)
     try:
-        return len({path.read_text() for path in siblings})
+        cores = len({path.read_text() for path in siblings})
     except OSError:
-        return len(allowed)
+        cores = len(allowed)
+    return within_quota(cores)
 
 
 def node_name() -> str:
