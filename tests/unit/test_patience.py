@@ -154,3 +154,20 @@ def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(
     how = "has made" if ended else "has not made"
     said = f"hyperslab: Slurm has forgotten job 7; it {how} what it was to make\n"
     assert capfd.readouterr().err == said
+
+
+def test_a_task_of_an_array_is_not_forgotten_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To squeue's %A each task is another number, and without --array one line stands for all that wait."""
+    fields = {"%i": "4_1", "%A": "5", "%T": "RUNNING", "%k": "", "%j": "mine_1", "%r": "None"}
+
+    def said(command: str, *options: str) -> str:
+        assert command == "squeue" and "--array" in options
+        (line,) = (each.removeprefix("--format=") for each in options if each.startswith("--format="))
+        return "|".join(fields[field] for field in line.split("|"))
+
+    monkeypatch.setattr(slurm, "_said", said)
+    submits = Submits()
+    Patience(submits).begin()
+    job = SimpleNamespace(external_jobid="4_1", job=SimpleNamespace(output=[]))
+    for _ in range(slurm_patches.MOST_LOOKS + 1):
+        assert still_active(submits, [job]) == [job]

@@ -93,7 +93,9 @@ def _rows(said: str, fields: int) -> Iterator[list[str]]:
 
 def jobs() -> dict[str, Queued] | None:
     """Return all jobs of this user that the controller knows, ended ones too; None without an answer."""
-    said = _said("squeue", "--me", "--noheader", "--states=all", "--format=%A|%T|%k|%j|%r")
+    # Named as by the plug-in: to %A the task of an array is another job, and those that wait share a line.
+    options = ("--me", "--noheader", "--array", "--states=all", "--format=%i|%T|%k|%j|%r")
+    said = _said("squeue", *options)
     if said is None:
         return None
     return {
