@@ -211,3 +211,25 @@ def test_a_site_that_a_rewritten_file_cannot_follow(inventory: Inventory) -> Non
         ConfigurationError, match="--config: site: no site 'dsk' in study mine; it has disk, far"
     ):
         targets.check(["results/mine/layout/recommended.h5"], inventory, "dsk")
+
+
+@pytest.mark.parametrize("site", ["disk", "node"])
+def test_where_nothing_is_measured_sites_need_no_description(inventory: Inventory, site: str) -> None:
+    """A pack of a study at several sites may have results of some alone: its report needs nobody's file."""
+    del inventory.sites["far"]
+    study = inventory.study("mine")
+    (record := Path(f"results/mine/cells/{site}/auto/slices.r0.json")).parent.mkdir(parents=True)
+    record.touch()
+    with pytest.raises(ConfigurationError, match="sites: no site 'far'; .* has disk"):
+        inventory.sites_of(study)
+    directory, sites, file = inventory.directory, inventory.sites, inventory.sites_file
+    here = Inventory(directory, sites, file, {"disk": "measure=false"}, "")
+    here.all_described = False
+    assert here.sites_of(here.study("mine")) == ["disk", "far"]
+    assert here.leaves_out("mine", "far") and here.without_results(here.study("mine"))[-1] == "far"
+    # What has no results at all is checked as ever.
+    record.unlink()
+    again = Inventory(directory, sites, file, {}, "")
+    again.all_described = False
+    with pytest.raises(ConfigurationError, match="sites: no site 'far'"):
+        again.sites_of(again.study("mine"))

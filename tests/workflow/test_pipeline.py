@@ -118,12 +118,13 @@ def test_other_results_are_not_overwritten(packed: Path, other: Clone) -> None:
 
 def test_what_is_missing_is_said_and_fails_nothing(packed: Path, other: Clone) -> None:
     pack(other, "unpack", str(packed))
-    other.write_study("tiny", {**TINY, "sites": ["disk", "memory"]})
+    # Of the last the file of sites here knows nothing.
+    other.write_study("tiny", {**TINY, "sites": ["disk", "memory", "far"]})
     # Nothing is recommended by writes, so that no other layout is to be confirmed.
     (other.directory / "results/tiny/cells/disk/4x4x64/write.r1.json").unlink()
     other.build("--config", "measure=false", "--", REPORT)
     page = (other.directory / REPORT).read_text(encoding="utf-8")
-    assert "planned cells have no result (disk 1); no cell has a result at memory." in page
+    assert "planned cells have no result (disk 1); no cell has a result at memory and far." in page
     assert not other.planned("--config", "measure=false", "--", REPORT)
 
 

@@ -45,6 +45,8 @@ class Inventory:
         self.measured: frozenset[str] | None = None
         # Whether cells may share their test artifacts: not where some of them alone are asked for.
         self.shares = True
+        # Whether every site that a study names has to be described: not where nothing is measured.
+        self.all_described = True
         # The batch that is measured from inside, "" outside of any.
         self.batch = ""
         self._studies: dict[str, PlannedStudy] = {}
@@ -57,7 +59,7 @@ class Inventory:
         """Return the study of this name, read once; raises ConfigurationError."""
         if name not in self._studies:
             self._studies[name] = named_study(name, self.directory)
-            for site in self.elsewhere(name):
+            for site in self.elsewhere(self._studies[name]):
                 self.left_out.setdefault(site, f"{self.sites_file} does not describe it")
         return self._studies[name]
 
@@ -65,14 +67,19 @@ class Inventory:
 
     def sites_of(self, study: PlannedStudy) -> list[str]:
         """Return the names of the sites that a study wants."""
-        return sites_of(study, self.sites, self.sites_file, self.elsewhere(study.name))
+        return sites_of(study, self.sites, self.sites_file, self.elsewhere(study))
 
-    def elsewhere(self, study: str) -> list[str]:
-        """Return the sites that are not described here but have results of a study, which others measured."""
-        if study not in self._elsewhere:
-            found = set(map(site_of, Path(f"results/{study}/cells").glob("*/*/*.json")))
-            self._elsewhere[study] = sorted(found - self.sites.keys())
-        return self._elsewhere[study]
+    def elsewhere(self, study: PlannedStudy) -> list[str]:
+        """Return the sites that are not described here but have results of a study, which others measured.
+
+        Where nothing is measured also what it names beside them: a pack may hold results of some sites alone.
+        """
+        if study.name not in self._elsewhere:
+            found = set(map(site_of, Path(f"results/{study.name}/cells").glob("*/*/*.json")))
+            if found and not self.all_described and study.study.sites != "all":
+                found.update(study.study.sites)
+            self._elsewhere[study.name] = sorted(found - self.sites.keys())
+        return self._elsewhere[study.name]
 
     def leaves_out(self, study: str, site: str) -> bool:
         """Tell whether this run takes of a study at a site what is there, and measures nothing."""

@@ -49,6 +49,8 @@ class Plan:
         # Cells that are asked for by themselves, or that a claim compares, wait for no others of their file.
         alone = ("/cells/", "/claims/")
         self.inventory.shares = not any(part in name for name in request.invocation.targets for part in alone)
+        # What Snakemake starts for a job does not know whether the run measures, which has looked already.
+        self.inventory.all_described = called.main and request.measuring
         self.inventory.batch = request.batch
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
