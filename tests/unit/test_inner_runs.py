@@ -136,6 +136,16 @@ def test_a_profile_that_is_not_found_from_the_directory_of_results_is_one_line(
         read(called)
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["--dry-run", "--summary", "--detailed-summary", "--list-rules", "--dag", "--rulegraph"],
+)
+def test_who_asks_to_be_shown_something_has_no_sites_probed(option: str) -> None:
+    """Advice, which probes sites and writes a study, comes first in runs alone."""
+    assert read(("--cores", "1", "results/mine/report.html", option)).dry_run
+    assert not read(("--cores", "1", "results/mine/report.html", "--touch")).dry_run
+
+
 def test_a_run_inside_knows_when_the_one_around_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,12 @@ from hyperslab.planning.targets import spelt
 from hyperslab.validation.errors import ConfigurationError
 
 DEFAULT_JOBS = 20
+# Options of Snakemake that show something, and for which it runs no job.
+SHOWING = (
+    "dryrun", "summary", "detailed_summary", "list_rules", "list_target_rules", "list_changes",
+    "list_input_changes", "list_params_changes", "list_untracked", "dag", "rulegraph", "filegraph", "d3dag",
+    "lint", "print_compilation",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Invocation:
     targets: tuple[str, ...] = ()
     # "local", "slurm" or another cluster's plugin, also in a dry run.
     executor: str = "local"
+    # Or another look at what there is, such as a summary: nothing is made or written.
     dry_run: bool = False
     # False in the processes that Snakemake starts for single jobs.
     main: bool = True
@@ -71,7 +78,7 @@ def read(arguments: Sequence[str]) -> Invocation:
     return Invocation(
         targets=tuple(spelt(str(target)) for target in found.targets or ()),
         executor=executor,
-        dry_run=bool(found.dryrun),
+        dry_run=any(getattr(found, option, None) for option in SHOWING),
         main=mode == "DEFAULT",
         in_job=mode == "REMOTE",
         studies=tuple(dict.fromkeys(map(str, filter(None, studies)))),
