@@ -255,6 +255,14 @@ CONTENT: dict[str, tuple[Files, str]] = {
         "the record of another cell",
     ),
     "a record without probes": (with_record(lambda found: found.pop("probes")), "damaged .no 'probes'."),
+    "a record of a format to come": (
+        with_record(lambda found: found["specification"]["layout"].update(format="hdf7")),
+        r"b/slices.r0.json is of a newer version of Hyperslab: this one knows no format 'hdf7'$",
+    ),
+    "a record of a kind of case to come": (
+        with_record(lambda found: found["specification"]["case"].update(kind="dream")),
+        r"b/slices.r0.json is of a newer version of Hyperslab: this one knows no kind 'dream'$",
+    ),
     "a record without a machine": (with_record(lambda found: found.update(machine=None)), "damaged"),
     "a record whose repeats are a number": (with_record(lambda found: found.update(repeats=3)), "damaged"),
     "a time that is text": (

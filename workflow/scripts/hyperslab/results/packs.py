@@ -17,11 +17,13 @@ from typing import Any
 
 import pandas as pd
 
+from hyperslab import layouts
 from hyperslab.records import MALFORMED, Record, is_record, write_whole
 from hyperslab.results.archive import ArchiveError, members, write
 from hyperslab.results.recommendation import read_foretold
 from hyperslab.results.tables import context_entry, is_sure, record_rows, tidy
 from hyperslab.studies import advised
+from hyperslab.studies.case_kinds import KINDS
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError
 from hyperslab.validation.yaml_files import read_yaml
@@ -242,6 +244,13 @@ def _record(file: Path, path: str, content: bytes, study: str) -> tuple[Record, 
         spec = record["specification"]
         if (record["site"], spec["case"]["name"], spec["round"]) != (found[2], found[4], found[5]):
             raise ValueError("it is the record of another cell")
+        for what, name, known in (
+            ("format", spec["layout"]["format"], {*layouts.FORMATS}),
+            ("kind", spec["case"]["kind"], {*KINDS}),
+        ):
+            if name not in known:
+                newer = f"is of a newer version of Hyperslab: this one knows no {what} {name!r}"
+                raise PackError(f"{file}: {path} {newer}")
         context_entry(record)
         if len(record["repeats"]) > ROWS_AT_ONCE:
             raise ValueError(f"it has more than {ROWS_AT_ONCE:,} repeats")
