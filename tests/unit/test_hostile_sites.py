@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
+from studies import BASE
 
+from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.study_checks import check_room
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites, prepare_root
 from hyperslab.validation.errors import ConfigurationError
@@ -135,6 +138,27 @@ def test_one_root_has_one_setting(tmp_path: Path, key: str, value: Any) -> None:
         f"{tmp_path}/sites.yaml: file_systems.other.root: {tmp_path}/files is that of one, too, "
         f"which has another {key}; give each a root of its own"
     )
+
+
+def test_one_root_has_one_setting_also_where_a_link_leads_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its marker would say what the last of them says: a throttled site would not be held back."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "linked").symlink_to("files")
+    (tmp_path / "config/studies").mkdir(parents=True)
+    study = {**yaml.safe_load(BASE), "sites": ["one", "other"]}
+    (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    content = {
+        "file_systems": {"one": {"root": "files"}, "other": {"root": "linked", "cgroup": "/slow"}},
+        "sites": {name: {"file_system": name} for name in ("one", "other")},
+    }
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    found = Inventory(tmp_path, load_sites(file), file, {}, "")
+    said = "file_systems.other.root: .*/linked is that of one, too, which has another cgroup"
+    with pytest.raises(ConfigurationError, match=said):
+        check_room(found.study("mine"), ["one", "other"], found)
 
 
 def test_one_root_may_have_two_names_and_be_two_places(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from hyperslab.planning.site_checks import (
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
-from hyperslab.sites.configuration import prepare_root
+from hyperslab.sites.configuration import check_shared_roots, prepare_root
 from hyperslab.studies.case_kinds.workers import NODE_MEMORY, on_all_nodes
 from hyperslab.validation.errors import ConfigurationError
 
@@ -60,6 +61,8 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
     if here := _seen_here(measured, inventory):
         beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
         names = list(dict.fromkeys([*here, *beside]))
+        seen = {name: inventory.sites[name] for name in names}
+        check_shared_roots(seen, inventory.sites_file, os.path.realpath)
         at_once = {name: _at_once(study, name, inventory) for name in names}
         copied = _donor_bytes(study)
         if copied and Path(study.donor_copy).exists():

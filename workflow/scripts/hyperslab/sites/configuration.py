@@ -260,7 +260,7 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
             **file_system.model_dump(exclude={"root"}),
             "concurrency": site.concurrency,
         }
-    _check_shared_roots(resolved, file)
+    check_shared_roots(resolved, file)
     return resolved
 
 
@@ -275,10 +275,13 @@ def _shared_with_store(sites: Sites, name: str) -> str | None:
     return f"{own.root} is that of {others[0]}, too; a store's root is its own" if others else None
 
 
-def _check_shared_roots(sites: Expansion, file: Path) -> None:
-    """Raise ConfigurationError where file systems have one root and do not say the same of it."""
+def check_shared_roots(sites: Expansion, file: Path, place: Callable[[str], str] = os.path.normpath) -> None:
+    """Raise ConfigurationError where file systems have one root and do not say the same of it.
+
+    `place` says where a root lies: os.path.realpath for those that this machine sees.
+    """
     for one, other in itertools.combinations(sites.values(), 2):
-        if os.path.normpath(one["root"]) != os.path.normpath(other["root"]) or _apart(one, other):
+        if place(one["root"]) != place(other["root"]) or _apart(one, other):
             continue
         for key in OF_A_ROOT:
             if one[key] != other[key]:
