@@ -132,7 +132,7 @@ def test_kinds_ask_for_what_they_need(tmp_path: Path) -> None:
     content = changed("kind", "full_marks", time)
     del content["score"]
     assert mistake(tmp_path, content) == f"{ATOM}.kind: kind full_marks needs a `score` in the study"
-    outside = changed("kind", "matched_marks", {**time, "a": {"layouts": "*"}})
+    outside = changed("kind", "matched_marks", {**time, "a": {"layouts": "contiguous"}})
     assert mistake(tmp_path, outside) == (
         f"{ATOM}.a.layouts: 'contiguous' is not of the grid, whose layouts are ranked"
     )

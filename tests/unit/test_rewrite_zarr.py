@@ -93,10 +93,10 @@ def test_attributes_are_kept_and_those_of_dimension_scales_named(
         dataset.attrs["names"] = ["a", "ü"]
         dataset.attrs["empty"] = h5py.Empty("f4")
         dataset.attrs["flag"] = True
-        dataset.attrs["CLASS"], dataset.attrs["NAME"] = np.bytes_("IMAGE"), "mine"
         file["scale"] = np.arange(SHAPE[0])
         file["scale"].make_scale("x")
         dataset.dims[0].attach_scale(file["scale"])
+        dataset.attrs["CLASS"], dataset.attrs["NAME"] = np.bytes_("IMAGE"), "mine"
     array = copied(tmp_path, tmp_path / "a.h5")
     assert dict(array.attrs) == {
         "unit": "m/z", "old": "bytes", "three": [0, 1, 2], "single": float(np.float32(0.1)),

@@ -63,14 +63,15 @@ def add(file: Path, dataset: str, second: Mapping[str, Any], budget: int, progre
 
 def _describe(first: h5py.Dataset, new: h5py.Dataset) -> None:
     """Give a new dataset the attributes and dimension scales of another of its file."""
+    # First: HDF5 attaches none where the attribute CLASS has words of another kind.
+    for here, there in zip(first.dims, new.dims, strict=True):
+        for scale in here.values():
+            there.attach_scale(scale)
     left_out = attributes_of_scales(first) | {FOR, COPY_OF}
     for name, encoding in attributes_of(first.id):
         if name.decode() not in left_out:
             source = h5a.open(first.id, name)
             copy_attribute(source, new.id, name, encoding, source.get_type())
-    for here, there in zip(first.dims, new.dims, strict=True):
-        for scale in here.values():
-            there.attach_scale(scale)
 
 
 def _created(
