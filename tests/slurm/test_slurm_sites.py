@@ -214,7 +214,7 @@ def test_every_partition_is_known_with_its_limit() -> None:
 
 
 def test_batches_side_by_side_and_disks_of_nodes(cluster: Cluster, tmp_path: Path) -> None:
-    """concurrency: 2, a file system in each node, and reader: other-node, in one run."""
+    """concurrency: 2, as tasks of one Slurm array, a file system in each node, and reader: other-node."""
     shared, inside, apart = (tmp_path / name for name in ("shared", "inside", "apart"))
     clone = make_slurm_clone(
         tmp_path / "clone",
@@ -249,14 +249,21 @@ def test_batches_side_by_side_and_disks_of_nodes(cluster: Cluster, tmp_path: Pat
     def goes_on_without(node: str) -> bool:
         return any(node_of(record) != node for record in cells.glob("*/*.json"))
 
-    with clone.running(*targets) as process:
+    # Batches that are submitted together become an array, one alone does not.
+    options = ("--slurm-array-jobs", "all", "--")
+    with clone.running(*options, *targets) as process:
         # While one batch stands still in the middle of a measurement, the other goes on.
         caught = catch("measure", shared)
         environment = Path(f"/proc/{caught.pid}/environ").read_bytes()
         waits = environment.split(b"SLURMD_NODENAME=")[1].split(b"\0")[0].decode()
         wait_for(lambda: goes_on_without(waits), "a record of the other batch", pause=0.2)
+        tasks = cluster.run("squeue", "--noheader", "--array", "--format=%i").split()
+        assert any(re.fullmatch(r"\d+_\d+", task) for task in tasks), tasks
         caught.send(signal.SIGCONT)
-    assert process.returncode == 0, clone.log(*targets).read_text(encoding="utf-8")[-4000:]
+    printed = clone.log(*targets).read_text(encoding="utf-8")
+    assert process.returncode == 0, printed[-4000:]
+    # None is taken for one that the controller has forgotten, and submitted again.
+    assert "Trying to restart" not in printed
 
     table = measurements(clone, "spread")
     nodes = table.groupby("site")["node"].agg(set)

@@ -143,6 +143,18 @@ def test_srun_spreads_ranks_over_the_nodes_of_the_job(monkeypatch: pytest.Monkey
     assert given["SLURM_MPI_TYPE"] == "pmix"
 
 
+def test_a_task_of_an_array_is_asked_for_by_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_nodes, "_said", lambda *words: words[-1])
+    # Of the last task it is the number of the array, by which Slurm would tell of all tasks.
+    monkeypatch.setenv(job_nodes.JOB, "8")
+    for name in job_nodes.OF_AN_ARRAY:
+        monkeypatch.delenv(name, raising=False)
+    assert job_nodes.described() == "8"
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "8")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
+    assert job_nodes.described() == "8_2"
+
+
 def test_a_controller_that_is_away_names_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(job_nodes.JOB, "7")
     monkeypatch.setattr(job_nodes, "described", lambda: "")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from hyperslab.measuring.machine import node_name
 
 JOB = "SLURM_JOB_ID"
+OF_AN_ARRAY = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
 # Of what begins with SLURM_, all that is not of a step; how MPI starts is the choice of the user or the site.
 OF_A_JOB = (JOB, "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_MPI_TYPE")
 # How srun says on which node a task has ended.
@@ -30,7 +31,13 @@ def described() -> str:
     """Return what Slurm says of this job; the environment is a step's,
     and Snakemake takes variables from it.
     """
-    return _said("scontrol", "show", "job", os.environ.get(JOB, ""))
+    return _said("scontrol", "show", "job", _own())
+
+
+def _own() -> str:
+    """Return what Slurm calls this job; one task of an array has the number of the whole."""
+    array, task = (os.environ.get(name, "") for name in OF_AN_ARRAY)
+    return f"{array}_{task}" if array and task else os.environ.get(JOB, "")
 
 
 def names(said: str | None = None) -> list[str]:
