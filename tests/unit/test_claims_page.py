@@ -367,10 +367,10 @@ def test_of_several_those_that_fail_are_named_and_counts_keep_their_digits(tmp_p
 
     line = line_of(claims)
     assert (line.measured, line.badge.word) == (
-        "0.99900 to 1.0010; 1 of 3 hold; fail: 2 over 1; 4 over 1", "fails",
+        "0.99900 to 1.0010; 1 of 3 holds; fail: 2 over 1; 4 over 1", "fails",
     )  # fmt: skip
     line = line_of([{**claims[0], "could": True}])
-    assert line.measured.startswith("0.99900 to 1.0010; 1 of 3 hold, and one is enough")
+    assert line.measured.startswith("0.99900 to 1.0010; 1 of 3 holds, and one is enough")
     assert line.badge.word == "holds"
 
 

@@ -76,7 +76,8 @@ def _range(comparison: Mapping[str, Any], could: bool) -> str:
     values = [result["value"] for result in results if result.get("value") is not None]
     held = sum(result["verdict"] == "holds" for result in results)
     # Where nothing was measured, nothing is counted.
-    told = [f"{held} of {len(results)} hold{', and one is enough' if could and held else ''}"][: len(values)]
+    counted = f"{held} of {len(results)} hold{'s' * (held == 1)}"
+    told = [f"{counted}{', and one is enough' if could and held else ''}"][: len(values)]
     if values and all(map(math.isfinite, values)):
         unit, exact = comparison["unit"], comparison.get("exact", False)
         ends = [text.number(end, unit, exact) for end in (min(values), max(values))]
