@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from h5py import h5o
+from h5py import h5d, h5o, h5p, h5s, h5t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich_files import write_rich_file
@@ -237,3 +237,18 @@ def test_the_named_type_of_rows_and_how_far_they_grow_stay(original: Path) -> No
         fill_vlen(file.create_dataset("typed", (3,), h5py.vlen_dtype(DTYPE)), [block])
     wrong = ["/typed: the datatype differs", "/typed: the extent differs"]
     assert list(differences(original, new, rows="/typed")) == wrong
+
+
+@pytest.mark.parametrize("layout", [VECTOR, VLEN])
+def test_a_name_stays_in_its_character_set(original: Path, layout: str) -> None:
+    """HDF5.jl says of every name that it is UTF-8."""
+    linking = h5p.create(h5p.LINK_CREATE)
+    linking.set_char_encoding(h5t.CSET_UTF8)
+    with h5py.File(original, "r+") as file:
+        rows = h5t.py_create(h5py.vlen_dtype(DTYPE), logical=True)
+        h5d.create(file.id, b"julia", rows, h5s.create_simple((3,)), lcpl=linking).close()
+        fill_vlen(file["julia"], [(np.array([1, 0, 2]), np.arange(3, dtype=DTYPE))])
+    new = rewritten(original, "new.h5", layout, "/julia")
+    assert found(new, "/julia") == [[0], [], [1, 2]]
+    with h5py.File(new) as file:
+        assert file.id.links.get_info(b"julia").cset == h5t.CSET_UTF8

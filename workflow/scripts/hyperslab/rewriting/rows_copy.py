@@ -69,7 +69,7 @@ class RowsCopy(Copy):
 
     def _make_target(self, source: h5d.DatasetID, place: Place) -> None:
         """Make the target: empty rows with a vector, or references without rows."""
-        group, link, _ = place
+        group, link, linking = place
         parent, name = h5py.Group(group), link.decode()
         creation, layout = h5p.create(h5p.DATASET_CREATE), self._layout
         try:
@@ -84,23 +84,28 @@ class RowsCopy(Copy):
             "track_order": given.get_attr_creation_order() > 0,
             "track_times": bool(given.get_obj_track_times()),
         }
-        try:
-            if layout["vector"]:
+        if layout["vector"]:
+            try:
                 ragged.create(
                     parent, name, self._rows.dtype, chunk_bytes=layout["chunk_bytes"],
                     row_chunk=layout["row_chunk"], filters=kept, row_filters=orders, reuse=layout["reuse"],
                     expected_bytes=self._rows.most_bytes,
                 ).close()  # fmt: skip
-                return
-        except ragged.RaggedError as error:
-            raise RewriteError(str(error)) from None
-        shape = (len(self._rows),)
-        chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
-        most = extents(source)[1] if chunks and can_grow(source) else None
-        # A type that was there stays, and with it the name that it has where it is committed.
-        own = self._rows.vector is None
-        dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
-        parent.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, **kept, **orders)
+            except ragged.RaggedError as error:
+                raise RewriteError(str(error)) from None
+        else:
+            shape = (len(self._rows),)
+            chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
+            most = extents(source)[1] if chunks and can_grow(source) else None
+            # A type that was there stays, and with it the name that it has where it is committed.
+            own = self._rows.vector is None
+            dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
+            parent.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, **kept, **orders)
+        # h5py says that a name of ASCII alone is ASCII, where the original may call it UTF-8, as HDF5.jl does.
+        if group.links.get_info(link).cset != linking.get_char_encoding():
+            aside = link + SUFFIX.encode() * 2
+            group.links.move(link, group, aside)
+            group.links.move(aside, group, link, lcpl=linking)
 
     def _fill_target(self) -> dict[int, Digests]:
         """Write all rows, some 16 MiB at a time; their copy is compared with what the original has."""
