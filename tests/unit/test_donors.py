@@ -371,6 +371,17 @@ def test_spectra_of_unequal_length_are_refused(tmp_path: Path) -> None:
         check(dataset({"path": str(tmp_path / "ragged.imzML")}))
 
 
+def test_intensities_of_a_type_that_is_not_read_are_refused(tmp_path: Path) -> None:
+    write_imzml(tmp_path)
+    written = tmp_path / "donor.imzML"
+    text = written.read_text()
+    assert "MS:1000521" in text
+    written.write_text(text.replace("MS:1000521", "IMS:1100001").replace("32-bit float", "16-bit integer"))
+    assert refused(written) == (
+        "donor.imzML: its intensity values have a type that is not read; write 32 or 64 bits"
+    )
+
+
 def test_a_spectrum_with_fewer_intensities_than_its_axis_is_refused(tmp_path: Path) -> None:
     write_imzml(tmp_path)
     written = tmp_path / "donor.imzML"

@@ -61,7 +61,10 @@ def spectra(path: Path) -> Any:
         raise DonorError(f"{path}: its values have {COMPRESSED}, which is not read; write them without")
     end = 0
     for name in ("mz", "intensity"):
-        size = np.dtype(getattr(parser, f"{name}Precision")).itemsize
+        # The parser knows no type of another size, and NumPy would take none for float64.
+        if (precision := getattr(parser, f"{name}Precision")) is None:
+            raise DonorError(f"{path}: its {name} values have a type that is not read; write 32 or 64 bits")
+        size = np.dtype(precision).itemsize
         places = zip(getattr(parser, f"{name}Offsets"), getattr(parser, f"{name}Lengths"), strict=True)
         end = max([end, *(offset + length * size for offset, length in places)])
     if (there := values.stat().st_size) < end:

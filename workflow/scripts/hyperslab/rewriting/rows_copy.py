@@ -101,7 +101,7 @@ class RowsCopy(Copy):
             own = self._rows.vector is None
             dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
             parent.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, **kept, **orders)
-        # h5py says that a name of ASCII alone is ASCII, where the original may call it UTF-8, as HDF5.jl does.
+        # h5py calls a name of ASCII alone ASCII, where the original may call it UTF-8, as HDF5.jl does.
         if group.links.get_info(link).cset != linking.get_char_encoding():
             aside = link + SUFFIX.encode() * 2
             group.links.move(link, group, aside)
