@@ -245,8 +245,8 @@ def _record(file: Path, path: str, content: bytes, study: str) -> tuple[Record, 
         if (record["site"], spec["case"]["name"], spec["round"]) != (found[2], found[4], found[5]):
             raise ValueError("it is the record of another cell")
         for what, name, known in (
-            ("format", spec["layout"]["format"], {*layouts.FORMATS}),
-            ("kind", spec["case"]["kind"], {*KINDS}),
+            ("format", spec["layout"]["format"], layouts.FORMATS),
+            ("kind", spec["case"]["kind"], KINDS),
         ):
             if name not in known:
                 newer = f"is of a newer version of Hyperslab: this one knows no {what} {name!r}"
