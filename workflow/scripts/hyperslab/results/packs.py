@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,7 +66,6 @@ def pack(
     paths = sorted(cells.rglob("*.json"))
     if not paths:
         raise PackError(f"{cells}: holds no records; measure study {study!r} first")
-    names = [f"results/{path.relative_to(results).as_posix()}" for path in paths]
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}.partial")
     try:
@@ -74,8 +74,8 @@ def pack(
         ]
         if (told := results / study / advised.PREDICTION).exists():
             described.append((f"results/{study}/{told.name}", told.read_bytes()))
-        content = ((name, path.read_bytes()) for name, path in zip(names, paths, strict=True))
-        write(partial, (each for part in (described, content) for each in part))
+        content = ((f"results/{path.relative_to(results).as_posix()}", path.read_bytes()) for path in paths)
+        write(partial, chain(described, content))
         # What cannot be unpacked must not take another pack's place.
         for _ in contents(partial):
             pass
@@ -173,7 +173,7 @@ def _checked(file: Path) -> Iterator[_Member]:
         raise PackError(f"{file}: there is no such file" + (f"; do you mean {near[0]}?" if near else ""))
     described: dict[str, bytes] = {}
     seen: set[str] = set()
-    told: set[str] = set()
+    measured = False
     try:
         for path, content in members(file):
             if path in seen:
@@ -188,16 +188,12 @@ def _checked(file: Path) -> Iterator[_Member]:
                 continue
             if len(described) == len(seen) - 1:
                 _check_chain(file, described)
-            own = next(iter(described))
-            if (found := _PREDICTION.fullmatch(path)) and found[1] == own:
-                _check_prediction(file, path, content)
-                told.add(path)
-                yield _Member(path, content)
-                continue
-            yield _Member(path, content, *_record(file, path, content, own))
+            member = _member(file, path, content, next(iter(described)))
+            measured = measured or member.record is not None
+            yield member
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
-    if len(seen) == len(described) + len(told):
+    if not measured:
         raise PackError(f"{file}: holds no records")
     yield from (_Member(f"config/studies/{name}.yaml", text) for name, text in described.items())
 
@@ -230,14 +226,17 @@ def _check_place(target: Path, content: bytes) -> None:
         raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
 
 
-def _record(file: Path, path: str, content: bytes, study: str) -> tuple[Record, list[dict[str, Any]]]:
-    """Return the record at `path` and its rows; raises PackError for anything but a record of `study`."""
-    found = _RECORD.fullmatch(path)
+def _member(file: Path, path: str, content: bytes, study: str) -> _Member:
+    """Return the record or the prediction at `path`; raises PackError for what is neither of `study`."""
+    found = _PREDICTION.fullmatch(path) or _RECORD.fullmatch(path)
     if found is None or found[1] != study:
         raise PackError(f"{file}: {path!r} is not a record of study {study}")
     if len(content) > MOST_RECORD_BYTES:
         raise PackError(f"{file}: {path} has more than {MOST_RECORD_BYTES // 2**20} MiB")
-    try:
+    with _undamaged(file, path):
+        if found.re is _PREDICTION:
+            read_foretold(content)
+            return _Member(path, content)
         record = json.loads(content.decode())
         if not is_record(record):
             raise ValueError("not a record of Hyperslab")
@@ -254,17 +253,14 @@ def _record(file: Path, path: str, content: bytes, study: str) -> tuple[Record, 
         context_entry(record)
         if len(record["repeats"]) > ROWS_AT_ONCE:
             raise ValueError(f"it has more than {ROWS_AT_ONCE:,} repeats")
-        return record, record_rows(record, found[3], study, None, {})
-    except (*MALFORMED, RecursionError) as error:
-        raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
+        return _Member(path, content, record, record_rows(record, found[3], study, None, {}))
 
 
-def _check_prediction(file: Path, path: str, content: bytes) -> None:
-    """Raise PackError for anything but what advice predicted."""
-    if len(content) > MOST_RECORD_BYTES:
-        raise PackError(f"{file}: {path} has more than {MOST_RECORD_BYTES // 2**20} MiB")
+@contextmanager
+def _undamaged(file: Path, path: str) -> Iterator[None]:
+    """Raise PackError, with the name of the record, for whatever the block does not find as it should be."""
     try:
-        read_foretold(content)
+        yield
     except (*MALFORMED, RecursionError) as error:
         raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
 
@@ -275,10 +271,8 @@ def _table(file: Path, rows: Mapping[str, Sequence[dict[str, Any]]]) -> pd.DataF
         return tidy([row for part in rows.values() for row in part])
     except MALFORMED:
         for path, part in rows.items():
-            try:
+            with _undamaged(file, path):
                 tidy(list(part))
-            except MALFORMED as error:
-                raise PackError(f"{file}: {path} is damaged ({_said(error)})") from None
         raise
 
 
