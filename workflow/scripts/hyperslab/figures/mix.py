@@ -36,7 +36,7 @@ def expected(view: View) -> pd.DataFrame:
         return pd.DataFrame()
     asked = question_of(choice)
     rows = {
-        str(entry["layout"]): case_times({key: entry["times"][" ".join(key)] for key in asked.shares}, asked)
+        str(entry["layout"]): case_times(entry["times"], asked)
         for entry in choice["ranking"]
         if entry["fits"]
     }

@@ -150,9 +150,9 @@ def recommend(
     means "library-cold" where the file system is memory. Cases that are not named do not count. Without a mix
     the largest regret over all read cases counts. A file may have up to `size_bound_bytes`; `bounds` has
     that of each case where these differ, and the largest of those that count at a site is the site's.
-    `contiguous` and `automatic` name the layouts to measure again beside pick and runner-up. `alpha` is the
-    level of all tests and of 1 less that of intervals. `foretold` is what was predicted at each site, of
-    which the pick among tied layouts then makes use.
+    `contiguous` and `automatic` name the layouts to measure again beside pick and runner-up. All tests are of
+    level `alpha`, intervals of 1 - `alpha`. `foretold` is what was predicted at each site, of which the pick
+    among tied layouts then makes use.
     """
     rows = summary[summary["phase"] == phase]
     sites = []
@@ -332,7 +332,7 @@ def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> t
     """Return what to take where the case that the pick gives up most is asked more often; none where it gives
     up nothing that matters, and where the mix asks that often already (the pick may be as good, and smaller).
     """
-    fitting = {entry.layout: _by_case(entry, question) for entry in ranking if entry.fits}
+    fitting = {entry.layout: case_times(entry.times, question) for entry in ranking if entry.fits}
     mine = fitting[pick]
     best = {case: min(fitting, key=lambda name: fitting[name][case]) for case in mine}
     lost = {case: mine[case] / fitting[other][case] for case, other in best.items()}
@@ -346,15 +346,9 @@ def _alternatives(ranking: Sequence[Ranked], pick: str, question: Question) -> t
     def elsewhere(times: Mapping[str, float]) -> float:
         return sum(weight[name] * seconds for name, seconds in times.items() if name != case) / rest
 
-    # Expected times are linear in the case's share; so much more the other takes elsewhere, so much less
-    # here.
+    # Linear in the case's share: the other takes so much more elsewhere, and so much less here.
     more, less = elsewhere(other) - elsewhere(mine), mine[case] - other[case]
     above = more / (more + less) if more > 0 else 0.0
     if question.rule == "mix" and above <= weight[case]:
         return ()
     return (Alternative(best[case], case, above),)
-
-
-def _by_case(entry: Ranked, question: Question) -> dict[str, float]:
-    """Return the seconds of a layout by case."""
-    return case_times({key: entry.times[" ".join(key)] for key in question.shares}, question)

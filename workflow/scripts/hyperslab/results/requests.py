@@ -127,11 +127,15 @@ def objectives(rows: pd.DataFrame, question: Question, best: Mapping[Entry, floa
     return pd.DataFrame(np.log(judged), layouts, rounds)
 
 
-def case_times(times: Mapping[Entry, float], question: Question) -> dict[str, float]:
-    """Return case -> expected seconds of one layout when the case is asked alone, by its states' shares."""
+def case_times(times: Mapping[str, float], question: Question) -> dict[str, float]:
+    """Return case -> expected seconds of one layout when the case is asked alone, by its states' shares.
+
+    `times` are the seconds of its requests by "case state".
+    """
     weight: dict[str, float] = {}
     result: dict[str, float] = {}
-    for (case, state), share in question.shares.items():
+    for key, share in question.named.items():
+        case, _ = entry_of(key)
         weight[case] = weight.get(case, 0.0) + share
-        result[case] = result.get(case, 0.0) + share * max(question.floor_s, times[case, state])
+        result[case] = result.get(case, 0.0) + share * max(question.floor_s, times[key])
     return {case: value / weight[case] for case, value in result.items()}
