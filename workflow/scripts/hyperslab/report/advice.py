@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from hyperslab import text as fmt
 from hyperslab.report import advice_tables, advice_whole, copies
-from hyperslab.report.answer import layout_text
+from hyperslab.report.answer import layout_text, ranked
 from hyperslab.report.data import Data
 from hyperslab.report.model import Fact, Figure, Table
 from hyperslab.report.quoted import OBJECTIVES, times
@@ -86,7 +86,7 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
         remarks = [
             advice_whole.sentence(estimated, choice, prediction["today"]),
             _chosen_by(choice),
-            _in_memory(prediction, site, _ranked(choice, str(choice["pick"]))),
+            _in_memory(prediction, site, ranked(choice, choice["pick"])),
             _plug_ins(prediction, [choice["pick"], *([pair["layout"]] if pair and second else [])]),
         ]
     # Between passes of the verification sites are probed again (hyperslab.add_rounds).
@@ -148,10 +148,6 @@ def _copies(
     return copies.sentence(found, pair, *better, size, prediction["raw_bytes"], command if own else ""), code
 
 
-def _ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
-    return next((row for row in choice.get("ranking", []) if row["layout"] == layout), {})
-
-
 def _words(data: Data, layout: str) -> str:
     """Return how to store the array, in words."""
     words = layout_text(data.study, layout)
@@ -166,14 +162,14 @@ def _sentence(
     if pick is None:
         return f"There is no advice for {site}: {choice.get('reason') or 'nothing was measured there'}."
     today, found = prediction["today"], times(data, site, "main")
-    mine, old = _ranked(choice, pick), _ranked(choice, today)
+    mine, old = ranked(choice, pick), ranked(choice, today)
     if cached := _cached(prediction, site, old, estimated):
-        told = _each(found, today, None)
-        return f"Do not bother: the array is read warm, and {cached}. Today's layout: {told}"
+        told = advice_whole.each(found, today, None)
+        return f"Do not bother: the array is read warm, and {cached}. Today's layout: It reads {told}."
+    told = f"It reads {advice_whole.each(found, pick, today if old else None)}."
     # A part may say little of the whole array, where chunks of today's layout are longer than it.
     lags = advice_whole.over_pick(estimated, choice, today) > WORTH
     if today == pick:
-        told = _each(found, pick, None)
         if lags:
             better = advice_whole.better_than_pick(estimated, choice)
             return (
@@ -183,7 +179,7 @@ def _sentence(
         return f"Leave it as it is: none of the layouts measured can be told to be better. {told}"
     near = bool(old and old["fits"] and old["objective"] <= WORTH * mine["objective"])
     if near and not lags:
-        told, apart = _each(found, pick, today), _apart(choice, mine, old)
+        apart = _apart(choice, mine, old)
         share = mine["file_bytes"] / old["file_bytes"]
         if share <= SMALLER:
             return (
@@ -212,9 +208,8 @@ def _sentence(
         "estimated not to be."
     )
     return (
-        f"Store it as {_words(data, pick)}. {_each(found, pick, today if old else None)} "
-        f"The file is {fmt.significant(size, 2)} times {of_what}.{part if near else ''}{noise}"
-        f"{_given_up(choice)}"
+        f"Store it as {_words(data, pick)}. {told} The file is {fmt.significant(size, 2)} times {of_what}."
+        f"{part if near else ''}{noise}{_given_up(choice)}"
     )
 
 
@@ -240,10 +235,14 @@ def _slowest(today: Mapping[str, Any], estimated: pd.DataFrame) -> float:
     return float(max([*today["times"].values(), *whole]))
 
 
-def _memory(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tuple[float, int]:
-    """Return about how many bytes the file of the whole array has, and all memory of the site's node."""
-    whole = file_bytes * prediction["whole_bytes"] / prediction["raw_bytes"]
-    return whole, int(prediction["sites"][site]["probes"][0]["memory_bytes"])
+def _in_cache(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tuple[bool, str]:
+    """Return whether the file of the whole array stays in the page cache of the site's node, and in words how
+    large both are; `file_bytes` are those of the part that was measured.
+    """
+    size = file_bytes * prediction["whole_bytes"] / prediction["raw_bytes"]
+    memory = prediction["sites"][site]["probes"][0]["memory_bytes"]
+    words = f"({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
+    return size <= CACHED_SHARE * memory, words
 
 
 def _cached(
@@ -252,22 +251,20 @@ def _cached(
     """Return why nobody would notice another layout: all lies in memory, where today's is quick; else ""."""
     if prediction["state"] != "warm" or not today or not today["fits"]:
         return ""
-    size, memory = _memory(prediction, site, today["file_bytes"])
-    if size > CACHED_SHARE * memory or _slowest(today, estimated) > UNNOTICED_S:
-        return ""
-    return f"it fits in the page cache ({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
+    stays, sizes = _in_cache(prediction, site, today["file_bytes"])
+    quick = _slowest(today, estimated) <= UNNOTICED_S
+    return f"it fits in the page cache {sizes}" if stays and quick else ""
 
 
 def _in_memory(prediction: Mapping[str, Any], site: str, pick: Mapping[str, Any]) -> str:
     """Return whether what is read warm stays in the page cache; "" for cold reads."""
     if prediction["state"] != "warm" or not pick:
         return ""
-    size, memory = _memory(prediction, site, pick["file_bytes"])
-    of = f"({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
-    if size <= CACHED_SHARE * memory:
-        return f"In this layout the whole array fits in the page cache of {site} {of}."
+    stays, sizes = _in_cache(prediction, site, pick["file_bytes"])
+    if stays:
+        return f"In this layout the whole array fits in the page cache of {site} {sizes}."
     return (
-        f"In this layout the whole array does not stay in the page cache of {site} {of}: reads of it are "
+        f"In this layout the whole array does not stay in the page cache of {site} {sizes}: reads of it are "
         "cold, which STATE=cold asks for."
     )
 
@@ -299,16 +296,6 @@ def _plug_ins(prediction: Mapping[str, Any], layouts: Sequence[str]) -> str:
     )
 
 
-def _each(found: Any, pick: str, today: str | None) -> str:
-    """Return the time of each read with the pick, and with today's layout."""
-    parts = []
-    for entry in found.columns:
-        name = entry.rpartition(" ")[0]
-        now = f" (now {fmt.seconds(found.loc[today, entry])})" if today in found.index else ""
-        parts.append(f"{name} in {fmt.seconds(found.loc[pick, entry])}{now}")
-    return f"It reads {fmt.listing(parts)}."
-
-
 def _given_up(choice: Mapping[str, Any]) -> str:
     """Return what to take where the read that the pick gives up most is asked more often."""
     others = choice.get("alternatives") or []
@@ -325,7 +312,7 @@ def _inside(data: Data, site: str) -> bool:
     return any(entry_of(key)[1] == LIBRARY_COLD for key in data.choice(site).get("shares", {}))
 
 
-def _remarks(data: Data, prediction: Mapping[str, Any]) -> Any:
+def _remarks(data: Data, prediction: Mapping[str, Any]) -> Iterator[str]:
     """Yield what limits the advice."""
     if prediction["guessed"]:
         yield "Nobody said how it is read: these reads are guessed from its shape. Name yours with READS."
@@ -374,7 +361,7 @@ def _remarks(data: Data, prediction: Mapping[str, Any]) -> Any:
                 f"{fmt.listing(inside)} {lies} in memory, so nothing is evicted: cold there is library-cold, "
                 "which waits for the library alone, opening included."
             )
-        fits = [site for site in beyond if whole < CACHED_SHARE * _memory(prediction, site, 0)[1]]
+        fits = [site for site in beyond if _in_cache(prediction, site, prediction["raw_bytes"])[0]]
         if fits:
             yield (
                 f"The array ({fmt.megabytes(whole)}) fits in the memory of {fmt.listing(fits)}: whoever "

@@ -11,7 +11,7 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.comparisons import MATTERS
-from hyperslab.results.requests import question_of
+from hyperslab.results.requests import entry_of, question_of
 from hyperslab.results.rule import objective
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
@@ -31,7 +31,7 @@ def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
         rows[one["layout"]] = {
             entry: one["whole"]["times"][name] * found.loc[one["layout"], entry] / one["times"][name]
             for entry in found.columns
-            if (name := entry.rpartition(" ")[0]) in one["times"]
+            if (name := entry_of(entry)[0]) in one["times"]
         }
     return pd.DataFrame(rows).T
 
@@ -68,19 +68,25 @@ def over_pick(estimated: pd.DataFrame, choice: Mapping[str, Any], layout: str | 
     return float(judged.get(layout, math.inf) / other)
 
 
+def each(found: pd.DataFrame, layout: str, today: str | None) -> str:
+    """Return the time of each read in a layout, and in today's where that is another one."""
+    both = today in found.index and today != layout
+    parts = []
+    for entry in found.columns:
+        now = f" (now {fmt.seconds(found.loc[today, entry])})" if both else ""
+        parts.append(f"{entry_of(entry)[0]} in {fmt.seconds(found.loc[layout, entry])}{now}")
+    return fmt.listing(parts)
+
+
 def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:
     """Return what the advised layout would take in the whole array, and which one would be better there."""
     pick = str(choice["pick"])
     if pick not in estimated.index:
         return ""
-    parts = []
-    for entry in estimated.columns:
-        old = today in estimated.index and today != pick
-        now = f" (now {fmt.seconds(estimated.loc[today, entry])})" if old else ""
-        parts.append(f"{entry.rpartition(' ')[0]} in {fmt.seconds(estimated.loc[pick, entry])}{now}")
     best = better_than_pick(estimated, choice)
     other = f" By these estimates {best} would be better for the whole array." if best else ""
-    return f"In the whole array it would take about: {fmt.listing(parts)}; estimated, not measured.{other}"
+    told = each(estimated, pick, today)
+    return f"In the whole array it would take about: {told}; estimated, not measured.{other}"
 
 
 def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
@@ -95,5 +101,5 @@ def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
         f"Not measured: what is predicted for all of {shape}, times measured over predicted in the part. A "
         "read that is long in the whole array is worth a measurement there."
     )
-    columns = ["Layout", *(f"#{entry.rpartition(' ')[0]}" for entry in estimated.columns)]
+    columns = ["Layout", *(f"#{entry_of(entry)[0]}" for entry in estimated.columns)]
     return table("Estimated for the whole array", columns, body, note)

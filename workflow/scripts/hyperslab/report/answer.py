@@ -117,14 +117,14 @@ def _tied_text(choice: Mapping[str, Any], most: int | None = None) -> str:
     return fmt.listing(others, most) or "no other layout"
 
 
-def _entry(choice: Mapping[str, Any], layout: str) -> Mapping[str, Any]:
+def ranked(choice: Mapping[str, Any], layout: str | None) -> Mapping[str, Any]:
     """Return the entry of a layout in the ranking; empty where it is not ranked."""
     return next((entry for entry in choice.get("ranking", []) if entry["layout"] == layout), {})
 
 
 def _size_cell(data: Data, choice: Mapping[str, Any]) -> Cell:
     """Return the file size of the pick and its ratio to the raw array."""
-    size = _entry(choice, choice["pick"]).get("file_bytes")
+    size = ranked(choice, choice["pick"]).get("file_bytes")
     return Cell(
         fmt.megabytes(size),
         "" if size is None else f"{fmt.significant(size / _raw_bytes(data, choice), 4)} x raw",
@@ -189,7 +189,7 @@ def _facts(data: Data, site: str) -> list[Fact]:
     """Return why the pick was picked, what else would do, and its size and score."""
     choice = data.choice(site)
     pick, size = choice["pick"], _size_cell(data, choice)
-    mine = _entry(choice, pick).get("objective")
+    mine = ranked(choice, pick).get("objective")
     better = [
         f"{row['layout']} ({fmt.megabytes(row['file_bytes'])})"
         for row in choice.get("ranking", [])
