@@ -78,7 +78,7 @@ def bare(spec: Specification, path: str, state: str) -> float:
 
     from hyperslab.data.selections import asked_boxes
     from hyperslab.measuring import pagecache
-    from hyperslab.measuring.residency import COLD_AT_MOST, WARM_AT_LEAST
+    from hyperslab.states import COLD_AT_MOST, WARM_AT_LEAST
 
     settings, count = spec["layout"]["settings"], spec["repeats"][state]
     boxes = in_turn(asked_boxes(spec, state))

@@ -23,6 +23,7 @@ import numpy as np
 from hyperslab.advising.prices import READ_AHEAD_BYTES, Storage
 from hyperslab.measuring import pagecache, probes
 from hyperslab.sites import mounts
+from hyperslab.states import COLD_AT_MOST
 
 PROBE_BYTES = 64 * 2**20
 # A file that is read instead has some places for the largest reads.
@@ -156,7 +157,7 @@ def _write(file: IO[bytes]) -> None:
 def _reads(descriptor: int, size: int = PROBE_BYTES) -> dict[str, Any]:
     """Return what reads of the first `size` bytes of a file take, as Storage names it."""
     latency, waited = _random(descriptor, size)
-    pagecache.evict_file(descriptor, 0.01)
+    pagecache.evict_file(descriptor, COLD_AT_MOST)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
     ahead = timed(lambda: _read_first(descriptor, size)) / size
     cached = timed(lambda: _read_first(descriptor, size)) / size
@@ -198,7 +199,7 @@ def _random(descriptor: int, size_bytes: int) -> tuple[float, float]:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     rng, means = random.Random(1), []
     for size in SIZES:
-        pagecache.evict_file(descriptor, 0.01)
+        pagecache.evict_file(descriptor, COLD_AT_MOST)
         places = rng.sample(range(size_bytes // size), min(READS, size_bytes // size))
         buffer = bytearray(size)
         times = []

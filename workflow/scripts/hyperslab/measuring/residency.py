@@ -10,10 +10,8 @@ from hyperslab.measuring import other_file_systems, pagecache
 from hyperslab.measuring.artifact import FEW_FILES, Artifact
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.sites.mounts import cached_image, mount_of
+from hyperslab.states import COLD_AT_MOST, WARM_AT_LEAST
 
-# Above this share of resident pages a read is not cold, below that one it is not warm (measurement.md).
-COLD_AT_MOST = 0.01
-WARM_AT_LEAST = 0.99
 # Opening reads the superblock, headers and what the kernel reads ahead of them: in a small file over 1 %.
 OPENING_BYTES = 2**18
 

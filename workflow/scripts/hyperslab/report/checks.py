@@ -17,17 +17,18 @@ from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.speeds import unconfirmed
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
-from hyperslab.states import STATES
+from hyperslab.states import COLD_AT_MOST, STATES, WARM_AT_LEAST
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
 
-COLD_AT_MOST, WARM_AT_LEAST = 0.01, 0.99
 # Between two cells of a round; after a longer pause the machine may be in another mood.
 PAUSE_S = 900.0
 # So many reasons for a state that was skipped are told.
 MOST_REASONS = 2
 # What of an object store times depend on.
 OF_STORES = ("endpoint", "latency_ms", "bandwidth")
+# What all results of a site should have in common, as its context calls it -> in words.
+OF_ONE_KIND = {"versions": "versions", "machine": "machines or kernels", "file_system": "file systems"}
 
 
 def checks(data: Data) -> list[Check]:
@@ -176,11 +177,10 @@ def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
     """Return (site, state) -> the cells with a result that lacks this state of their case."""
     absent: dict[tuple[str, str], list[PlannedCell]] = {}
     seen: dict[PlannedCell, set[str]] = {}
-    for *cell, state in data.fresh[[*CELL, "state"]].drop_duplicates().itertuples(index=False):
-        site, layout, case, phase, number = cell
-        seen.setdefault((site, layout, case, f"{LETTER[phase]}{number}"), set()).add(
-            state.removeprefix("library-")
-        )
+    found = data.fresh[[*CELL, "state"]].drop_duplicates()
+    for site, layout, case, phase, number, state in found.itertuples(index=False):
+        states = seen.setdefault((site, layout, case, f"{LETTER[phase]}{number}"), set())
+        states.add(state.removeprefix("library-"))
     for planned, states in seen.items():
         for state in data.study["cases"].get(planned[2], {}).get("states", []):
             if state not in states:
@@ -192,19 +192,15 @@ def _mixtures(data: Data) -> Check:
     name, found = "Mixtures", []
     for site in data.sites:
         entries = [entry for entry in data.context if entry["site"] == site]
-        for key, words in (
-            ("versions", "versions"),
-            ("machine", "machines or kernels"),
-            ("file_system", "file systems"),
-        ):
-            differing = _differing([entry.get(key) or {} for entry in entries])
-            found += [
-                f"{site}, {words}: {part} is {' or '.join(values)}" for part, values in differing.items()
-            ]
+        known = {words: [entry.get(key) or {} for entry in entries] for key, words in OF_ONE_KIND.items()}
         # A line without a limit is another one, too.
         stores = [entry.get("store") or {} for entry in entries]
-        differing = _differing([{name: store.get(name, "none") for name in OF_STORES} for store in stores])
-        found += [f"{site}, object stores: {part} is {' or '.join(told)}" for part, told in differing.items()]
+        known["object stores"] = [{key: store.get(key, "none") for key in OF_STORES} for store in stores]
+        found += [
+            f"{site}, {words}: {part} is {' or '.join(values)}"
+            for words, several in known.items()
+            for part, values in _differing(several).items()
+        ]
     between = _differing([entry.get("versions") or {} for entry in data.context])
     if not found:
         found += [f"between sites: {part} is {' or '.join(values)}" for part, values in between.items()]
