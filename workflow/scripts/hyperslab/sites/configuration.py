@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,17 +41,12 @@ EXAMPLE, OWN = "config/sites.yaml", "config/sites.local.yaml"
 CONFIGURATION = "config/config.yaml"
 # What the marker of a root, or the root itself, has one of for all who measure there.
 OF_A_ROOT = ("store", "cgroup", "read_ahead_bytes", "node_local", "stripe")
-
-
+# A variable of the environment in a root.
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-# Of a job, far beyond any partition's limit: ten years, and the memory of no node.
-MOST_MINUTES = 10 * 366 * 24 * 60
-MOST_MEMORY_MB = 2**40
-# Of any cluster.
-MOST_NODES = 100_000
-# Of any node.
-MOST_CPUS = 2**16
-# Of any machine's memory.
+# Beyond what any partition and node has: ten years, and in MB the memory of no node.
+MOST_MINUTES, MOST_MEMORY_MB = 10 * 366 * 24 * 60, 2**40
+MOST_NODES, MOST_CPUS = 100_000, 2**16
+# Bytes, farther than any kernel reads ahead.
 MOST_READ_AHEAD = 2**30
 # As many storage targets as no file system has.
 MOST_TARGETS = 100_000
@@ -103,7 +98,7 @@ class Platform(Strict):
     extra: str = Field(default="", description="further options of sbatch")
 
     @model_validator(mode="after")
-    def _local_has_no_scheduler(self) -> Platform:
+    def _fits_the_executor(self) -> Platform:
         given = sorted(self.model_fields_set - {"executor"})
         if self.executor == "local" and given:
             raise ValueError(f"{', '.join(given)}: only a platform with `executor: slurm` has these")
@@ -223,19 +218,12 @@ def load_sites(file: Path, inside: str = "") -> Expansion:
     """
     sites = validate(Sites, read_yaml(file), file)
     resolved: Expansion = {}
+    known: dict[str, Collection[str]] = {"platform": sites.platforms, "file_system": sites.file_systems}
     for name, site in sites.sites.items():
-        if site.platform not in sites.platforms:
-            raise ConfigurationError(
-                file,
-                f"sites.{name}.platform",
-                f"unknown {site.platform!r}; there are {choices(site.platform, sites.platforms)}",
-            )
-        if site.file_system not in sites.file_systems:
-            raise ConfigurationError(
-                file,
-                f"sites.{name}.file_system",
-                f"unknown {site.file_system!r}; there are {choices(site.file_system, sites.file_systems)}",
-            )
+        for key, names in known.items():
+            if (given := getattr(site, key)) not in names:
+                message = f"unknown {given!r}; there are {choices(given, names)}"
+                raise ConfigurationError(file, f"sites.{name}.{key}", message)
         file_system = sites.file_systems[site.file_system]
         platform = sites.platforms[site.platform]
         if site.concurrency and platform.executor == "local":
