@@ -14,7 +14,7 @@ from hyperslab.layouts.hdf5_settings_schema import LARGEST_BUFFER, Settings
 from hyperslab.layouts.rows import RowsArray
 from hyperslab.layouts.schema import LayoutModel
 from hyperslab.validation.errors import Place
-from hyperslab.validation.models import Count, Whole
+from hyperslab.validation.models import Count, Flag, Whole
 
 # Largest array of padded rows, in elements; more is no mistake of a digit, but a layout that nobody meant.
 MOST_PADDED = 2**40
@@ -40,9 +40,7 @@ class Hdf5RowsModel(LayoutModel):
         description="rows of a chunk of references, lengths or padded rows; contiguous where nothing is "
         "given, but for offset-vector, which has 4096",
     )
-    offsets: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="flattened: offsets are kept instead of lengths"
-    )
+    offsets: Flag = Field(default=False, description="flattened: offsets are kept instead of lengths")
     chunk_cache: Annotated[Whole, Field(ge=0, le=LARGEST_BUFFER)] | None = Field(
         default=None,
         description="offset-vector: bytes of the vector's chunk cache; by default those of "
@@ -52,7 +50,7 @@ class Hdf5RowsModel(LayoutModel):
         default=None,
         description="offset-vector: bytes of the chunk cache of offsets and lengths; by default the file's",
     )
-    reuse: Annotated[bool, Field(strict=True)] = Field(
+    reuse: Flag = Field(
         default=False, description="offset-vector: space of rows that were replaced is given to others"
     )
     filters: list[Filter] = Field(

@@ -29,7 +29,7 @@ from hyperslab.layouts.schema import (
     resolved_order,
 )
 from hyperslab.validation.errors import Forms, Place
-from hyperslab.validation.models import Count, Name, Strict, Whole
+from hyperslab.validation.models import Count, Flag, Name, Strict, Whole
 
 # H5Z_MAX_NFILTERS
 MOST_FILTERS = 32
@@ -107,7 +107,7 @@ class Hdf5Model(LayoutModel):
     storage: Literal["compact"] | None = Field(
         default=None, description="compact: the array lies in the header of its dataset"
     )
-    netcdf: Annotated[bool, Field(strict=True)] = Field(
+    netcdf: Flag = Field(
         default=False,
         description="whether the file has dimensions as netCDF-4 keeps them, so that its tools read it",
     )

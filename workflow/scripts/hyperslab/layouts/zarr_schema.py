@@ -23,7 +23,7 @@ from hyperslab.layouts.schema import (
 )
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.validation.errors import Forms, Place
-from hyperslab.validation.models import Count, Name, Strict
+from hyperslab.validation.models import Count, Flag, Name, Strict
 
 Extents = list[Count | Literal["all"]]
 # Codecs keep sizes in 31 bits (BLOSC_MAX_BUFFERSIZE).
@@ -50,7 +50,7 @@ class ZarrSettings(Strict):
         default="default",
         description="what reads, decodes, encodes and writes chunks: zarr-python itself, or zarrs, in Rust",
     )
-    write_empty_chunks: Annotated[bool, Field(strict=True)] = Field(
+    write_empty_chunks: Flag = Field(
         default=False, description="whether a chunk that holds nothing but the fill value, 0, is stored"
     )
     concurrency: Count | None = Field(

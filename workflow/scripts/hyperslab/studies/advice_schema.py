@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from hyperslab.studies.dataset_schema import Dataset
 from hyperslab.studies.schema import Extent, Factor
 from hyperslab.validation.errors import Forms
-from hyperslab.validation.models import Name, Strict, Text
+from hyperslab.validation.models import Flag, Name, Strict, Text
 
 READS_FORMS = (
     "a mapping of names to boxes, such as {image: [all, all, 1], spectrum: {x: 1, y: 1}}, or a line such as "
@@ -46,7 +46,7 @@ class Advise(Strict):
     orders: Literal["file", "any"] = Field(
         default="file", description="orders of the axes that are considered: that of the file alone, or all"
     )
-    copies: Annotated[bool, Field(strict=True)] = Field(
+    copies: Flag = Field(
         default=False,
         description="whether two copies in one file may be advised as any other layout; else these are a "
         "second answer where they pay",

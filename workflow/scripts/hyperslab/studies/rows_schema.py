@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from hyperslab.data.rows import MODELS, parameters_of
 from hyperslab.validation.errors import Forms
-from hyperslab.validation.models import Count, Strict, Whole
+from hyperslab.validation.models import Count, Flag, Strict, Whole
 
 # A row of more elements than these has no place in the memory of any node.
 LONGEST = 2**40
@@ -82,9 +82,7 @@ class WriteRows(Strict):
     datasets: Count = Field(
         default=1, description="datasets in one file, which the calls write in turn, a block of rows each"
     )
-    growing: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="whether datasets begin empty and grow with every call"
-    )
+    growing: Flag = Field(default=False, description="whether datasets begin empty and grow with every call")
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +94,7 @@ class ReadRows(Strict):
     """Which rows are read: a number of them in a run, or {rows, scattered, call}."""
 
     rows: Annotated[Rows, Forms(ROWS_FORMS)] = Field(description="how many rows one selection has")
-    scattered: Annotated[bool, Field(strict=True)] = Field(
+    scattered: Flag = Field(
         default=False, description="whether the rows lie anywhere, each at most once, instead of in a run"
     )
     call: Count | None = Field(

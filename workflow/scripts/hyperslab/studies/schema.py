@@ -17,7 +17,7 @@ from hyperslab.studies.rows_schema import FollowRows, ReadRows, WriteRows
 from hyperslab.studies.sites_file_schema import SitesFile
 from hyperslab.studies.worker_schema import LEAST_NODE_MEMORY, Counts, Parallel, Subvolumes
 from hyperslab.validation.errors import Forms
-from hyperslab.validation.models import Count, Name, Strict, Text, Whole
+from hyperslab.validation.models import Count, Flag, Name, Strict, Text, Whole
 
 State = Literal["cold", "warm", "session"]
 Strategy = Literal["whole", "chunk", "spectrum", "spectra-block"]
@@ -41,9 +41,13 @@ LEVEL_FORMS = "a level, such as 3, or a list of levels, such as [6, 3, 0]"
 MOST_REPEATS = 100_000
 # Columns of which a source may give numbers (results/columns.py).
 Published = Literal["total_s", "write_s", "call_mean_s", "file_bytes"]
-
-
-Repeats = dict[Literal["cold", "warm", "session", "write"], Annotated[Count, Field(le=MOST_REPEATS)]]
+Repeats = Annotated[
+    dict[Literal["cold", "warm", "session", "write"], Annotated[Count, Field(le=MOST_REPEATS)]],
+    Field(
+        description="repeats within one process, by state; cold, where not given, 15, or 45 if these take "
+        "less than 50 ms each"
+    ),
+]
 # Products of weights, bounds and sizes stay finite.
 Factor = Annotated[float, Field(le=1e9)]
 
@@ -170,11 +174,7 @@ class Case(Strict):
     states: list[State] = Field(
         default=["cold", "warm"], description="how the page cache stands when a selection starts"
     )
-    repeats: Repeats = Field(
-        default={},
-        description="repeats within one process, by state; cold, where not given, 15, or 45 if these take "
-        "less than 50 ms each",
-    )
+    repeats: Repeats = Field(default={})
     layouts: list[str] = Field(
         default=["*"], min_length=1, description="names or patterns of the layouts that are measured"
     )
@@ -254,13 +254,11 @@ class Recommendation(Strict):
         default=1.15,
         description="largest file that may be recommended, relative to the array without filters",
     )
-    lossy: Annotated[bool, Field(strict=True)] = Field(
-        default=False, description="whether a layout that changes values may be recommended"
-    )
-    copies: Annotated[bool, Field(strict=True)] = Field(
+    lossy: Flag = Field(default=False, description="whether a layout that changes values may be recommended")
+    copies: Flag = Field(
         default=False, description="whether a layout of two copies in one file may be recommended"
     )
-    mixed: Annotated[bool, Field(strict=True)] = Field(
+    mixed: Flag = Field(
         default=False,
         description="whether results of several places under the name of one site may be recommended from",
     )
@@ -302,11 +300,7 @@ class Study(Strict):
         description="how often everything is measured anew, with new files and processes, or as often as "
         "decides",
     )
-    repeats: Repeats = Field(
-        default={},
-        description="repeats within one process, by state; cold, where not given, 15, or 45 if these take "
-        "less than 50 ms each",
-    )
+    repeats: Repeats = Field(default={})
     seed: Whole = Field(
         default=1, description="decides where selections lie and in which order cells are measured"
     )
@@ -329,7 +323,7 @@ class Study(Strict):
         default=None,
         description="what storage, requests and machines cost, for what answers and a month cost",
     )
-    shared_files: Annotated[bool, Field(strict=True)] = Field(
+    shared_files: Flag = Field(
         default=False,
         description="whether cases of one layout and round that read equal test files read one, which is "
         "written once; else each cell has its own",

@@ -28,6 +28,8 @@ Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT), AfterValidat
 # Strict, or `yes` would be the number 1.
 Whole = Annotated[int, Field(strict=True, ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 Count = Annotated[Whole, Field(gt=0)]
+# Strict, or 1 and "off" would be true and false.
+Flag = Annotated[bool, Field(strict=True)]
 
 
 class Strict(BaseModel):
