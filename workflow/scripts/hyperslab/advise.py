@@ -148,8 +148,8 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
         part = prospect.part(subject, asked, whole, storages, at_probed - begun)
         if asked.seconds is None and part.seconds > budget.usual(storages.values()):
             say(f"so many reads take about {part.seconds:.0f} s; SECONDS says how long it may take")
-        if (copied := subject.part(part.extents)).get("donor"):
-            needed = subject.itemsize * math.prod(copied["shape"])
+        if subject.spec.get("donor"):
+            needed = subject.itemsize * math.prod(part.extents)
             check_results(needed, "values; free some, or lower SECONDS")
         donor = results / "donor.npy"
         say(f"reading {shape(part.extents)} of {shape(subject.shape)}")
@@ -199,8 +199,9 @@ def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None
             "sites": told,
         })  # fmt: skip
     new = ", ".join(one.name for one in foreseen.measured)
+    much = "all of it" if part.extents == subject.shape else f"the first {shape(part.extents)}"
     say(
-        f"predicted in {done - at_read:.1f} s; to be measured in {part_words(part.extents, subject)}: {new}, "
+        f"predicted in {done - at_read:.1f} s; to be measured in {much}: {new}, "
         f"about {foreseen.round_seconds * foreseen.effort.rounds:.0f} s at each site"
     )
 
@@ -276,11 +277,6 @@ def _settle(old: Path, results: Path) -> None:
         if (old / there).exists() and not (results / here).exists():
             (old / there).rename(results / here)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def part_words(extents: Sequence[int], subject: Subject) -> str:
-    """Return how much of the array is measured, in words."""
-    return "all of it" if list(extents) == subject.shape else f"the first {shape(list(extents))}"
 
 
 def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
