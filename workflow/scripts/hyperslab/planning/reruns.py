@@ -266,10 +266,8 @@ class Reruns:
 
     def due(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that have no record, or whose record is asked for again."""
-        records, asked = self._planned(study, site), self.asked(study, site)
-        cells = [cell for phase in ("main", ADDED) for cell in self._inventory.cells(study, site, phase)]
-        paired = zip(cells, records, strict=True)
-        return [cell for cell, record in paired if record in asked or not Path(record).exists()]
+        asked, planned = self.asked(study, site), map(Path, self._planned(study, site))
+        return [cell_of(record) for record in planned if str(record) in asked or not record.exists()]
 
     def unfinished(self, study: PlannedStudy, made: Collection[str]) -> list[str]:
         """Return the records of cells of this very run that a failure may have kept from being measured.
@@ -303,16 +301,16 @@ class Reruns:
         if not self._remeasure or self._remeasure == NOISY or not studies:
             return
         planned = [self._inventory.study(name) for name in studies]
-        named = {
+        sites = {
             site for study in planned for site in self._inventory.sites_of(study) if self.asked(study, site)
         }
-        if not named:
+        if not sites:
             record = next((found for study in planned for found in self._inventory.all_records(study)), "")
             example = "/".join(Path(record).with_suffix("").parts[-3:])
             names = ", ".join(studies)
             said = f"names no cell of {names}; it is a glob over site/layout/case.round, such as {example}"
-        elif named <= self._inventory.left_out.keys():
-            reasons = "; ".join(f"{site}: {self._inventory.left_out[site]}" for site in sorted(named))
+        elif sites <= self._inventory.left_out.keys():
+            reasons = "; ".join(f"{site}: {self._inventory.left_out[site]}" for site in sorted(sites))
             said = f"names only cells that this run cannot measure: {reasons}"
         else:
             return
