@@ -585,3 +585,37 @@ def test_an_emptied_root_is_judged_on_its_node_where_this_machine_mounts_it_othe
     (tmp_path / "files" / roots.MARKER).unlink()
     with pytest.raises(ConfigurationError, match="was there when the run began"):
         prepared("far", "lustre", "server:/scratch")
+
+
+def test_metadata_on_a_disk_in_each_node_are_a_matter_of_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OF_A_NODE", raising=False)
+    inventory(tmp_path, {}, {})
+    file, sites = tmp_path / "config/studies/mine.yaml", tmp_path / "config/sites.yaml"
+    driver = {"name": "split", "metadata_on": "own"}
+    study = {**yaml.safe_load(BASE), "sites": ["far"], "layouts": {"apart": {"settings": {"driver": driver}}}}
+    for key in ("grids", "score", "recommendation"):
+        del study[key]
+    study["cases"] = {"slices": study["cases"]["slices"]}
+    file.write_text(yaml.safe_dump(study), encoding="utf-8")
+    content = yaml.safe_load(sites.read_text(encoding="utf-8"))
+    content["file_systems"]["own"] = {"root": "$OF_A_NODE/files", "node_local": True}
+    content["sites"]["near"] = {"platform": "nodes", "file_system": "own"}
+    sites.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def prepared(batched: str) -> None:
+        found = Inventory(tmp_path, load_sites(sites, batched), sites, {}, batched)
+        planned = found.study("mine")
+        check_room(planned, ["far"], found)
+        study_checks.prepare_roots(planned, ["far"], found)
+
+    # The machine where jobs are submitted has no such disk, and nothing is made of the name of a variable.
+    prepared("")
+    assert not list(tmp_path.glob("$*"))
+    with pytest.raises(ConfigurationError, match=r"own.root: \$OF_A_NODE/files: .* OF_A_NODE is not set"):
+        prepared("far")
+    monkeypatch.setenv("OF_A_NODE", str(tmp_path / "disk"))
+    prepared("far")
+    assert roots.is_prepared(str(tmp_path / "disk/files"))

@@ -24,7 +24,7 @@ from hyperslab.planning.site_checks import (
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.records import DamagedRecord, parts_of, read_record
 from hyperslab.sites import places, roots
-from hyperslab.sites.configuration import check_shared_roots, prepare_root
+from hyperslab.sites.configuration import VARIABLE, check_shared_roots, prepare_root
 from hyperslab.studies.case_kinds.workers import NODE_MEMORY, on_all_nodes
 from hyperslab.validation.errors import ConfigurationError
 
@@ -59,7 +59,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
     in_batches = [site for site in measured if inventory.in_batches(site)]
     check_minutes(in_batches, inventory.sites, inventory.sites_file)
     if here := _seen_here(measured, inventory):
-        beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
+        beside = _beside(study, here, inventory)
         names = list(dict.fromkeys([*here, *beside]))
         seen = {name: inventory.sites[name] for name in names}
         check_shared_roots(seen, inventory.sites_file, os.path.realpath)
@@ -71,9 +71,7 @@ def check_room(study: PlannedStudy, measured: Sequence[str], inventory: Inventor
             check_results(copied, f"values that {study.name} copies from its donor; free some")
         # Test files may lie on the file system of what is copied.
         check_roots(study, names, inventory.sites, inventory.sites_file, at_once, copied)
-        timed = [
-            name for name in here if name == inventory.batched or inventory.sites[name]["executor"] == "local"
-        ]
+        timed = _timed_here(here, inventory)
         check_read_ahead(timed, inventory.sites, inventory.sites_file)
         check_cgroups(timed, inventory.sites, inventory.sites_file)
         _check_node_memory(study, timed)
@@ -97,10 +95,33 @@ def _at_once(study: PlannedStudy, site: str, inventory: Inventory) -> int:
 def prepare_roots(study: PlannedStudy, measured: Sequence[str], inventory: Inventory) -> None:
     """Make ready the roots of sites that are about to be measured; raises ConfigurationError."""
     if here := _seen_here(measured, inventory):
-        beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
+        beside = _beside(study, here, inventory)
         for site in dict.fromkeys([*here, *beside]):
             identity = check_place(study, site, inventory) if site in here else ""
             prepare_root(inventory.sites, site, inventory.sites_file, inventory.concurrency, identity)
+
+
+def _timed_here(names: Sequence[str], inventory: Inventory) -> list[str]:
+    """Return the sites at which this node measures."""
+    return [
+        name for name in names if name == inventory.batched or inventory.sites[name]["executor"] == "local"
+    ]
+
+
+def _beside(study: PlannedStudy, here: Sequence[str], inventory: Inventory) -> list[str]:
+    """Return the sites whose file systems take parts of test files of the sites `here`, and are seen here.
+
+    Raises ConfigurationError where such a part is to be measured here, and nobody knows where it would lie.
+    """
+    beside = requirements.other_sites(study, inventory.sites, inventory.sites_file)
+    if not _timed_here(here, inventory):
+        return _seen_here(beside, inventory)
+    for site in map(inventory.sites.__getitem__, beside):
+        if unset := VARIABLE.search(site["root"]):
+            said = f"{site['root']}: the environment variable {unset[1] or unset[2]} is not set here, where "
+            path = f"file_systems.{site['file_system']}.root"
+            raise ConfigurationError(inventory.sites_file, path, f"{said}parts of test files would lie there")
+    return beside
 
 
 def _check_node_memory(study: PlannedStudy, timed: Sequence[str]) -> None:
