@@ -32,7 +32,7 @@ from test_workers import wait_until
 import hyperslab
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.object_store.address import PATIENCE_SECONDS
-from hyperslab.measuring.object_store.artifact import patience_seconds
+from hyperslab.measuring.object_store.artifact import MOST_PARTS, part_bytes, patience_seconds
 from hyperslab.planning.store_checks import check_stores
 from hyperslab.records import read_record
 from hyperslab.results.tables import rows_of, tidy
@@ -287,6 +287,15 @@ def test_a_slow_line_is_given_time() -> None:
     assert patience_seconds(None) == patience_seconds(10**9) == PATIENCE_SECONDS
     # All parts that are on their way at once.
     assert patience_seconds(10**6) > 8 * 16 * 2**20 / 1e6
+
+
+def test_an_object_has_no_more_parts_than_a_store_takes() -> None:
+    assert part_bytes(1) == part_bytes(160 * 10**9) == 16 * 2**20
+    # The largest object that Amazon S3 holds, in requests of at most 1 GiB, which the gateway lets pass.
+    for size in (170 * 10**9, 5 * 2**40):
+        part = part_bytes(size)
+        assert 16 * 2**20 < part <= 2**30 and -(-size // part) <= MOST_PARTS
+    assert patience_seconds(10**6, 2**29) > 8 * 2**29 / 1e6
 
 
 GONE = """

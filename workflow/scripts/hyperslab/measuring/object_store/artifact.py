@@ -39,8 +39,8 @@ from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.syncing import fsync
 from hyperslab.sites import roots
 
-# Bytes of a part of a large object.
-PART_BYTES = 16 * 2**20
+# Bytes of a part of a large object, and how many parts a store takes of one (Amazon S3, "Multipart limits").
+PART_BYTES, MOST_PARTS = 16 * 2**20, 10_000
 # How long a gateway may take to remove what the cell has put into the bucket, each object by a request.
 END_SECONDS = 3600
 # The same where a signal ends the cell, and between two looks: with its cell a job of Slurm's may end, which
@@ -96,21 +96,27 @@ class StoredArtifact(Artifact):
         import obstore
         from obstore.exceptions import BaseError
 
-        store, before = address.store(), self.wire()
+        sizes = {key: file.stat().st_size for key, file in files.items()}
+        patience_s = patience_seconds(self._site["bandwidth"], part_bytes(max(sizes.values())))
+        store, before = replace(address, patience_s=patience_s).store(), self.wire()
+        # Parts of all files together: what waits behind others on a slow line is given up in the end.
+        at_once = max(1, AT_ONCE // len(files))
+
+        def put(key: str) -> None:
+            part = part_bytes(sizes[key])
+            obstore.put(store, key, files[key], chunk_size=part, max_concurrency=at_once)
+
         started = perf_counter_ns()
         try:
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                # Parts of all files together: what waits behind others on a slow line is given up in the end.
-                parts = max(1, AT_ONCE // len(files))
-                put = partial(obstore.put, store, chunk_size=PART_BYTES, max_concurrency=parts)
-                list(pool.map(put, files, files.values()))
+                list(pool.map(put, files))
             passed = on_wire(before, self.wire())
             there = objects_of(self.data)
             # As of writes: who puts something sees that it is there.
             seconds = (perf_counter_ns() - started) / 1e9
         except BaseError as error:
             raise told(error) from None
-        if there != {key: file.stat().st_size for key, file in files.items()}:
+        if there != sizes:
             raise OSError(f"{self.data}: the store holds other objects than were put into it")
         assert passed is not None
         return {"upload_s": seconds, **passed.upload_columns()}
@@ -302,12 +308,17 @@ class StoredArtifact(Artifact):
         return found
 
 
-def patience_seconds(bandwidth: int | None) -> float:
+def part_bytes(size: int) -> int:
+    """Return the bytes of a part of an object of `size` bytes, of which a store takes only so many."""
+    return max(PART_BYTES, -(-size // MOST_PARTS))
+
+
+def patience_seconds(bandwidth: int | None, part: int = PART_BYTES) -> float:
     """Return how long a request may stand still on a line of so many bytes a second, beside others at once.
 
-    A part that is put stands still until the store has all of it.
+    Each `part` that is put stands still until the store has all of it.
     """
-    return max(PATIENCE_SECONDS, 2 * AT_ONCE * PART_BYTES / bandwidth) if bandwidth else PATIENCE_SECONDS
+    return max(PATIENCE_SECONDS, 2 * AT_ONCE * part / bandwidth) if bandwidth else PATIENCE_SECONDS
 
 
 def _unknown() -> bool:
