@@ -16,7 +16,7 @@ from hyperslab.measuring import machine
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
-from hyperslab.planning import progress
+from hyperslab.planning import progress, study_checks
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
@@ -25,6 +25,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import sites_of
 from hyperslab.planning.store_checks import check_kept, check_memory, check_stores
 from hyperslab.planning.study_checks import check_study
+from hyperslab.sites import places, roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
@@ -98,6 +99,27 @@ def test_a_store_in_memory_needs_memory(tmp_path: Path, monkeypatch: pytest.Monk
     assert "file_systems.bucket.store.start" in str(caught.value) and "\n" not in str(caught.value)
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed)
     check_memory(study, ["bucket", "disk"], described, tmp_path / "sites.yaml")
+
+
+def test_another_line_than_that_of_the_records_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study, file = study_of(tmp_path, "zarr-s3", read={"z": 1}, states=["cold"]), tmp_path / "sites.yaml"
+    found = Inventory(tmp_path, sites(tmp_path, {**MOTO, "latency_ms": 50}), file, {}, "")
+    root = found.sites["bucket"]["root"]
+    roots.prepare(root, roots.Root(identity="one"))
+
+    def checked(latency_ms: float) -> str | None:
+        """What is said of the site where its records were measured over such a line."""
+        store = places.words_of_store({**MOTO, "latency_ms": latency_ms})
+        monkeypatch.setattr(study_checks, "_places", lambda _: [places.place_of(root, "one", False, store)])
+        return study_checks.check_place(study, "bucket", found)
+
+    assert checked(50) == "one"
+    with pytest.raises(ConfigurationError, match="at 50 ms now, .* store moto at 10 ms: ") as caught:
+        checked(10)
+    assert "file_systems.bucket.root" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_store_has_a_root_of_its_own(tmp_path: Path) -> None:

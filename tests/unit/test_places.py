@@ -6,9 +6,11 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hyperslab.results.recommendation import mixtures
 from hyperslab.sites import places, roots
 from hyperslab.sites.places import Place
 
@@ -39,6 +41,28 @@ def test_what_is_the_same_place(other: Place, same: bool) -> None:
 def test_places_are_counted_once_each() -> None:
     others = [replace(DISK, identity=""), replace(DISK, source="/dev/sdb1"), Place("tmpfs", "tmpfs", "two")]
     assert places.distinct([others[0], DISK, *others]) == [DISK, others[2]]
+
+
+def at_store(**store: Any) -> Place:
+    """Where a record says that it was measured, whose data went to an object store."""
+    described = {"start": "moto", "endpoint": None, "latency_ms": 10, "bandwidth": None, **store}
+    root = {"identity": "one", "store": described}
+    return places.recorded({"root": root, "file_system": {"type": "ext4", "source": "/dev/sda1"}})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"latency_ms": 50.0}, {"bandwidth": 10**7}, {"start": None, "endpoint": "https://s3.example.org"}],
+)
+def test_another_line_to_a_store_or_another_store_is_another_place(changed: dict[str, Any]) -> None:
+    one, other = at_store(), at_store(**changed)
+    assert not one.same(other) and not other.same(one)
+    # Whether a number was written as a whole one is no matter, nor what tables from before do not say.
+    assert one.same(at_store(latency_ms=10.0)) and one.same(DISK) and DISK.same(other)
+    assert places.distinct([DISK, one, other, one]) == sorted([one, other], key=lambda place: place.store)
+    context = [{"site": "bucket", "place": place.to_dict()} for place in (one, other)]
+    assert "the object store moto at 10 ms" in mixtures(context)["bucket"]
+    assert mixtures(context[:1]) == {}
 
 
 def test_a_root_keeps_its_identity_and_a_cell_finds_out_about_another(

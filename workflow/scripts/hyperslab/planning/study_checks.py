@@ -215,11 +215,12 @@ def check_place(study: PlannedStudy, site: str, inventory: Inventory) -> str | N
     present = inventory.present(study, site)
     sample = present[:: max(1, len(present) // SAMPLE)]
     known = places.distinct(_places(sample))
-    now = places.place_of(root, identity, described["node_local"])
+    store = places.words_of_store(described["store"])
+    now = places.place_of(root, identity, described["node_local"], store)
     submitted = described["executor"] == "slurm" and site != inventory.batched
     if submitted and identity and known:
         # The nodes may see another type and source than the machine where jobs are submitted.
-        now = replace(known[0], identity=identity)
+        now = replace(known[0], identity=identity, store=store)
     found = next((place for place in known if place.same(now)), None)
     if found is None:
         # What is seen here says nothing for sure: a root that was emptied is judged on its node.
