@@ -153,8 +153,8 @@ def test_requests_as_json_make_up_a_box() -> None:
 SAID: dict[Any, str] = {
     401: "HSDS refuses the password of user u (status 401)",
     404: "HSDS has no /home/hyperslab/data.h5 (status 404)",
-    503: "HSDS was too busy for a request 6 times (503; see settings.tasks); "
-    "its log ends with: the last … line",
+    503: "HSDS turned a request away 6 times (503: more tasks than settings.tasks, or a node beyond its own "
+    "timeout of 30 s); its log ends with: the last … line",
     500: "HSDS answers with status 500; its log ends with: the last … line",
     None: "HSDS does not answer (OSError: Connection … Error); its log ends with: the last … line",
 }
@@ -178,6 +178,26 @@ def test_what_a_failed_request_says(
     assert str(error.value) == SAID[status]
     assert isinstance(error.value, servers.Busy) == (status == server.BUSY)
     assert len(asked) == (server.TRIES if status == server.BUSY else 1)
+
+
+def test_a_client_that_gives_up_says_how_long_it_has_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / servers.LOG).write_text("the last line\n", encoding="utf-8")
+    monkeypatch.setattr(server, "ENDED_S", 0)
+
+    class ReadTimeout(OSError):
+        """As the package requests has it."""
+
+    def ask() -> None:
+        error = OSError("Unexpected exception")
+        error.__context__ = ReadTimeout()
+        raise error
+
+    with pytest.raises(servers.ServerError) as caught:
+        server.answered(servers.Connection("data", str(tmp_path), "socket", "u", "secret"), ask)
+    said = "HSDS has not answered within 120 s, after which its client gives up; its log ends with: "
+    assert str(caught.value) == f"{said}the last line"
 
 
 BUSY = [

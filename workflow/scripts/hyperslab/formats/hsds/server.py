@@ -30,6 +30,8 @@ PASSWORDS, PROGRAM = "passwords", "serve.py"
 TRIES, PAUSE_S = 6, 0.25
 # A request may take this long; for the first sign of life of a server see servers.PATIENCE_S.
 TIMEOUT_S = 120.0
+# HSDS's own `timeout`, within which a node has to answer another; what is late is said like what is too much.
+NODE_S = 30
 # Where one of its processes has ended, so long it may take until all of it has.
 ENDED_S = 2.0
 # Where h5pyd gives the status of an answer as text.
@@ -109,6 +111,8 @@ def explained(connection: Connection, status: int | None, error: BaseException) 
     match status:
         case None if _ended_soon(connection):
             return f"HSDS has ended while it was asked: one of its processes was killed or failed{said}"
+        case None if _waited_too_long(error):
+            return f"HSDS has not answered within {TIMEOUT_S:g} s, after which its client gives up{said}"
         case None:
             words = " ".join(f"{type(error).__name__}: {error}".split()).replace(connection.password, "…")
             return f"HSDS does not answer ({words}){said}"
@@ -117,9 +121,15 @@ def explained(connection: Connection, status: int | None, error: BaseException) 
         case 404 | 410:
             return f"HSDS has no {DOMAIN} (status {status})"
         case 503:
-            return f"HSDS was too busy for a request {TRIES} times ({status}; see settings.tasks){said}"
+            why = f"{status}: more tasks than settings.tasks, or a node beyond its own timeout of {NODE_S} s"
+            return f"HSDS turned a request away {TRIES} times ({why}){said}"
         case _:
             return f"HSDS answers with status {status}{said}"
+
+
+def _waited_too_long(error: BaseException) -> bool:
+    """Return whether a client has given up; h5pyd makes of that an error which does not say so."""
+    return any("Timeout" in type(one).__name__ for one in (error, error.__context__))
 
 
 def _ended_soon(connection: Connection) -> bool:
