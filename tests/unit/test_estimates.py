@@ -91,6 +91,24 @@ def test_all_files_of_a_collection_are_opened_and_each_waits_for_its_store(tmp_p
     assert far["days"] - near["days"] == pytest.approx((60 * REQUESTS_TO_OPEN + 61 / 8) * 0.05)
 
 
+def test_a_coarse_level_takes_less_where_it_lies_apart(tmp_path: Path) -> None:
+    chunks = {"chunks": [4, 4, 64]}
+    layouts = {
+        "idx": {"format": "idx", "bits_per_block": 10},
+        "pyramid": {**chunks, "pyramid": {"levels": 2, "by": "subsampling"}},
+        "plain": chunks,
+    }
+    content = changed("cases", {"view": {"read": {"x": "all"}, "level": [3, 0], "states": ["cold"]}})
+    content |= {"layouts": layouts, "grids": [], "score": None, "recommendation": {}}
+    study = load(tmp_path, content)
+    coarse, fine = (
+        {name: estimated_seconds(study, name, f"view-level{level}") for name in layouts} for level in (3, 0)
+    )
+    assert coarse["idx"] < fine["idx"] and coarse["pyramid"] < fine["pyramid"]
+    # Whole chunks of the array are read.
+    assert coarse["plain"] == fine["plain"]
+
+
 def test_what_is_put_into_a_store_and_read_from_it_passes_its_line(tmp_path: Path) -> None:
     study = load(tmp_path, {**yaml.safe_load(BASE), "grids": []})
     size, slow = study.dataset.nbytes, 1e3

@@ -103,6 +103,7 @@ def test_the_blocks_that_a_box_touches(bitmask: Bitmask, bits: int, data: st.Dat
     box = found[tuple(slice(o, o + e) for o, e in zip(origin, extent, strict=True))]
     box = box[bit_lengths(box) <= finest]
     assert np.array_equal(blocks.touched(origin, extent, finest), np.unique(box >> bits))
+    assert blocks.count_touched(origin, extent, finest) == len(blocks.touched(origin, extent, finest))
     assert blocks.count_touched(origin, extent) == len(blocks.touched(origin, extent))
 
 

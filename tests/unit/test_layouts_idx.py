@@ -106,6 +106,14 @@ def test_a_sub_volume_of_a_block_is_the_layouts_chunk() -> None:
     assert layout_of(resolved((256, 256, 256), order=["z", "y", "x"])).chunks == [32, 32, 64]
 
 
+def test_a_coarse_level_is_in_the_first_block() -> None:
+    layout, shape = layout_of(resolved((256, 256, 256))), (256, 256, 256)
+    # Every sixteenth element: all of them are in block 0; a piece more is counted for each level.
+    assert layout.estimated_reading(shape, shape, 2, level=4) == (2, 2 * 2**16)
+    blocks, size = layout.estimated_reading(shape, shape, 2)
+    assert blocks >= 2**24 // 2**15 and size == 2**25
+
+
 def test_words_of_a_layout() -> None:
     text = layout_of(resolved((256, 256, 256), codec="zip")).words(list("xyz"), 2)
     assert text == (

@@ -180,14 +180,16 @@ class CollectionLayout(Layout):
         """Return the bytes of all files' arrays without filters, padding included."""
         return sum(n * layout.stored_bytes(inside, itemsize) for layout, inside, n in self._sizes(shape))
 
-    def estimated_reading(self, extent: Shape, shape: Shape, itemsize: int) -> tuple[int, int]:
+    def estimated_reading(
+        self, extent: Shape, shape: Shape, itemsize: int, level: int = 0
+    ) -> tuple[int, int]:
         """Return about how many pieces a selection of `extent` reads, opening included, and their bytes."""
         layout, inside, _ = max(self._sizes(shape), key=lambda one: one[1][self.axis])
         longest = inside[self.axis]
         width = list(extent)
         width[self.axis] = min(longest, extent[self.axis])
         number = -(-extent[self.axis] // longest)
-        pieces, size = layout.estimated_reading(width, inside, itemsize)
+        pieces, size = layout.estimated_reading(width, inside, itemsize, level)
         opening = round(OPEN_SECONDS / self.piece_seconds())
         return number * (pieces + opening), min(self.stored_bytes(shape, itemsize), number * size)
 

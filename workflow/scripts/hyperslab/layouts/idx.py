@@ -81,10 +81,17 @@ class IdxLayout(Layout):
         files = self._files(shape, itemsize)
         return files.times * files.fields * files.block_count() * files.block_bytes
 
-    def estimated_reading(self, extent: Shape, shape: Shape, itemsize: int) -> tuple[int, int]:
-        """Return about how many blocks a selection of `extent` reads, and their bytes."""
-        files = self._files(shape, itemsize)
-        pieces = self.touched([0] * len(extent), extent) + len(files.levels())
+    def estimated_reading(
+        self, extent: Shape, shape: Shape, itemsize: int, level: int = 0
+    ) -> tuple[int, int]:
+        """Return about how many blocks a selection of `extent` reads up to a level, and their bytes."""
+        files, step = self._files(shape, itemsize), 2**level
+        width = [extent[self.described["axes"].index(name)] for name in self.order]
+        places = math.prod(-(-length // step) for length in width[: files.leading])
+        inside = width[files.leading :]
+        finest = files.bitmask.level_of_steps([step] * len(inside))
+        pieces = places * files.blocks.count_touched([0] * len(inside), inside, finest)
+        pieces += len(files.blocks.levels(finest))
         return pieces, min(self.stored_bytes(shape, itemsize), pieces * files.block_bytes)
 
     def piece_seconds(self) -> float:

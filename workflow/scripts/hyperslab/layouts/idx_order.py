@@ -215,10 +215,10 @@ class Blocks:
         last = self.bitmask.bits if finest is None else finest
         return np.concatenate([self.of_level(level, origin, extent) for level in self.levels(last)])
 
-    def count_touched(self, origin: Shape, extent: Shape) -> int:
-        """Return how many blocks a box touches, without listing them: there may be millions."""
+    def count_touched(self, origin: Shape, extent: Shape, finest: int | None = None) -> int:
+        """Return how many blocks a box touches up to a level, without listing them: there may be millions."""
         found = 0
-        for level in self.levels(self.bitmask.bits):
+        for level in self.levels(self.bitmask.bits if finest is None else finest):
             if inside := self.whole_level(level).within(origin, extent):
                 sides = zip(inside, self.counts(level), strict=True)
                 found += math.prod((p.stop - 1) // count - p.start // count + 1 for p, count in sides)

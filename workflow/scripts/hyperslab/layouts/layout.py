@@ -179,9 +179,14 @@ class Layout(ABC):
         padding = arithmetic.padding_bytes(shape, self.chunks, itemsize) if self.chunks else 0
         return math.prod(shape) * itemsize + padding
 
-    def estimated_reading(self, extent: Shape, shape: Shape, itemsize: int) -> tuple[int, int]:
-        """Return about how many pieces a selection of `extent` reads, and their bytes."""
+    def estimated_reading(
+        self, extent: Shape, shape: Shape, itemsize: int, level: int = 0
+    ) -> tuple[int, int]:
+        """Return about how many pieces a selection of `extent` reads at a level, and their bytes."""
         size = self.stored_bytes(shape, itemsize)
+        # Each level beside the array is half as long; of a level of the array itself whole chunks are read.
+        step = 2 ** min(level, self.coarser_levels)
+        extent, shape = ([-(-length // step) for length in lengths] for lengths in (extent, shape))
         if self.chunks:
             corners = zip(extent, self.chunks, strict=True)
             pieces = math.prod(math.ceil(length / chunk) + 1 for length, chunk in corners)

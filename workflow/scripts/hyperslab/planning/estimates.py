@@ -61,7 +61,7 @@ def estimated_seconds(
     sharing = len(study.sharing(layout, case, site)) if site else 1
     writing = writing / sharing + uploading + starts * stored.restart_seconds()
     extent = kind.extent(asked, shape)
-    touched, volume = stored.estimated_reading(extent, shape, itemsize)
+    touched, volume = stored.estimated_reading(extent, shape, itemsize, asked.get("level") or 0)
     opened = stored.files_touched([0] * len(shape), shape if kind.opens_all else extent)
     if kind.opens_all:
         touched, volume = touched * opened, volume * opened
