@@ -12,6 +12,7 @@ from idx_cells import cell, dataset_of
 from pydantic import ValidationError
 from studies import changed, load, mistake
 
+from hyperslab.formats.idx import description
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.idx_files import IdxFiles, name_of
 from hyperslab.layouts.idx_schema import IdxModel
@@ -97,6 +98,13 @@ def test_folders_are_bounded_however_many_blocks_a_file_holds() -> None:
     assert (len(names), len(folders)) == (256, 18)
     # And the description.
     assert files.largest_files() >= len(names) + len(folders) + 1
+
+
+def test_there_is_room_for_the_text_of_many_fields() -> None:
+    layout = resolved((2000, 4, 4), fields="x")
+    files = IdxFiles(layout, layout["axes"], (2000, 4, 4), 8)
+    stored = sum(files.file_bytes(first) for first in files.files.tolist())
+    assert files.largest_bytes() >= stored + len(description.written(files, "float64"))
 
 
 def test_a_sub_volume_of_a_block_is_the_layouts_chunk() -> None:

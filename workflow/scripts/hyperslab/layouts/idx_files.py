@@ -18,8 +18,8 @@ HEADER_WORDS = 10
 HEADER_BYTES = 4 * HEADER_WORDS
 # The first block of a file begins on a block of the file system, as PIDX has it.
 ALIGNMENT = 4096
-# The text that describes the dataset, with room for the longest fields.
-DESCRIPTION_BYTES = 2**14
+# The text that describes the dataset, but for its fields, and one of these.
+DESCRIPTION_BYTES, FIELD_BYTES = 2**14, 2**8
 # What a folder takes, and a file may waste at its end.
 FILE_SYSTEM_BLOCK = 4096
 # The name of the dataset within its directory.
@@ -166,7 +166,8 @@ class IdxFiles:
         blocks = self.times * self.fields * self.block_count() * block
         files = min(self.block_count(), -(-self.blocks.count // self.blocks_per_file))
         headers = self.times * files * self.data_start
-        return blocks + headers + DESCRIPTION_BYTES + self.largest_files() * FILE_SYSTEM_BLOCK
+        described = DESCRIPTION_BYTES + self.fields * FIELD_BYTES
+        return blocks + headers + described + self.largest_files() * FILE_SYSTEM_BLOCK
 
 
 def name_of(template: str, time_template: str, time: int, block: int) -> str:
