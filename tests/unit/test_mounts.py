@@ -59,6 +59,7 @@ def test_the_deepest_and_latest_mount_counts(
         ("ext4", False, False, False), ("tmpfs", False, False, True), ("lustre", False, True, False),
         ("fuse.sshfs", True, True, False), ("fuse.bindfs", True, False, False), ("fuse", True, False, False),
         ("fuseblk", True, False, False), ("nfs4", False, True, False), ("fuse.glusterfs", True, True, False),
+        ("gpfs", False, True, False), ("ramfs", False, False, True), ("ecryptfs", False, False, False),
     ],
 )  # fmt: skip
 def test_kinds_are_told_by_their_type(kind: str, fuse: bool, network: bool, memory: bool) -> None:
@@ -96,6 +97,18 @@ def test_where_files_are_cached_elsewhere_the_page_cache_tells_no_state(
     for state in (cache.evicted, cache.filled):
         with pytest.raises(NotInState, match="^zfs keeps what it reads outside the page cache$"):
             state()
+    cache.close()
+    data.unlink()
+
+
+def test_what_the_file_system_below_keeps_is_never_cold(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is evicted of a file on eCryptfs stays in memory as pages of the encrypted one."""
+    monkeypatch.setattr(residency, "mount_of", lambda _: Mount("/", "ecryptfs", "/home/.me", "rw"))
+    (data := disk / "data.h5").write_bytes(b"data")
+    cache = residency.NodeCache(Artifact(data), memory_resident=False)
+    with pytest.raises(NotInState, match="^files below ecryptfs, in which it lies, are cached themselves$"):
+        cache.evicted()
+    assert cache.filled() == 1
     cache.close()
     data.unlink()
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -415,6 +416,22 @@ def test_a_root_in_memory_has_what_programs_leave(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(mounts, "mount_of", lambda _: mounts.Mount("/", "ext4", "/dev/sda1", "rw"))
     monkeypatch.setattr(machine, "available_memory_bytes", lambda: 0)
     check_roots(study, ["here"], sites, file)
+
+
+def test_a_file_system_in_memory_that_counts_no_blocks_has_what_programs_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, (file, sites) = study_of(tmp_path), one_site(tmp_path, root=str(tmp_path))
+    needed = largest_bytes(study) + RESERVE_BYTES
+    nothing = SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096, f_files=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: nothing)
+    monkeypatch.setattr(mounts, "mount_of", lambda _: mounts.Mount("/", "ramfs", "ramfs", "rw"))
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed)
+    check_roots(study, ["here"], sites, file)
+    monkeypatch.setattr(machine, "available_memory_bytes", lambda: needed - 1)
+    assert "GB of memory that programs leave" in mistake(
+        tmp_path, lambda: check_roots(study, ["here"], sites, file)
+    )
 
 
 def test_results_that_cannot_be_written_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

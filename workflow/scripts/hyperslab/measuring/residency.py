@@ -28,7 +28,9 @@ class NodeCache:
         self._artifact.fsync()
         places = [artifact.directory] if self._files else []
         places += [file.parent for file in other_file_systems.files_of(artifact.data)]
-        self._own_caches = [mount.type for mount in map(mount_of, places) if mount.own_cache]
+        mounts = [mount_of(place) for place in places]
+        self._own_caches = [mount.type for mount in mounts if mount.own_cache]
+        self._stacked = [mount.type for mount in mounts if mount.stacked]
         self._images = [image for image in map(cached_image, places) if image is not None]
 
     def resident(self) -> float:
@@ -39,11 +41,14 @@ class NodeCache:
         """Empty it, unless the data lie in memory; returns the share that stayed.
 
         What serves the data starts anew before. Raises NotInState where what belongs to the data elsewhere
-        stays, where the image in which they lie is cached itself, and where the page cache does not tell.
+        stays, where the image or the files in which they lie are cached themselves, and where the page cache
+        does not tell.
         """
         self._check()
         if self._images:
             raise NotInState(f"{self._images[0]}, in which it lies, is cached itself: losetup --direct-io=on")
+        if self._stacked:
+            raise NotInState(f"files below {self._stacked[0]}, in which it lies, are cached themselves")
         self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.write_back()

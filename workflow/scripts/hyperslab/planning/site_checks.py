@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -156,11 +157,15 @@ def check_roots(
             raise ConfigurationError(file, f"{path}.root", f"{root} cannot be written (tried in {existing})")
         there = os.statvfs(existing)
         free = there.f_bavail * there.f_frsize
+        in_memory = mounts.mount_of(existing).in_memory
+        if in_memory and not free and not there.f_blocks:
+            # A ramfs, and a tmpfs without a limit, count no blocks.
+            free = sys.maxsize
         leave = ""
         if copied and os.stat(existing).st_dev == os.stat(mounts.existing(Path("results").absolute())).st_dev:
             free, leave = free - copied, " beside what is copied of its donor"
         free = min(free, site["cap_bytes"] or free)
-        if mounts.mount_of(existing).in_memory and (left := machine.available_memory_bytes()) < free:
+        if in_memory and (left := machine.available_memory_bytes()) < free:
             # How large it may become says nothing of what programs hold.
             free, leave = left, " of memory that programs leave"
         if free < needed:

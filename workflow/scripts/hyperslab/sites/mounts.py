@@ -22,6 +22,8 @@ NETWORK = frozenset({
 MEMORY = ("tmpfs", "ramfs")
 # Types that keep what was read of local disks in a cache of their own, of which the page cache tells nothing.
 OWN_CACHE = ("zfs",)
+# Types that lie on another file system, which keeps pages of its own of what is read through them.
+STACKED = ("ecryptfs",)
 # The kernel's table of mounts (proc(5)).
 TABLE = Path("/proc/self/mountinfo")
 # Its directories of block devices, by "major:minor".
@@ -56,6 +58,11 @@ class Mount:
     def own_cache(self) -> bool:
         """Whether what is read of its files passes the page cache by, and stays in memory all the same."""
         return self.type in OWN_CACHE
+
+    @property
+    def stacked(self) -> bool:
+        """Whether what is dropped of its files stays in memory as pages of those below."""
+        return self.type in STACKED
 
 
 def _plain(field: str) -> str:
