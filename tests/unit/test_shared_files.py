@@ -22,6 +22,7 @@ from hyperslab.planning.estimates import WRITE_BYTES_PER_S, estimated_seconds, t
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reruns import Reruns
+from hyperslab.records import record_of
 from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 
@@ -93,6 +94,21 @@ def test_a_dry_run_counts_what_cases_share_once(tmp_path: Path) -> None:
     # Side by side on several nodes each cell has its own.
     assert total_bytes(together, "disk", cells, together=False) == total_bytes(alone, "disk", cells)
     assert seconds(together) < seconds(alone) - 0.99 * spared / WRITE_BYTES_PER_S
+
+
+def test_cells_that_are_measured_again_write_a_file_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = inventory(tmp_path).study("mine")
+    cells = [("auto", case, "r0") for case in ("slices", "spectra")]
+    assert total_bytes(study, "disk", cells) == study.dataset.nbytes
+    for cell in cells:
+        record = Path(record_of("mine", "disk", cell))
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+    # The record of the other one lies there when the first has been measured: its file is not kept.
+    assert total_bytes(study, "disk", cells) == 2 * study.dataset.nbytes
 
 
 def test_rounds_may_be_added_of_all_that_reads_a_file(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hyperslab.layouts import layout_of
 from hyperslab.measuring.object_store.address import AT_ONCE
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.records import Cell
+from hyperslab.records import Cell, record_of
 from hyperslab.specifications import SHORT_SECONDS
 from hyperslab.studies.case_kinds import kind_of
 
@@ -85,11 +86,14 @@ def estimated_seconds(
 def total_bytes(study: PlannedStudy, site: str, cells: Sequence[Cell], together: bool = True) -> int:
     """Return the bytes that the test files of cells at a site hold, before filters: of one that cells share,
     where they may (`together`), once, and of every repeat of a write.
+
+    Cells that have a record, and are measured again, have a file each: a shared one goes as soon as all have.
     """
     sizes: dict[tuple[str, ...], int] = {}
     for layout, case, round_ in cells:
         asked = study.cases[case]
         files = asked["repeats"]["write"] if kind_of(asked).makes_its_file else 1
-        cases = study.sharing(layout, case, site) if together else [case]
+        again = Path(record_of(study.name, site, (layout, case, round_))).exists()
+        cases = study.sharing(layout, case, site) if together and not again else [case]
         sizes[layout, round_, *cases] = files * study.dataset.bytes_of(asked["shape"])
     return sum(sizes.values())
