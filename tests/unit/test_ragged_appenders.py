@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import h5py
 import pytest
 
 from hyperslab import ragged
+from hyperslab.ragged import appenders
 
 SCRIPTS = Path(ragged.__file__).parents[2]
 APPENDER = """
@@ -104,3 +106,33 @@ def test_a_file_that_hdf5_has_locked_is_not_recovered(tmp_path: Path) -> None:
         assert first.communicate("\n", timeout=60)[1] == ""
     with h5py.File(path) as file:
         assert file["a"][()] == 1
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Path:
+    """A file of rows that a kill may not spoil, which nobody has open."""
+    with ragged.writer(tmp_path / "a.h5", "rows", "int32") as rows:
+        rows.append([[1, 2]])
+    return tmp_path / "a.h5"
+
+
+def test_a_lock_of_all_bytes_hinders_no_recovery(lasting: Path) -> None:
+    """Over NFS HDF5's lock is one, and cannot be had beside the byte that `recover` has locked."""
+    with lasting.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert not ragged.recover(lasting)
+
+
+def test_the_file_is_held_after_a_lock_of_all_bytes_was_let_go_of(
+    lasting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over NFS the appender's byte is one of them."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_UN:
+            appenders._asked(descriptor, lock=False)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with lasting.open("r+b") as file, lasting.open("r+b") as other:
+        assert appenders.free(file.fileno()) and not appenders.open_elsewhere(file.fileno())
+        assert not appenders.free(other.fileno())

@@ -98,6 +98,17 @@ def _decodable(creation: h5py.h5p.PropDCID) -> bool:
     return bool(codes) and all(map(h5py.h5z.filter_avail, codes))
 
 
+def _opened(path: str | Path) -> h5py.File:
+    """Open a file for reading, without a lock of HDF5's where that is refused.
+
+    Over NFS such a lock is one of all bytes, and `recover` has locked one of them.
+    """
+    try:
+        return h5py.File(path, "r")
+    except OSError:
+        return h5py.File(path, "r", locking=False)
+
+
 def _torn(path: str | Path, *, every_chunk: bool) -> str:
     """Return what HDF5 cannot read of a file, such as the index of a dataset; an empty text for nothing.
 
@@ -124,7 +135,7 @@ def _torn(path: str | Path, *, every_chunk: bool) -> str:
                 torn.append(f"a chunk of {name}")
 
     try:
-        with h5py.File(path, "r") as file:
+        with _opened(path) as file:
             file.visititems(look)
     # A torn header of an object is a KeyError of h5py's.
     except (OSError, RuntimeError, KeyError):
