@@ -18,7 +18,7 @@ from rich_files import write_rich_file
 
 from hyperslab import ragged, rewrite
 from hyperslab.ragged.vlen import fill_vlen, vlen_blocks
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, calls
 from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
@@ -169,6 +169,14 @@ def put_away(file: h5py.File) -> None:
     file[f"{ROWS}.vector"] = h5py.ExternalLink("other.h5", "/bytes")
 
 
+def put_together(file: h5py.File) -> None:
+    """Have the vector be a virtual dataset, whose bytes lie in another."""
+    file.move(f"{ROWS}.vector", "bytes")
+    layout = h5py.VirtualLayout(file["bytes"].shape, "u1")
+    layout[:] = h5py.VirtualSource(file["bytes"])
+    file["events"].create_virtual_dataset("hits.vector", layout)
+
+
 # What is said of a vector: what makes it so.
 NEEDED: dict[str, Callable[[h5py.File], None]] = {
     "has the rows of /events/again, too, which would be lost": lambda file: file.copy(ROWS, "events/again"),
@@ -176,6 +184,7 @@ NEEDED: dict[str, Callable[[h5py.File], None]] = {
     "has attributes or a comment": lambda file: file[f"{ROWS}.vector"].attrs.create("unit", "byte"),
     "has attributes or a comment, which": lambda file: h5o.set_comment(file[f"{ROWS}.vector"].id, b"mine"),
     "lies in another file": put_away,
+    "has values in other datasets or files": put_together,
 }
 
 
@@ -252,3 +261,27 @@ def test_a_name_stays_in_its_character_set(original: Path, layout: str) -> None:
     assert found(new, "/julia") == [[0], [], [1, 2]]
     with h5py.File(new) as file:
         assert file.id.links.get_info(b"julia").cset == h5t.CSET_UTF8
+
+
+def test_the_fill_value_of_rows_stays(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that are added and not written have it; with a vector there is no place for it, which is said."""
+    kind, fill = h5t.py_create(h5py.vlen_dtype(np.int16), logical=True), np.array([7, 8], np.int16)
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_chunk((2,))
+    # A length and a pointer, as HDF5 has rows in memory.
+    calls.set_fill_value(creation, kind, np.array([len(fill), fill.ctypes.data], np.uintp).view(np.uint8))
+    block = np.array([1, 0, 2]), np.arange(3, dtype=np.int16)
+    with h5py.File(original, "r+") as file:
+        h5d.create(file.id, b"filled", kind, h5s.create_simple((3,), (h5s.UNLIMITED,)), creation).close()
+        fill_vlen(file["filled"], [block])
+    new = rewritten(original, "new.h5", VLEN, "/filled")
+    with h5py.File(new, "r+") as file:
+        file["filled"].resize((9,))
+        assert [row.tolist() for row in file["filled"][:]] == [[0], [], [1, 2], *[[7, 8]] * 6]
+        del file["filled"]
+        made = file.create_dataset("filled", (3,), h5py.vlen_dtype(np.int16), maxshape=(None,))
+        fill_vlen(made, [block])
+    assert list(differences(original, new, rows="/filled")) == ["/filled: the fill value differs"]
+    assert "fill value" not in capsys.readouterr().err
+    rewritten(original, "vector.h5", VECTOR, "/filled")
+    assert "/filled: rows with a vector have no fill value" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 from hyperslab.formats.hdf5.other_files import found
 from hyperslab.rewriting import calls, target
 from hyperslab.rewriting.comparing import same_elements, same_values
-from hyperslab.rewriting.elements import attribute_elements, count
+from hyperslab.rewriting.elements import attribute_elements, count, filled_from_heap
 from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.memory import UnknownReference
 from hyperslab.rewriting.opening import access_for_reading, dataset_at
@@ -265,7 +265,11 @@ class _Comparison:
             yield from found
             # A vector has no type of HDF5's that says what rows hold, and always grows.
             if not (found or any(self._vectors)):
-                yield from self._shape_differences(where, ours, theirs)
+                found = list(self._shape_differences(where, ours, theirs))
+                yield from found
+                filled = filled_from_heap(ours) == filled_from_heap(theirs)
+                if not found and not (filled and same_fill_value(ours, theirs, self._references)):
+                    yield f"{where}: the fill value differs"
             return False
         found = list(self._shape_differences(where, ours, theirs))
         yield from found

@@ -18,6 +18,7 @@ from hyperslab.ragged.opening import storable
 from hyperslab.ragged.vlen import fill_vlen
 from hyperslab.rewriting import RewriteError, calls, opening
 from hyperslab.rewriting.copying import Copy
+from hyperslab.rewriting.elements import filled_from_heap
 from hyperslab.rewriting.filling import Digests
 from hyperslab.rewriting.progress import SECONDS_APART
 from hyperslab.rewriting.rows import ATTRIBUTES, Block, StoredRows, vector_address
@@ -79,6 +80,7 @@ class RowsCopy(Copy):
         filter_setters.apply(creation, layout["filters"])
         kept: dict[str, Any] = {"dcpl": creation}
         given = source.get_create_plist()
+        filled = filled_from_heap(source)
         # How attributes are ordered, and whether times are kept, is the primary dataset's.
         orders = {
             "track_order": given.get_attr_creation_order() > 0,
@@ -93,12 +95,19 @@ class RowsCopy(Copy):
                 ).close()  # fmt: skip
             except ragged.RaggedError as error:
                 raise RewriteError(str(error)) from None
+            if filled:
+                self._progress.say(
+                    f"{self._name}: rows with a vector have no fill value; that of these is left out"
+                )
         else:
             shape = (len(self._rows),)
             chunks = (min(layout["row_chunk"], max(1, shape[0])),) if layout["row_chunk"] else None
             most = extents(source)[1] if chunks and can_grow(source) else None
             # A type that was there stays, and with it the name that it has where it is committed.
             own = self._rows.vector is None
+            if filled:
+                memory = source.get_type().copy()
+                calls.set_fill_value(creation, memory, calls.fill_value(given, memory))
             dtype = h5py.Datatype(self._type(source.get_type())) if own else h5py.vlen_dtype(self._rows.dtype)
             parent.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, **kept, **orders)
         # h5py calls a name of ASCII alone ASCII, where the original may call it UTF-8, as HDF5.jl does.
@@ -139,6 +148,14 @@ def _source(dataset: h5d.DatasetID, layout: Mapping[str, Any]) -> StoredRows:
         raise RewriteError("is no list of rows")
     check_filters(dataset)
     rows = StoredRows(dataset)
+    for words, one in (("has", dataset), ("its vector has", rows.vector)):
+        if one is None:
+            continue
+        creation = one.get_create_plist()
+        if creation.get_layout() == h5d.VIRTUAL or creation.get_external_count():
+            raise RewriteError(f"{words} values in other datasets or files (virtual or external storage)")
+    if rows.vector is not None:
+        check_filters(rows.vector)
     if layout["vector"]:
         try:
             storable(rows.dtype)
