@@ -293,6 +293,18 @@ def test_attributes_of_rows_keep_their_types(donor: Path, tmp_path: Path) -> Non
             assert file["rows"].attrs["quality"] == 1
 
 
+def test_attributes_of_rows_that_old_headers_cannot_hold_are_kept(tmp_path: Path) -> None:
+    large = np.arange(20_000.0)
+    with h5py.File(tmp_path / "mine.h5", "w", libver="latest") as file:
+        file.create_dataset("rows", (1,), h5py.vlen_dtype(np.float32))[0] = VALUES
+        file["rows"].attrs["calibration"] = large
+    convert(tmp_path / "mine.h5", "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")
+    convert(tmp_path / "new.h5", "/rows", tmp_path / "back.h5", "vlen", None, "none")
+    for name in ("new.h5", "back.h5"):
+        with h5py.File(tmp_path / name) as file:
+            assert np.array_equal(file["rows"].attrs["calibration"], large)
+
+
 def test_rows_that_are_private_stay_so(donor: Path, tmp_path: Path) -> None:
     donor.chmod(0o600)
     convert(donor, "/rows", tmp_path / "new.h5", "offset-vector", 4096, "none")

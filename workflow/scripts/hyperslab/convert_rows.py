@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from h5py import h5a, h5t
+from h5py import h5a, h5o, h5t
 
 from hyperslab import ragged
 from hyperslab.data.donor_paths import SEPARATOR
@@ -49,7 +49,7 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
     try:
         # Nobody may read it who may not read the original, from its first byte on.
         os.close(os.open(written, os.O_WRONLY | os.O_CREAT, source.stat().st_mode & 0o777 | 0o600))
-        with h5py.File(source) as original, h5py.File(written, "w") as new:
+        with h5py.File(source) as original, h5py.File(written, "w", libver=_bounds(original, name)) as new:
             if not isinstance(original.get(name), h5py.Dataset):
                 raise ragged.RaggedError(f"{source} has no dataset {name}")
             given = original[name]
@@ -87,6 +87,13 @@ def convert(source: Path, name: str, target: Path, to: str, chunk_bytes: int | N
         written.unlink(missing_ok=True)
     sizes = f"{source.stat().st_size:,} bytes before, {target.stat().st_size:,} now"
     return f"{target}: {count:,} rows of {values:,} bytes, compared with the original; {sizes}"
+
+
+def _bounds(original: h5py.File, name: str) -> str | None:
+    """Return from which release on the new file is to be read, for h5py; None for all."""
+    given = original.get(name)
+    # Old headers cannot hold what new ones may: attributes of 64 KiB and more.
+    return "v108" if isinstance(given, h5py.Dataset) and h5o.get_info(given.id).hdr.version > 1 else None
 
 
 def _check_readable(dataset: h5py.Dataset) -> None:
