@@ -126,7 +126,7 @@ def test_after_a_kill_the_next_run_starts_afresh(
     started.kill()
     started.communicate()
     await_true(lambda: not processes_of(new))
-    assert [path.name for path in new.parent.iterdir()] == ["new.h5.partial"]
+    assert [path.name for path in new.parent.iterdir()] == [partial_of(new).name]
     assert digest(original) == before
     quick = {**LAYOUT, "filters": [{**GZIP, "level": 1}]}
     subprocess.run(command(original, new, layout=quick), env=ENVIRONMENT, check=True)
@@ -237,9 +237,9 @@ ZARR = {"format": "zarr", "chunks": [64, 64, 256]}
 @pytest.mark.parametrize(
     ("place", "name", "layout"),
     [
-        ("new.h5.partial", "new.h5", LAYOUT),
-        ("new.zarr.partial/mine.h5", "new.zarr", ZARR),
-        ("new.zarr.replaced/mine.h5", "new.zarr", ZARR),
+        ("new.h5.hyperslab-partial", "new.h5", LAYOUT),
+        ("new.zarr.hyperslab-partial/mine.h5", "new.zarr", ZARR),
+        ("new.zarr.hyperslab-replaced/mine.h5", "new.zarr", ZARR),
     ],
 )
 def test_an_original_where_the_new_file_is_made_is_not_removed(
@@ -255,6 +255,27 @@ def test_an_original_where_the_new_file_is_made_is_not_removed(
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "name another file to write" in done.stderr
     assert digest(mine) == before and not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("directory", [False, True])
+def test_what_a_user_calls_partial_or_replaced_is_left_alone(tmp_path: Path, directory: bool) -> None:
+    place = tmp_path / "new"
+    if directory:
+        place.mkdir()
+    for suffix in ("partial", "replaced"):
+        mine = tmp_path / f"new.{suffix}"
+        if directory:
+            mine.mkdir()
+            mine /= "values"
+        mine.write_text("precious")
+
+    def work(partial: Path) -> None:
+        (partial / "values" if directory else partial).write_text("new")
+
+    assert made_whole(place, work, directory) == 0
+    for suffix in ("partial", "replaced"):
+        mine = tmp_path / f"new.{suffix}"
+        assert (mine / "values" if directory else mine).read_text() == "precious"
 
 
 @pytest.mark.parametrize("locking", ["TRUE", "BEST_EFFORT", "FALSE"])

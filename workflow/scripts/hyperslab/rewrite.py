@@ -48,11 +48,11 @@ links still name their files.
 
 Zarr holds the dataset alone, with its attributes but for those of dimension scales, which are named.
 
-The new file is made as NEW.partial, synchronised, read back and compared with the original value by value
-(the values of DATASET by digests of 128 bits of what was read of the original), and only then moved to its
-place. --verify compares two files without digests. Up to four processes share the work where that is faster.
-The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL a NEW.partial
-remains, which the next run overwrites.
+The new file is made as NEW.hyperslab-partial, synchronised, read back and compared with the original value
+by value (the values of DATASET by digests of 128 bits of what was read of the original), and only then moved
+to its place. --verify compares two files without digests. Up to four processes share the work where that is
+faster. The original is opened for reading alone. Ctrl-C or SIGTERM leave no trace; after SIGKILL a
+NEW.hyperslab-partial remains, which the next run overwrites.
 """
 
 

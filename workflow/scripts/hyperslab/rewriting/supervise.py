@@ -21,9 +21,10 @@ from hyperslab.measuring.parent import end_with_parent
 from hyperslab.measuring.syncing import sync_directory
 from hyperslab.rewriting import RewriteError
 
-SUFFIX = ".partial"
+# Whatever has such a name is of an earlier run: these are no names that files of a user have.
+SUFFIX = ".hyperslab-partial"
 # Where a directory waits that gives way to a new one.
-ASIDE = ".replaced"
+ASIDE = ".hyperslab-replaced"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Between two looks at the child.
 LOOK_S = 0.005
