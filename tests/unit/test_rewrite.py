@@ -26,7 +26,7 @@ from rich_files import SHAPE, TARGET, USER_BLOCK, long_float, values, write_rich
 from hyperslab import rewrite
 from hyperslab.layouts.chunks import balanced_chunk
 from hyperslab.measuring.processors import processors
-from hyperslab.rewriting import RewriteError, comparing, target
+from hyperslab.rewriting import RewriteError, calls, comparing, target
 from hyperslab.rewriting.asking import read_layout
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
@@ -536,3 +536,28 @@ def test_a_fill_value_of_variable_length_leads_to_its_own_file(
     with h5py.File(new, "r+") as file:
         assert file["names"].asstr()[...].tolist() == ["one", "two", "none", "none", "none"]
         assert file["names"].attrs["kind"] == "station"
+
+
+@pytest.mark.parametrize("chunks", [None, (64,)])
+def test_few_long_elements_are_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: tuple[int, ...] | None
+) -> None:
+    """HDF5 would copy all of a chunk at once, or some ten thousand without chunks, however long they are."""
+    original, budget, rows = tmp_path / "original.h5", 2**20, [np.full(2**16, n, np.uint8) for n in range(64)]
+    with h5py.File(original, "w") as file:
+        file["values"] = np.arange(24.0).reshape(4, 6)
+        long = file.create_dataset("long", (64,), h5py.vlen_dtype(np.uint8), chunks=chunks)
+        for number, row in enumerate(rows):
+            long[number] = row
+    read, counts = calls.read_dataset, list[int]()
+
+    def counted(dataset: Any, memory: Any, here: Any, there: Any) -> Any:
+        counts.append(there.get_select_npoints())
+        return read(dataset, memory, here, there)
+
+    monkeypatch.setattr(calls, "read_dataset", counted)
+    new = rewritten(original, "values", layout([2, 3]), budget)
+    # Copied, then compared with those that were copied.
+    assert sum(counts) == 3 * 64 and max(counts) * 2**16 <= budget
+    with h5py.File(new) as file:
+        assert all(np.array_equal(*pair) for pair in zip(file["long"][:], rows, strict=True))

@@ -13,11 +13,12 @@ import numpy.typing as npt
 from h5py import h5d, h5t
 
 from hyperslab.measuring.processors import processors
-from hyperslab.rewriting.elements import PlainReader, elements_at_once, read_elements
+from hyperslab.rewriting import long_elements
+from hyperslab.rewriting.elements import PlainReader, read_elements
 from hyperslab.rewriting.filling import Digests, digest
 from hyperslab.rewriting.forks import in_order
 from hyperslab.rewriting.memory import Plain, References, form_of, same
-from hyperslab.rewriting.pieces import plan, shared
+from hyperslab.rewriting.pieces import Pieces, shared
 from hyperslab.rewriting.progress import LARGE_BYTES, Progress
 from hyperslab.rewriting.storage import StoredChunks, chunk_of, storage
 
@@ -41,10 +42,12 @@ def same_values(
     budget: int,
     progress: Progress | None = None,
     digests: Digests | None = None,
+    heap: int = 0,
 ) -> bool:
     """Return whether all values are equal; what is stored the same way is compared without decoding it.
 
     `digests` of ours, where they were read before, stand for its values. `budget` bounds the memory.
+    `heap` are the bytes that the file of ours has for elements of variable length at most.
     """
     plain = isinstance(form_of(ours.get_type()), Plain)
     if plain and chunk_of(ours) and storage(ours) == storage(theirs) and _same_chunks(ours, theirs):
@@ -57,7 +60,9 @@ def same_values(
     if plain:
         equal = _same_bytes(ours, theirs, budget, digests, advance)
     else:
-        equal = _same_elements(ours, theirs, references, advance)
+        # Two boxes at once.
+        pieces = long_elements.pieces(ours, theirs, heap, budget // 2)
+        equal = _same_elements(ours, theirs, references, pieces, advance)
     if told:
         told.done()
     return equal
@@ -102,13 +107,16 @@ def _same_bytes(
 
 
 def _same_elements(
-    ours: h5d.DatasetID, theirs: h5d.DatasetID, references: References, advance: Callable[[int], None]
+    ours: h5d.DatasetID,
+    theirs: h5d.DatasetID,
+    references: References,
+    pieces: Pieces,
+    advance: Callable[[int], None],
 ) -> bool:
-    """Return whether elements that point elsewhere are equal; of unknown size, so a few at once."""
+    """Return whether elements that point elsewhere are equal."""
     datatype, shape = ours.get_type(), ours.shape
     itemsize = datatype.get_size()
     stored = StoredChunks(ours), StoredChunks(theirs)
-    pieces = plan(shape, chunk_of(theirs), chunk_of(ours), itemsize, elements_at_once(ours) * itemsize)
     for box in pieces.boxes(shape):
         if any(chunks.any(box) for chunks in stored):
             with read_elements(ours, box) as first, read_elements(theirs, box) as second:

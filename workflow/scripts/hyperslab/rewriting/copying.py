@@ -14,11 +14,10 @@ from typing import Any
 
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5t
 
-from hyperslab.rewriting import RewriteError, calls, taking_in, target
+from hyperslab.rewriting import RewriteError, calls, long_elements, taking_in, target
 from hyperslab.rewriting.elements import (
     copy_attribute,
     count,
-    elements_at_once,
     filled_from_heap,
     read_elements,
     translated,
@@ -34,7 +33,6 @@ from hyperslab.rewriting.opening import (
     property_lists,
 )
 from hyperslab.rewriting.other_names import OtherNames
-from hyperslab.rewriting.pieces import plan
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
 from hyperslab.rewriting.storage import StoredChunks, chunk_of, elsewhere
@@ -75,6 +73,7 @@ class Copy:
         self._original = original
         self._source = h5f.open(os.fsencode(original), h5f.ACC_RDONLY, fapl=access_for_reading())
         self._nodes = survey(self._source)
+        self._heap = long_elements.heap_bytes(self._source, self._nodes.values(), budget)
         old = dataset_at(self._source, path)
         self._target = address_of(old)
         # Objects without a place in the new file, and attributes of the target that are not a user's.
@@ -217,7 +216,7 @@ class Copy:
             return
         attributes = [h5a.open(source, name).get_type() for name, _ in attributes_of(source)]
         try:
-            beyond = self._beyond_hdf5(datatype) or filled_from_heap(source)
+            beyond = self._by_elements(source)
             renamed = self._other.creation(source)
             by_hand = beyond or renamed or any(t.committed() or self._beyond_hdf5(t) for t in attributes)
         except UnknownReference as error:
@@ -235,6 +234,14 @@ class Copy:
         # Of several equal committed types HDF5 would take any: there is but this one to choose.
         path = self._types.get(committed_address(datatype) or 0)
         h5o.copy(self._source, node.path, group, link.name, calls.merging(path, flags), linking)
+
+    def _by_elements(self, source: h5d.DatasetID) -> bool:
+        """Return whether elements are read and written here: H5Ocopy loses some, or holds too many."""
+        return (
+            self._beyond_hdf5(source.get_type())
+            or filled_from_heap(source)
+            or long_elements.too_long(source, self._heap, self._budget)
+        )
 
     @staticmethod
     def _beyond_hdf5(datatype: h5t.TypeID) -> bool:
@@ -275,17 +282,14 @@ class Copy:
             or any(elsewhere(source, self._original).values())
         ):
             return
-        if self._beyond_hdf5(source.get_type()) or filled_from_heap(source):
+        if self._by_elements(source):
             self._copy_elements(source, new)
 
     def _copy_elements(self, source: h5d.DatasetID, new: h5d.DatasetID) -> None:
         form, stored = form_of(source.get_type()), StoredChunks(source)
         if not count(source.get_space()):
             return
-        chunk = chunk_of(new)
-        for box in plan(source.shape, chunk, chunk, form.size, elements_at_once(source) * form.size).boxes(
-            source.shape
-        ):
+        for box in long_elements.pieces(source, new, self._heap, self._budget).boxes(source.shape):
             if stored.any(box):
                 with read_elements(source, box) as buffer:
                     write_elements(new, box, translated(form, buffer, self._references))

@@ -10,7 +10,7 @@ from typing import Any
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
 from hyperslab.formats.hdf5.other_files import found
-from hyperslab.rewriting import calls, target
+from hyperslab.rewriting import calls, long_elements, target
 from hyperslab.rewriting.comparing import same_elements, same_values
 from hyperslab.rewriting.elements import attribute_elements, count, filled_from_heap
 from hyperslab.rewriting.filling import Digests
@@ -104,6 +104,7 @@ class _Comparison:
         self._nodes, self._others = survey(ours), survey(theirs)
         self._relaid = {address_of(dataset_at(ours, name)) for name in relaid}
         self._budget, self._progress, self._digests = budget, progress, digests
+        self._heap = long_elements.heap_bytes(ours, self._nodes.values(), budget)
         # Of rows: their dataset, and in each file that of their bytes, if there is one.
         self._rows = address_of(dataset_at(ours, rows)) if rows else None
         self._vectors = [vector_address(file, rows.encode()) if rows else None for file in (ours, theirs)]
@@ -299,7 +300,9 @@ class _Comparison:
         ours, theirs = (target.opened(file, path, self._budget) for file in (self._ours, self._theirs))
         digests = self._digests.get(address_of(ours))
         try:
-            if not same_values(where, ours, theirs, self._references, self._budget, self._progress, digests):
+            if not same_values(
+                where, ours, theirs, self._references, self._budget, self._progress, digests, self._heap
+            ):
                 yield f"{where}: values differ"
         except UnknownReference as error:
             yield f"{where}: has {error}, which cannot be compared"

@@ -23,11 +23,8 @@ from hyperslab.rewriting.memory import (
     owns_memory,
     translate,
 )
-from hyperslab.rewriting.storage import chunk_of
 
 Bytes = npt.NDArray[Any]
-# Elements of variable length are of unknown size: so many are in memory at once.
-ELEMENTS_AT_ONCE = 4096
 
 
 def filled_from_heap(dataset: h5d.DatasetID) -> bool:
@@ -37,17 +34,6 @@ def filled_from_heap(dataset: h5d.DatasetID) -> bool:
     """
     given = dataset.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
     return bool(given) and owns_memory(form_of(dataset.get_type()))
-
-
-def elements_at_once(dataset: h5d.DatasetID) -> int:
-    """Return how many elements of variable length are read at once: of one chunk where others may be absent.
-
-    HDF5 reads a fill value of variable length only where it may write, for it allocates one.
-    """
-    chunk = chunk_of(dataset)
-    return (
-        min(ELEMENTS_AT_ONCE, math.prod(chunk)) if chunk and filled_from_heap(dataset) else ELEMENTS_AT_ONCE
-    )
 
 
 def selected(space: h5s.SpaceID, box: Box) -> tuple[h5s.SpaceID, h5s.SpaceID]:
