@@ -213,6 +213,8 @@ def _signed(file: h5py.File) -> None:
         (_attribute(TYPE, "O"), "which cannot lie in a file"),
         (_attribute(VECTOR, "elsewhere"), "has no vector of bytes: 'elsewhere' is not one"),
         (_attribute(MARK, "another"), "is no dataset of ragged rows"),
+        (_attribute(MARK, ["another", "one"]), "is no dataset of ragged rows"),
+        (_attribute(NUMBER, [1, 2]), r"is of convention \[1 2\], and only 1 is known here"),
         (_signed, "has offsets or lengths that can be negative"),
         (lambda file: file.__delitem__("rows.vector"), "has no vector of bytes"),
     ],

@@ -285,3 +285,13 @@ def test_the_fill_value_of_rows_stays(original: Path, capsys: pytest.CaptureFixt
     assert "fill value" not in capsys.readouterr().err
     rewritten(original, "vector.h5", VECTOR, "/filled")
     assert "/filled: rows with a vector have no fill value" in capsys.readouterr().err
+
+
+def test_an_attribute_of_ones_own_is_not_taken_for_that_of_the_convention(original: Path) -> None:
+    own = ["CF-1.8", "ACDD-1.3"]
+    with h5py.File(original, "r+") as file:
+        file[ROWS].attrs["convention"] = own
+    with h5py.File(rewritten(original, "new.h5", VLEN)) as file:
+        assert file[ROWS].attrs["convention"].tolist() == own
+    said = "has an attribute 'convention', which the convention of rows has"
+    assert refusal(original, VECTOR).endswith(said)

@@ -201,11 +201,13 @@ def open(  # noqa: A001, for it is called as ragged.open
     if not isinstance(dataset, h5py.Dataset):
         raise RaggedError(f"{getattr(dataset, 'name', dataset)} is no dataset")
     place = f"{dataset.file.filename}: {dataset.name}"
-    if _text(dataset.attrs.get(MARK)) != CONVENTION:
+    # Somebody else's attribute of this name may be a list.
+    mark = _text(dataset.attrs.get(MARK))
+    if not isinstance(mark, str) or mark != CONVENTION:
         raise RaggedError(
             f"{place} is no dataset of ragged rows: it has no attribute {MARK} = {CONVENTION!r}"
         )
-    if (number := dataset.attrs.get(NUMBER)) != VERSION:
+    if np.any((number := dataset.attrs.get(NUMBER)) != VERSION):
         raise RaggedError(
             f"{place} is of convention {number}, and only {VERSION} is known here; take a newer release"
         )

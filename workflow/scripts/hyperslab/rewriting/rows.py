@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f
+from h5py import h5d, h5f, h5t
 
 from hyperslab import ragged
 from hyperslab.ragged import convention
@@ -40,7 +40,8 @@ class StoredRows:
         self._rows: ragged.RaggedDataset | None = None
         self.vector: h5d.DatasetID | None = None
         try:
-            if convention.MARK in self._dataset.attrs:
+            # An attribute of this name may be a user's own.
+            if convention.MARK in self._dataset.attrs and dataset.get_type().get_class() != h5t.VLEN:
                 self._rows = ragged.open(self._dataset)
                 self.vector, self.dtype = self._rows.vector.id, self._rows.dtype
             else:
