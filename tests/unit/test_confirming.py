@@ -14,14 +14,19 @@ import yaml
 from studies import BASE
 
 from hyperslab import confirm
-from hyperslab.planning import inner_run
+from hyperslab.planning import inner_run, run_course
 from hyperslab.planning.batch_jobs import BatchJobs
+from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.planning.inventory import Inventory
+from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
+from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns, named
 from hyperslab.sites.configuration import load_sites
+from hyperslab.validation.errors import ConfigurationError
 from report import wanted
 
 SITES = """
@@ -213,3 +218,44 @@ def test_what_was_measured_again_since_it_was_asked_for_is_not_measured_once_mor
     assert reruns_of(inventory, pattern).asked(study, "far") == {old, new, gone, confirming}
     # In a job that goes on where an earlier one was ended.
     assert reruns_of(inventory, pattern, 1000.0).asked(study, "far") == {old, gone, confirming}
+
+
+def test_it_is_known_before_where_confirming_rounds_are_measured(inventory: Inventory) -> None:
+    study = inventory.study("mine")
+
+    def measured(*made: str, remeasure: str = "") -> dict[str, bool | None]:
+        again = reruns_of(inventory, remeasure)
+        return {site: again.confirms(study, site, made) for site in ("disk", "far")}
+
+    anew = "results/mine/recommendation.json"
+    # One layout of each site has all its records, and may be the only finalist.
+    assert measured(LIST) == measured(LIST, anew) == {"disk": False, "far": False}
+    assert measured(LIST, remeasure="far/auto/*.c0") == {"disk": False, "far": True}
+    Path(WANTED[0]).unlink()
+    assert measured(LIST) == {"disk": True, "far": False}
+    # There may be no finalist.
+    assert measured(LIST, anew) == {"disk": None, "far": False}
+    assert measured(anew) == {"disk": False, "far": False}
+
+
+def test_what_would_be_refused_of_confirming_rounds_is_so_before_anything_runs(
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(study: PlannedStudy, measured: list[str], _: Inventory) -> None:
+        raise ConfigurationError("sites.yaml", measured[0], "is another place now")
+
+    monkeypatch.setattr(run_course, "check_room", refuse)
+    batches, reruns = BatchJobs(inventory), reruns_of(inventory)
+    cells, inputs = CellJobs(inventory, Path()), PageInputs(inventory, reruns)
+    course = run_course.RunCourse(
+        Request({}, Invocation(), Path()), inventory, cells, batches, reruns, inputs, ["mine"]
+    )
+    course._check([LIST], lambda _: True)
+    Path(WANTED[0]).unlink()
+    with pytest.raises(ConfigurationError, match="^sites.yaml: disk: is another place now$"):
+        course._check([LIST], lambda _: True)
+    course._check([LIST, "results/mine/recommendation.json"], lambda _: True)
+    assert capsys.readouterr().err == (
+        "hyperslab: mine: site disk: confirming rounds will be refused, should there be any: "
+        "sites.yaml: disk: is another place now\n"
+    )

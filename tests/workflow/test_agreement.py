@@ -230,6 +230,23 @@ def test_a_root_that_is_another_place_stops_the_run(
     assert {record["file_system"]["type"] for record in records} == {"tmpfs"}
 
 
+def test_confirming_rounds_at_another_place_are_refused_before_anything_runs(
+    clone: Clone, require: Callable[[str | None], None]
+) -> None:
+    require(None if os.access("/dev/shm", os.W_OK) else "/dev/shm cannot be written")
+    root, before = Path("/dev/shm/hyperslab-elsewhere"), snapshot(clone.directory / "results")
+    with_root(clone, root)
+    chosen = {**TINY["recommendation"], "confirm_rounds": 2}
+    clone.write_study("tiny", {**copy.deepcopy(TINY), "recommendation": chosen})
+    for dry in ([], ["--dry-run"]):
+        done = clone.run(*dry, REPORT)
+        assert done.returncode == 1
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+        assert f"file_systems.disk.root: {root} is tmpfs on " in line
+        assert "the records of tiny at disk were measured on " in line
+    assert not root.exists() and snapshot(clone.directory / "results") == before
+
+
 def test_results_of_several_places_are_recommended_from_only_where_the_user_says_so(clone: Clone) -> None:
     record = clone.directory / RECORD
     content = json.loads(record.read_text(encoding="utf-8"))

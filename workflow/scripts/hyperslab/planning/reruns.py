@@ -264,6 +264,21 @@ class Reruns:
                     found.setdefault(layout, []).append(cell)
         return found
 
+    def confirms(self, study: PlannedStudy, site: str, made: Collection[str]) -> bool | None:
+        """Tell whether a run that makes the files `made` measures confirming cells of a site.
+
+        None where it may: before there is a recommendation no finalist is known, and there may be none.
+        """
+        if str(confirming_list(study.name)) not in made:
+            return False
+        if f"results/{study.name}/recommendation.json" in made:
+            reads = set(study.read_cases())
+            layouts = {layout for layout, case in study.pairs(site) if case in reads}
+            # Where some layout has all its records, they may be all that is wanted.
+            return None if layouts and layouts <= self.may_confirm(study, site).keys() else False
+        records = self._inventory.records_of(study, site, "confirm")
+        return bool(self.asked(study, site).intersection(records) or out_of_step(study, records))
+
     def due(self, study: PlannedStudy, site: str) -> list[Cell]:
         """Return the cells of a site that have no record, or whose record is asked for again."""
         asked, planned = self.asked(study, site), map(Path, self._planned(study, site))

@@ -20,6 +20,7 @@ from hyperslab.planning.failures import Interrupts, partial_result, partial_resu
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
+from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
@@ -97,12 +98,34 @@ class RunCourse:
         `noted` says of a record whether Snakemake has noted how it was made.
         """
         self._outputs, self._due = outputs, due.of_outputs(outputs)
-        for study, sites in self._due.items():
-            check_room(self._inventory.study(study), list(sites), self._inventory)
+        for name in dict.fromkeys((*self._due, *self._studies)):
+            self._check_room(self._inventory.study(name))
         if self._request.invocation.dry_run and not self._request.batched:
             again = due.lines(self._due, self._inventory, noted, self._reruns.asked)
             for line in (*self._planned(), *again):
                 print(f"hyperslab: {line}", file=sys.stderr)
+
+    def _check_room(self, study: PlannedStudy) -> None:
+        """Check what is measured of a study, also what a run inside this one measures in confirming rounds.
+
+        Raises ConfigurationError; says so where it would be raised then, should anything be measured.
+        """
+        inventory = self._inventory
+        measured = list(self._due.get(study.name, ()))
+        if measured:
+            check_room(study, measured, inventory)
+        for site in inventory.sites_of(study):
+            if site in inventory.left_out or site in measured:
+                continue
+            confirms = self._reruns.confirms(study, site, self._outputs)
+            try:
+                if confirms is not False:
+                    check_room(study, [site], inventory)
+            except ConfigurationError as error:
+                if confirms:
+                    raise
+                told = f"site {site}: confirming rounds will be refused, should there be any: {error}"
+                print(f"hyperslab: {study.name}: {told}", file=sys.stderr)
 
     def _planned(self) -> Iterator[str]:
         """Yield lines about how many cells this run measures, and which of them it may not have to."""
