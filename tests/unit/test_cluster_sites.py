@@ -426,7 +426,7 @@ def test_a_batch_leaves_no_marker_of_when_its_cells_were_shared_otherwise(
     kept = ("r1of2", "c0of1", "a1r0of1", "mine")
     for name in (*others, *kept):
         (tmp_path / f"{name}.json").touch()
-    monkeypatch.setenv(RUN_VARIABLE, json.dumps({"snakefile": "Snakefile", "config": {}}))
+    monkeypatch.setenv(RUN_VARIABLE, json.dumps({"snakefile": "Snakefile", "config": {}, "triggers": []}))
     monkeypatch.setattr(batch, "restarts", lambda: "0")
     # It is killed before it has measured anything.
     monkeypatch.setattr(batch, "_status_of", lambda *_: 1)

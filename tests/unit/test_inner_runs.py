@@ -31,6 +31,11 @@ def told(command: list[str]) -> dict[str, Any]:
     return found
 
 
+def triggers(command: list[str]) -> list[str]:
+    """What has a job of the Snakemake of a command be made again."""
+    return command[command.index("--rerun-triggers") + 1 : command.index("--config")]
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_reaches_a_run_inside_as_it_is(text: str) -> None:
     given = {"study": "mine", "claim": text, "measure": False, "stage": 2}
@@ -40,7 +45,7 @@ def test_a_text_reaches_a_run_inside_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_of_the_study_that_it_is_asked_for(name: str) -> None:
-    run = {"snakefile": "Snakefile", "config": {"measure": True, "study": "quick"}}
+    run = {"snakefile": "Snakefile", "config": {"measure": True, "study": "quick"}, "triggers": ["mtime"]}
     assert told(batch.command(name, "node", "r0of1", run)) == {
         "measure": True, "study": name, "batched": "node", "batch": "r0of1"
     }  # fmt: skip
@@ -57,17 +62,18 @@ def test_rounds_are_added_for_the_claim_that_is_named(
         raise InterruptedError
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    run = {"snakefile": "Snakefile", "config": {"study": "quick"}, "executing": ()}
+    run = {"snakefile": "Snakefile", "config": {"study": "quick"}, "executing": (), "triggers": ["mtime"]}
     own = {"study": "mine", "stage": 1, "claim": name}
     with pytest.raises(InterruptedError):
         inner_run.measure("added_cells", "a1", run, own, tmp_path / "log")
     assert told(commands[0]) == own
+    assert triggers(commands[0]) == ["mtime"]
 
 
 def test_a_batch_of_rounds_for_a_claim_knows_the_claim() -> None:
     config = {"study": "mine", "measure": True, "claim": "002.3", "stage": "1"}
     forwarded = Request(config, Invocation(executor="slurm"), Path()).forwarded
-    run = {"snakefile": "Snakefile", "config": forwarded}
+    run = {"snakefile": "Snakefile", "config": forwarded, "triggers": ["mtime"]}
     assert told(batch.command("mine", "node", "a1r0of1", run))["claim"] == "002.3"
 
 
@@ -122,6 +128,14 @@ def test_a_run_inside_submits_and_waits_as_the_one_around_it() -> None:
     assert (pairs["--retries"], pairs["--latency-wait"]) == ("2", "60")
     # A run inside that one, too.
     assert read((*executing, "--", "all")).executing == executing
+
+
+def test_a_run_inside_makes_again_what_the_one_around_it_would() -> None:
+    assert read(("--rerun-triggers", "mtime", "input", "--", "all")).triggers == ("input", "mtime")
+    run = {"snakefile": "Snakefile", "config": {}, "triggers": ["input", "mtime"]}
+    assert triggers(batch.command("mine", "node", "r0of1", run)) == ["input", "mtime"]
+    # Pages of what is there, after a failure, are made of whatever they show.
+    assert set(triggers(inner_run.command("Snakefile", {}, "all"))) >= {"params", "code"}
 
 
 def test_a_profile_that_is_not_found_from_the_directory_of_results_is_one_line(

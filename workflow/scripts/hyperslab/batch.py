@@ -34,7 +34,9 @@ def command(study: str, site: str, batch: str, run: dict[str, Any]) -> list[str]
     """Return the Snakemake that measures the batch's cells one after another on this node."""
     config = {**run["config"], "study": study, "batched": site, "batch": batch}
     options = ("--executor", "local", "--cores", "1", "--jobs", "1", "--keep-going", "--quiet", "rules")
-    return inner_run.command(run["snakefile"], config, "batch_cells", *options, "--show-failed-logs")
+    return inner_run.command(
+        run["snakefile"], config, "batch_cells", *options, "--show-failed-logs", triggers=run["triggers"]
+    )
 
 
 def other_node() -> str:

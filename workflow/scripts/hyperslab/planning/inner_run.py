@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from hyperslab.validation.errors import ConfigurationError, name_mistake
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
 PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))
+# What has a job of such a run be made again whose result is there, as both profiles say it.
+TRIGGERS = ("mtime", "params", "input", "code")
 
 
 def name_of(phase: str) -> str:
@@ -40,12 +42,18 @@ def _value(given: object) -> object:
     return f"!!str {given}" if isinstance(given, str) and not name_mistake(given) else given
 
 
-def command(snakefile: str | Path, config: Mapping[str, Any], target: str, *options: str) -> list[str]:
-    """Return a Snakemake for `target` inside another one, whose profile must not reach in."""
+def command(
+    snakefile: str | Path,
+    config: Mapping[str, Any],
+    target: str,
+    *options: str,
+    triggers: Sequence[str] = TRIGGERS,
+) -> list[str]:
+    """Return a Snakemake for `target` inside another one, of whose profile only `triggers` may reach in."""
     return [
         sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--nolock", "--profile", "none",
         "--workflow-profile", "none", *options, "--scheduler", "greedy", "--rerun-incomplete",
-        "--rerun-triggers", "mtime", "params", "input", "code",
+        "--rerun-triggers", *triggers,
         "--config", *configured(config), "--", target,
     ]  # fmt: skip
 
@@ -74,14 +82,15 @@ def measure(target: str, phase: str, run: Mapping[str, Any], config: Mapping[str
 
     Its output goes into `log`, its progress to the terminal.
     """
-    # What the profile says of submitting and awaiting jobs comes in through `executing`, nothing else of it.
+    # What the profile says of submitting and awaiting jobs comes in through `executing`.
     options = ["--cores", "all", *run["executing"], "--keep-going", "--show-failed-logs"]
+    asked = {**run["config"], **config}
     # How far a run is begins so (planning/progress.py).
     progress = f"hyperslab: {name_of(phase)}: "
     parent = os.getpid()
     with log.open("a", encoding="utf-8") as kept:
         inner = subprocess.Popen(
-            command(run["snakefile"], {**run["config"], **config}, target, *options),
+            command(run["snakefile"], asked, target, *options, triggers=run["triggers"]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

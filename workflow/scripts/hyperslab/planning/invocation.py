@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hyperslab.planning import snakemake_patches
+from hyperslab.planning.inner_run import TRIGGERS
 from hyperslab.planning.targets import spelt
 from hyperslab.validation.errors import ConfigurationError
 
@@ -37,6 +38,8 @@ class Invocation:
     studies: tuple[str, ...] = ()
     # Options with which a run inside this one submits its jobs, and waits for them, as this one does.
     executing: tuple[str, ...] = ()
+    # What has a job be made again whose result is there.
+    triggers: tuple[str, ...] = TRIGGERS
 
     @property
     def local(self) -> bool:
@@ -83,4 +86,5 @@ def read(arguments: Sequence[str]) -> Invocation:
         in_job=mode == "REMOTE",
         studies=tuple(dict.fromkeys(map(str, filter(None, studies)))),
         executing=() if executor == "local" else tuple(_executing(executor, found)),
+        triggers=tuple(sorted(map(str, found.rerun_triggers))),
     )

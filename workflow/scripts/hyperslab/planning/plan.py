@@ -134,6 +134,7 @@ class Plan:
             "snakefile": str(self.directory / "Snakefile"),
             "config": self.request.forwarded,
             "executing": self.request.invocation.executing,
+            "triggers": self.request.invocation.triggers,
         }
         exported = {"PYTHONPATH": str(scripts), RUN_VARIABLE: json.dumps(inner)}
         # `python -IS $RUN_FORKED …` in a rule is `python -m …`, started in a few milliseconds.
