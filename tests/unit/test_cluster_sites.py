@@ -24,14 +24,17 @@ from hyperslab.advising import at_sites
 from hyperslab.advising.prices import Storage
 from hyperslab.advising.probe import Probe
 from hyperslab.measuring import locks
-from hyperslab.planning import progress, slurm, slurm_patches, study_checks
+from hyperslab.planning import invocation, progress, run_course, slurm, slurm_patches, study_checks
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
+from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
+from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reachability import left_out
+from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
@@ -619,3 +622,38 @@ def test_metadata_on_a_disk_in_each_node_are_a_matter_of_the_nodes(
     monkeypatch.setenv("OF_A_NODE", str(tmp_path / "disk"))
     prepared("far")
     assert roots.is_prepared(str(tmp_path / "disk/files"))
+
+
+def test_a_batch_that_would_measure_nothing_is_not_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_course, "check_room", lambda *_: None)
+    found = inventory(tmp_path, {}, {})
+    batches = BatchJobs(found)
+    (marker,) = batches.markers(found.study("mine"), "far")
+
+    def check(options: str, remeasure: str = "") -> None:
+        called = invocation.read(("--cores", "1", *options.split(), "--", "results/mine/report.html"))
+        reruns = Reruns(found, batches, remeasure)
+        cells, inputs = CellJobs(found, tmp_path), PageInputs(found, reruns)
+        course = run_course.RunCourse(
+            Request({}, called, tmp_path), found, cells, batches, reruns, inputs, ["mine"]
+        )
+        course._check([marker], lambda _: True)
+
+    forced = {f"--forcerun {name}": "--forcerun" for name in ("batch_far", f"./{marker}")}
+    forced |= {"--forceall": "--forceall"}
+    for options in forced:
+        # Its records are missing.
+        check(options)
+    monkeypatch.setattr(PlannedStudy, "standing", lambda *_: "today")
+    check("--forcerun summarise")
+    for options, option in forced.items():
+        with pytest.raises(ConfigurationError) as error:
+            check(options)
+        assert str(error.value) == (
+            f"{option}: batch r0of1 of far has all its records, and its job would measure nothing: "
+            "--config remeasure='far/*' has them measured again"
+        )
+        check(options, "far/*")

@@ -40,6 +40,9 @@ class Invocation:
     executing: tuple[str, ...] = ()
     # What has a job be made again whose result is there.
     triggers: tuple[str, ...] = TRIGGERS
+    # What is made again although it is there, as targets are spelt; and whether that is all.
+    forced: tuple[str, ...] = ()
+    forces_all: bool = False
 
     @property
     def local(self) -> bool:
@@ -87,4 +90,6 @@ def read(arguments: Sequence[str]) -> Invocation:
         studies=tuple(dict.fromkeys(map(str, filter(None, studies)))),
         executing=() if executor == "local" else tuple(_executing(executor, found)),
         triggers=tuple(sorted(map(str, found.rerun_triggers))),
+        forced=tuple(map(spelt, [*found.forcerun, *(found.targets or () if found.force else ())])),
+        forces_all=found.forceall,
     )

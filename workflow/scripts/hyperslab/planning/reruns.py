@@ -106,14 +106,14 @@ class Reruns:
         found = [
             marker
             for batch, marker in zip(batches, self._batches.markers(study, site, phase), strict=True)
-            if Path(marker).exists() or self._is_short(study, site, batch.name)
+            if Path(marker).exists() or self.is_short(study, site, batch.name)
         ]
         asked = self.asked(study, site).intersection(self._inventory.records_of(study, site, phase))
         if not asked and self._batches.unneeded(study, site, phase, found):
             return []
         return found
 
-    def _is_short(self, study: PlannedStudy, site: str, batch: str) -> bool:
+    def is_short(self, study: PlannedStudy, site: str, batch: str) -> bool:
         """Tell whether a batch lacks a record of today's, or one of its records is asked for again.
 
         What has all of them without a marker was measured when its cells were shared among other jobs.

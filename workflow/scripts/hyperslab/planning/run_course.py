@@ -100,6 +100,7 @@ class RunCourse:
         self._outputs, self._due = outputs, due.of_outputs(outputs)
         for name in dict.fromkeys((*self._due, *self._studies)):
             self._check_room(self._inventory.study(name))
+        self._check_forced()
         if self._request.invocation.dry_run and not self._request.batched:
             again = due.lines(self._due, self._inventory, noted, self._reruns.asked)
             for line in (*self._planned(), *again):
@@ -126,6 +127,21 @@ class RunCourse:
                     raise
                 told = f"site {site}: confirming rounds will be refused, should there be any: {error}"
                 print(f"hyperslab: {study.name}: {told}", file=sys.stderr)
+
+    def _check_forced(self) -> None:
+        """Refuse to force a batch whose job would measure nothing; raises ConfigurationError."""
+        invocation, inventory = self._request.invocation, self._inventory
+        made = [file for sites in self._due.values() for files in sites.values() for file in files]
+        for marker in made:
+            name, _, site = marker.parts[1:4]
+            forced = invocation.forces_all or not {f"batch_{site}", str(marker)}.isdisjoint(invocation.forced)
+            if not forced or not inventory.in_batches(site):
+                continue
+            if not self._reruns.is_short(inventory.study(name), site, marker.stem):
+                option = "--forceall" if invocation.forces_all else "--forcerun"
+                said = f"batch {marker.stem} of {site} has all its records, and its job would measure nothing"
+                how = f"--config remeasure='{site}/*' has them measured again"
+                raise ConfigurationError(option, "", f"{said}: {how}")
 
     def _planned(self) -> Iterator[str]:
         """Yield lines about how many cells this run measures, and which of them it may not have to."""
