@@ -22,7 +22,7 @@ rule advice:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **PLAN.batches.aside_for_pages(),
     params:
         study=lambda wildcards: PLAN.study(wildcards.study).report_meta,
         figure=lambda wildcards: PLAN.study(wildcards.study).figure_meta,

@@ -18,7 +18,7 @@ rule claims:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **PLAN.batches.aside_for_pages(),
     params:
         claims=lambda wildcards: PLAN.study(wildcards.study).claims,
     script:
@@ -60,7 +60,7 @@ rule claim:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **PLAN.batches.aside_for_pages(),
     params:
         records=lambda wildcards: PLAN.inputs.records(wildcards.study),
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
@@ -83,7 +83,7 @@ rule claims_page:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **PLAN.batches.aside_for_pages(),
     params:
         waiting=lambda wildcards: claims_page.waiting(PLAN.inventory),
         reports=lambda wildcards: claims_page.reports(PLAN.inventory) if PLAN.request.website else [],

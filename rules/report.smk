@@ -2,7 +2,11 @@
 
 import re
 
+from hyperslab.planning.drawings import most_together
 from hyperslab.report import templates
+
+# A report and its figures, as one job of Slurm where they are none of this machine.
+FOR_PAGES = PLAN.batches.aside_for_pages(most_together(PLAN.drawings))
 
 # One job draws all figures of a site, since a process of its own for each would cost more than the drawing. Only
 # the score's depends on the criteria, so that it has a job of its own.
@@ -37,7 +41,7 @@ for drawing in PLAN.drawings:
         conda:
             "../envs/report.yaml"
         resources:
-            **PLAN.batches.aside,
+            **FOR_PAGES,
             mem_mb=500,
         params:
             site=drawing.site,
@@ -61,7 +65,7 @@ rule report:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **FOR_PAGES,
     params:
         study=lambda wildcards: PLAN.inputs.meta(wildcards.study),
         wanted=lambda wildcards: PLAN.inputs.wanted(wildcards.study),

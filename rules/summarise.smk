@@ -1,5 +1,8 @@
 """Summarise: every record of a study into one tidy table, its summary, the score and the recommendation."""
 
+# Summarise, score and recommend, as one job of Slurm where they are none of this machine.
+FOR_TABLES = PLAN.batches.aside_for_pages(3)
+
 
 rule add_rounds:
     """Rounds beyond the first, of cells whose comparisons are still open, and why there are no more."""
@@ -39,7 +42,7 @@ rule summarise:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **FOR_TABLES,
     params:
         records=lambda wildcards: PLAN.inputs.records(wildcards.study),
         hashes=lambda wildcards: PLAN.study(wildcards.study).hashes("main"),
@@ -62,7 +65,7 @@ rule score:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **FOR_TABLES,
     params:
         score=lambda wildcards: PLAN.study(wildcards.study).score_settings(),
     script:
@@ -86,7 +89,7 @@ rule recommend:
     conda:
         "../envs/report.yaml"
     resources:
-        **PLAN.batches.aside,
+        **FOR_TABLES,
     params:
         asked=lambda wildcards: PLAN.study(wildcards.study).recommendation_asked(),
     script:

@@ -29,6 +29,7 @@ from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import USED_SHARE, Batch, split
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
+from hyperslab.planning.drawings import Drawing, most_together
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.page_inputs import PageInputs
@@ -234,6 +235,28 @@ def test_jobs_that_measure_nothing_ask_for_no_more_time_than_their_platform_give
     found = inventory(tmp_path, {"minutes": 60}, {})
     found.left_out["far"] = "no cluster here"
     assert BatchJobs(found).minutes_aside(61) == 61
+
+
+def test_jobs_of_pages_ask_together_for_no_more_time_than_their_platform_gives(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    def asked(minutes: int, jobs: int) -> dict[str, Any]:
+        found = inventory(tmp_path, {"partition": "short", "minutes": minutes}, {})
+        return BatchJobs(found).aside_for_pages(jobs)
+
+    assert asked(20, 1) == {"slurm_partition": "short", "runtime": 20}
+    # As a group they take the time of all.
+    assert asked(60, 3)["runtime"] == 20
+    assert asked(2, 3)["runtime"] == 1
+    # What the profile says stays where it fits.
+    assert asked(90, 3) == asked(30, 1) == {"slurm_partition": "short"}
+    names = [Drawing(study, site, ("sizes",), scored=False) for study in "ab" for site in ("x", "y")]
+    assert (most_together(names), most_together([])) == (3, 1)
+    files = (pytestconfig.rootpath / "rules").glob("*.smk")
+    rules = [rule for file in files for rule in file.read_text("utf-8").split("\nrule ")]
+    of_pages = [rule for rule in rules if "localrule: PLAN.aggregate_here" in rule]
+    assert len(of_pages) == 9
+    assert all("**PLAN.batches.aside_for_pages()" in rule or "**FOR_" in rule for rule in of_pages)
 
 
 def test_what_is_far_away_is_cut_into_more_jobs(tmp_path: Path) -> None:

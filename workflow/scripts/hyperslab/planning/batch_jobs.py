@@ -19,6 +19,8 @@ from hyperslab.studies.case_kinds.workers import on_all_nodes
 
 # What a job takes of its memory beside a file that is warm (docs/results.md).
 BESIDE_WARM_MB = 1000
+# What a job that says nothing of its time asks for (profiles/slurm).
+PAGE_MINUTES = 30
 
 
 class BatchJobs:
@@ -102,6 +104,15 @@ class BatchJobs:
         """
         given = [int(site["minutes"]) for site in self._inventory.submitted[:1]]
         return min([wanted, *given])
+
+    def aside_for_pages(self, jobs: int = 1) -> dict[str, Any]:
+        """Return what jobs of tables, figures and pages ask of Slurm, which gets up to `jobs` of them as one.
+
+        Such a one takes the time of all, which is no more than the first site gives.
+        """
+        usual = jobs * PAGE_MINUTES
+        given = self.minutes_aside(usual)
+        return self.aside | ({"runtime": max(1, given // jobs)} if given < usual else {})
 
     def note(self, studies: Iterable[PlannedStudy], phase: str) -> None:
         """Note which records of a phase there are before any job of a batch has begun."""

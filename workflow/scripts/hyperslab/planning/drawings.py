@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,3 +45,8 @@ def drawings(inventory: Inventory, studies: Iterable[str]) -> Iterator[Drawing]:
                 chosen = tuple(name for name in names if (name in figures.SCORED) == scored)
                 if chosen:
                     yield Drawing(study, site, chosen, scored)
+
+
+def most_together(found: Iterable[Drawing]) -> int:
+    """Return how many jobs make a report at most, those that draw its figures among them."""
+    return 1 + max(Counter(drawing.study for drawing in found).values(), default=0)
