@@ -40,7 +40,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import RESERVE_BYTES, largest_bytes
 from hyperslab.planning.study_checks import check_room
 from hyperslab.records import Cell
-from hyperslab.sites import places, roots
+from hyperslab.sites import mounts, places, roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.sites.places import Place
 from hyperslab.validation.errors import ConfigurationError
@@ -257,6 +257,36 @@ def test_jobs_of_pages_ask_together_for_no_more_time_than_their_platform_gives(
     of_pages = [rule for rule in rules if "localrule: PLAN.aggregate_here" in rule]
     assert len(of_pages) == 9
     assert all("**PLAN.batches.aside_for_pages()" in rule or "**FOR_" in rule for rule in of_pages)
+
+
+def test_roots_on_the_servers_of_one_file_system_are_not_measured_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mount_of(path: str) -> mounts.Mount:
+        if path.startswith("/scratch/"):
+            return mounts.Mount("/scratch", "lustre", "10.0.0.1@tcp:/scratch", "rw")
+        return mounts.Mount("/", "ext4", "/dev/sda1", "rw")
+
+    monkeypatch.setattr(mounts, "mount_of", mount_of)
+    roots_of = {"wide": "/scratch/wide", "narrow": "/scratch/narrow", "one": "/one", "other": "/other"}
+    content: dict[str, Any] = {
+        "platforms": {"nodes": {"executor": "slurm"}},
+        "file_systems": {name: {"root": root} for name, root in roots_of.items()},
+        "sites": {name: {"platform": "nodes", "file_system": name} for name in roots_of},
+    }
+    content["file_systems"]["inside"] = {"root": "/scratch/inside", "node_local": True}
+    content["sites"]["inside"] = {"platform": "nodes", "file_system": "inside", "concurrency": 2}
+    content["sites"]["login"] = {"file_system": "narrow"}
+    (file := tmp_path / "sites.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    jobs = CellJobs(Inventory(tmp_path, load_sites(file), file, {}, ""), tmp_path)
+    slots = {name: jobs.slots_of(name) for name in content["sites"]}
+    assert slots["wide"] == slots["narrow"] == {"slot_file_system_wide": 1}
+    assert slots["login"] == {"slot_file_system_wide": 1, "slot_platform_local": 1}
+    # Of a file system that is none of servers the nodes may have one each, as of disks inside them.
+    assert [slots[name] for name in ("one", "other", "inside")] == [
+        {f"slot_file_system_{name}": 1} for name in ("one", "other", "inside")
+    ]
+    assert jobs.slots["slot_file_system_wide"] == 1
 
 
 def test_what_is_far_away_is_cut_into_more_jobs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hyperslab.planning import requirements
 from hyperslab.planning.inventory import Inventory
+from hyperslab.sites import mounts
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.case_kinds.workers import by_ranks
 
@@ -39,7 +40,23 @@ class CellJobs:
         described = self._inventory.sites[site]
         local = described["executor"] == "local" or site == self._inventory.batched
         kinds = ("platform", "file_system") if local else ("file_system",)
-        return {f"slot_{kind}_{described[kind]}".replace("-", "_").replace(".", "_"): 1 for kind in kinds}
+        slots = {kind: described[kind] for kind in kinds} | {"file_system": self._first_on_one[site]}
+        return {f"slot_{kind}_{name}".replace("-", "_").replace(".", "_"): 1 for kind, name in slots.items()}
+
+    @cached_property
+    def _first_on_one(self) -> dict[str, str]:
+        """By site its file system, or the first that lies on the same servers, where Slurm measures.
+
+        Jobs on several nodes would disturb each other there, whatever their roots.
+        """
+        found = {name: str(site["file_system"]) for name, site in self._inventory.sites.items()}
+        first: dict[tuple[str, str], str] = {}
+        inventory = self._inventory
+        for site in (*inventory.submitted, *inventory.direct) if inventory.submitted else ():
+            # A disk in each node is another one here.
+            if not site["node_local"] and (mount := mounts.mount_of(site["root"])).network:
+                found[site["name"]] = first.setdefault((mount.type, mount.source), site["file_system"])
+        return found
 
     def threads_of(self, site: str) -> int:
         """Return the threads of a timed job: all of this machine, or one on a scheduler's node."""
