@@ -90,7 +90,7 @@ def at_work(program: str, root: Path) -> list[CellProcess]:
         if name.strip() != program.encode():
             continue
         for file in open_files(pid):
-            # ROOT/STUDY/SITE/LAYOUT/CASE.ROUND/FILE
+            # ROOT/STUDY-CLONE/SITE/LAYOUT/CASE.ROUND/FILE
             if file.is_relative_to(root) and len(parts := file.relative_to(root).parts) > 4:
                 found.append(CellProcess(pid, root.joinpath(*parts[:4])))
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -124,7 +126,7 @@ class Inventory:
     def place(self, study: PlannedStudy, site: str, cell: Cell) -> str:
         """Return where a cell's test artifact lies; one that several cells share is called after all of them.
 
-        Where cells are measured side by side each has its own, and no two sites have one.
+        Where cells are measured side by side each has its own, and no two sites or clones have one.
         """
         layout, case, round_ = cell
         cases = study.sharing(layout, case, site) if self.together(site) else [case]
@@ -134,7 +136,13 @@ class Inventory:
         if self.batch and len(cases) > 1:
             # What is kept for cells of another batch would lie there with that of every other layout.
             cases = [one for one in cases if (layout, one, round_) in self._in_batch(study, site)] or [case]
-        return f"{self.sites[site]['root']}/{study.name}/{site}/{layout}/{shared(cases)}.{round_}"
+        root = self.sites[site]["root"]
+        return f"{root}/{study.name}-{self._here}/{site}/{layout}/{shared(cases)}.{round_}"
+
+    @cached_property
+    def _here(self) -> str:
+        """What tells test files of this directory from those of another clone, which would remove them."""
+        return hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:8]
 
     def together(self, site: str) -> bool:
         """Tell whether cells of a site may share a test artifact: not where several are measured at once."""
