@@ -7,11 +7,13 @@ import errno
 import fcntl
 import itertools
 import json
+import logging
 import os
 import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,7 +38,7 @@ from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.counters import OF_WRITES
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.measuring.probes import PROBE_FILE, ensure_probe_file
-from hyperslab.measuring.process import storage_error
+from hyperslab.measuring.process import ends_in_one_line, storage_error
 from hyperslab.records import read_record, write_record
 from hyperslab.sites.roots import MARKER
 from hyperslab.specifications import Specification
@@ -621,6 +623,21 @@ def test_any_user_may_read_the_probe_file_that_another_has_written(tmp_path: Pat
     finally:
         os.umask(before)
     assert written.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_thread_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    # It would be so for all tests that follow.
+    monkeypatch.setattr(logging, "disable", lambda: None)
+    with pytest.raises(SystemExit) as ended, ends_in_one_line("hyperslab.measure", Path("a")):
+        threading.Thread(target=print).start()
+    assert ended.value.code == (
+        "hyperslab.measure: a: RuntimeError: can't start new thread: this user or job runs as many as it may "
+        "(ulimit -u, pids.max)"
+    )
 
 
 LEAVES_A_TASK = """

@@ -15,6 +15,8 @@ from hyperslab.measuring import limits
 from hyperslab.measuring.fork_parent import FORKED
 
 LOOPBACK = ("127.0.0.1", "localhost")
+# What Python says where a limit of processes, which counts threads, is reached.
+NO_THREAD = "can't start new thread"
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -75,9 +77,12 @@ def ends_in_one_line(command: str, artifact: Path, *expected: type[Exception]) -
     except foreseen as error:
         said = error
     except RuntimeError as error:
-        if (behind := storage_error(error)) is None:
+        if NO_THREAD in str(error):
+            said = RuntimeError(f"{error}: this user or job runs as many as it may (ulimit -u, pids.max)")
+        elif (behind := storage_error(error)) is not None:
+            said = behind
+        else:
             raise
-        said = behind
     else:
         return
     # Of what a library leaves undone, such as other requests of zarr's, asyncio would say a line each.
