@@ -28,7 +28,9 @@ from hyperslab.report.data import CELL, Inputs
 from hyperslab.report.model import Page, Table
 from hyperslab.report.render import render
 from hyperslab.results.recommend import recommend
+from hyperslab.results.recommendation import mixtures
 from hyperslab.results.statistics import compare, summarise
+from hyperslab.sites.places import Place
 
 
 def texts(found: Table) -> list[list[str]]:
@@ -239,6 +241,20 @@ def test_results_of_a_store_that_was_changed_do_not_pass_for_those_of_one(change
     found = check_of(page_of(context=[one, other]), "Mixtures")
     assert found.tone == "bad" and said in found.text
     assert check_of(page_of(context=[one, one]), "Mixtures").tone == "good"
+
+
+def test_results_of_several_places_do_not_pass_for_those_of_one() -> None:
+    # Two file systems of one kind on one device, one after the other, differ in nothing else.
+    places = [Place("ext4", "/dev/sda1", identity * 32).to_dict() for identity in "ab"]
+    context = [CONTEXT | {"place": place} for place in places]
+    found = check_of(page_of(context=context), "Mixtures")
+    assert found.tone == "bad"
+    assert (
+        "disk: results of ext4 on /dev/sda1 (aaaaaaaa) and ext4 on /dev/sda1 (bbbbbbbb) are compared, in "
+        "claims, too: --config remeasure='disk/*' measures all of them where it lies now"
+    ) in found.text
+    assert check_of(page_of(context=context[:1]), "Mixtures").tone == "good"
+    assert "remeasure='disk/*'" in mixtures(context)["disk"] and not mixtures(context[:1])
 
 
 def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:

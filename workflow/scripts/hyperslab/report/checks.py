@@ -17,6 +17,7 @@ from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.speeds import unconfirmed
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
+from hyperslab.results.recommendation import at_one, several_places
 from hyperslab.states import COLD_AT_MOST, STATES, WARM_AT_LEAST
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
@@ -201,6 +202,9 @@ def _mixtures(data: Data) -> Check:
             for words, several in known.items()
             for part, values in _differing(several).items()
         ]
+    for site, places in several_places(data.context).items():
+        those = " and ".join(map(str, places))
+        found.append(f"{site}: results of {those} are compared, in claims, too: {at_one(site)}")
     between = _differing([entry.get("versions") or {} for entry in data.context])
     if not found:
         found += [f"between sites: {part} is {' or '.join(values)}" for part, values in between.items()]

@@ -90,16 +90,26 @@ def _with_quoted(entry: Recommendation, quoted: Iterable[str]) -> Recommendation
 
 def mixtures(context: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return why a site has no recommendation, for those whose records were measured at several places."""
+    return {
+        site: f"its results are of several places ({', '.join(map(str, places))}), and no layout can be told "
+        f"from another by them: {at_one(site)}; recommendation.mixed: true recommends from them all the same"
+        for site, places in several_places(context).items()
+    }
+
+
+def at_one(site: str) -> str:
+    """Return what has all records of a site be of one place."""
+    return f"--config remeasure='{site}/*' measures all of them where it lies now"
+
+
+def several_places(context: Iterable[Mapping[str, Any]]) -> dict[str, list[Place]]:
+    """Return the places of each site whose records were measured at more than one."""
     found: dict[str, list[Place]] = {}
     for entry in context:
-        found.setdefault(entry["site"], []).append(Place(**entry["place"]))
+        if "place" in entry:
+            found.setdefault(entry["site"], []).append(Place(**entry["place"]))
     several = {site: distinct(places) for site, places in found.items()}
-    return {
-        site: f"its results are of several places ({', '.join(map(str, places))}), "
-        "and no layout can be told from another by them; recommendation.mixed: true does it all the same"
-        for site, places in several.items()
-        if len(places) > 1
-    }
+    return {site: places for site, places in several.items() if len(places) > 1}
 
 
 def _without(entry: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
