@@ -277,7 +277,7 @@ def test_roots_on_the_servers_of_one_file_system_are_not_measured_at_once(
     content["file_systems"]["inside"] = {"root": "/scratch/inside", "node_local": True}
     content["sites"]["inside"] = {"platform": "nodes", "file_system": "inside", "concurrency": 2}
     content["sites"]["login"] = {"file_system": "narrow"}
-    (file := tmp_path / "sites.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    (file := tmp_path / "sites.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     jobs = CellJobs(Inventory(tmp_path, load_sites(file), file, {}, ""), tmp_path)
     slots = {name: jobs.slots_of(name) for name in content["sites"]}
     assert slots["wide"] == slots["narrow"] == {"slot_file_system_wide": 1}
