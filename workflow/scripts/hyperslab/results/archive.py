@@ -91,9 +91,10 @@ def members(file: Path) -> Iterator[tuple[str, bytes]]:
 
 def write(file: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Make an archive of (name, content) pairs; raises ArchiveError for one that `members` would not read."""
-    strongest = 9 | lzma.PRESET_EXTREME
+    # The strongest, with what suits text: what came before tells more than where a byte lies (xz(1)).
+    strongest = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}
     with (
-        lzma.open(file, "wb", preset=strongest) as compressed,
+        lzma.open(file, "wb", filters=[strongest]) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
     ):
         for name, content in files:
