@@ -304,7 +304,11 @@ def test_two_runs_at_once_do_not_disturb_each_other(cluster: Cluster, tmp_path: 
         caught = catch("measure", shared)
         wait_for(
             lambda: all(
-                cell_processes("generate", shared / study) + cell_processes("measure", shared / study)
+                any(
+                    cell_processes(program, own)
+                    for program in ("generate", "measure")
+                    for own in shared.glob(f"{study}-*")
+                )
                 for study in ("one", "two")
             ),
             "both runs to be at their cells",
