@@ -202,6 +202,15 @@ def with_root(clone: Clone, root: Path) -> None:
     (clone.directory / "config/sites.local.yaml").write_text(yaml.safe_dump(sites), encoding="utf-8")
 
 
+def refusals(clone: Clone, target: str) -> Iterator[str]:
+    """The one line of a run for a target, and that of a dry one, both of which refuse it."""
+    for dry in ([], ["--dry-run"]):
+        done = clone.run(*dry, target)
+        assert done.returncode == 1
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+        yield line
+
+
 def test_a_root_that_is_another_place_stops_the_run(
     clone: Clone, tmp_path: Path, require: Callable[[str | None], None]
 ) -> None:
@@ -214,10 +223,7 @@ def test_a_root_that_is_another_place_stops_the_run(
         clone.build(SUMMARY)
     before = snapshot(results)
     (results / "tiny/cells/disk/auto/slices.r0.json").unlink()
-    for dry in ([], ["--dry-run"]):
-        done = clone.run(*dry, SUMMARY)
-        assert done.returncode == 1
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+    for line in refusals(clone, SUMMARY):
         assert f"file_systems.disk.root: {root} is " in line
         assert "the records of tiny at disk were measured on tmpfs on hyperslab-test" in line
         assert not list(root.iterdir())
@@ -238,10 +244,7 @@ def test_confirming_rounds_at_another_place_are_refused_before_anything_runs(
     with_root(clone, root)
     chosen = {**TINY["recommendation"], "confirm_rounds": 2}
     clone.write_study("tiny", {**copy.deepcopy(TINY), "recommendation": chosen})
-    for dry in ([], ["--dry-run"]):
-        done = clone.run(*dry, REPORT)
-        assert done.returncode == 1
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("hyperslab: ")]
+    for line in refusals(clone, REPORT):
         assert f"file_systems.disk.root: {root} is tmpfs on " in line
         assert "the records of tiny at disk were measured on " in line
     assert not root.exists() and snapshot(clone.directory / "results") == before
