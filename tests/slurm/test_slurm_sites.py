@@ -303,13 +303,14 @@ def test_two_runs_at_once_do_not_disturb_each_other(cluster: Cluster, tmp_path: 
         # One stands still in the middle of a measurement until the other one would like to work there, too.
         caught = catch("measure", shared)
         wait_for(
-            lambda: all(
-                any(
-                    cell_processes(program, own)
+            # The one that waits has made no directory yet.
+            lambda: (
+                {"one", "two"}
+                <= {
+                    process.artifact.relative_to(shared).parts[0].rpartition("-")[0]
                     for program in ("generate", "measure")
-                    for own in shared.glob(f"{study}-*")
-                )
-                for study in ("one", "two")
+                    for process in cell_processes(program, shared)
+                }
             ),
             "both runs to be at their cells",
         )
