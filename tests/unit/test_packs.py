@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from snakemake.persistence import MetadataRecord
+from snakemake.persistence.file import FilePersistence
 from test_environments import ROOT
 
+import pack as command
 import website
 from hyperslab.results import archive, packs
 from hyperslab.results.packs import PackError, pack, unpack
@@ -110,6 +113,26 @@ def test_a_pack_gives_back_study_and_records_byte_for_byte(tmp_path: Path) -> No
     again = tmp_path / "again"
     pack("mine", again, here / "results", here / "config/studies")
     assert again.read_bytes() == file.read_bytes()
+
+
+def test_of_what_lay_where_a_record_is_put_snakemake_forgets_how_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the note on a record of another specification it would measure that of the pack again."""
+    monkeypatch.chdir(tmp_path)
+    new, there = path_of("a"), path_of("b")
+    place(tmp_path, [(there, written(record("b")))])
+    notes = FilePersistence()
+    for path in (new, there):
+        notes._write_record(path, MetadataRecord(rule="measure_disk", params=["of another specification"]))
+        notes._mark_incomplete(path, None)
+    monkeypatch.setattr(sys, "argv", ["pack.py", "unpack", str(packed(tmp_path))])
+    command.main()
+    assert below(tmp_path / "results").keys() == {path.removeprefix("results/") for path in (new, there)}
+    assert notes._read_record(new) is None
+    # What is there stays, and what is known of it, too.
+    assert notes._read_record(there) is not None
+    assert notes._filter_incomplete_keys([new, there]) == {there}
 
 
 def test_any_tar_opens_a_pack(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from hyperslab.planning import snakemake_patches
 from hyperslab.results.packs import SUFFIX, PackError, pack, unpack
 from hyperslab.text import count
 
@@ -39,7 +40,7 @@ def main() -> None:
             packed = pack(options.study, output, options.results, options.studies)
             said = [f"{output}: {count(packed, 'record')}, {output.stat().st_size / 1e6:.2f} MB"]
         else:
-            done = unpack(options.file, options.results, options.studies)
+            done = unpack(options.file, options.results, options.studies, snakemake_patches.forgetting())
             said = [f"{options.results}: {count(done.records, 'record')} from {options.file}", *done.notes]
             print(done.study)
         print("\n".join(said), file=sys.stderr)

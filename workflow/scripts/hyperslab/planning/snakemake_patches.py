@@ -80,6 +80,12 @@ TOUCHES = (
     ),
     Touch(
         SNAKEMAKE,
+        "snakemake.persistence.file:FilePersistence.cleanup_metadata",
+        "take what a pack brings as it is",
+        needed=False,
+    ),
+    Touch(
+        SNAKEMAKE,
         "snakemake.scheduling.job_scheduler:JobScheduler.run",
         "start nothing once it is stopped",
         needed=False,
@@ -268,6 +274,21 @@ def noted(workflow: Any, file: Path) -> bool:
     if not there("snakemake.persistence.file:FilePersistence._read_record"):
         return True
     return workflow.persistence._read_record(str(file)) is not None
+
+
+def forgetting() -> Callable[[Path], object]:
+    """Return what has Snakemake forget how a file was made, below the directory in which this runs.
+
+    A note outlasts its file, and would be taken for one of what is put in its place.
+    """
+    place = "snakemake.persistence.file:FilePersistence.cleanup_metadata"
+    if not Path(".snakemake").is_dir() or not there(place):
+        return lambda file: None
+    from snakemake.io import IOFile
+    from snakemake.persistence.file import FilePersistence
+
+    notes = FilePersistence()
+    return lambda file: notes.cleanup_metadata(IOFile(str(file)))
 
 
 def rest_between_jobs(workflow: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -91,11 +91,17 @@ def pack(
     return len(paths)
 
 
-def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("config/studies")) -> Unpacked:
+def unpack(
+    file: Path,
+    results: Path = Path("results"),
+    studies: Path = Path("config/studies"),
+    forget: Callable[[Path], object] = lambda record: None,
+) -> Unpacked:
     """Write a pack's records below `results` and its study into `studies`; return what was done.
 
     A record (or prediction) that is there with other content is not overwritten, and a study of that name is
-    kept. Raises PackError, before anything is written, for such a record and for a pack that is damaged.
+    kept. `forget` is told each place where a record is about to be put. Raises PackError, before anything is
+    written, for such a record and for a pack that is damaged.
     """
     described: dict[str, bytes] = {}
     told: bytes | None = None
@@ -120,6 +126,7 @@ def unpack(file: Path, results: Path = Path("results"), studies: Path = Path("co
             write_whole(target, text)
         for path, content in members(file):
             if _RECORD.fullmatch(path) and not (target := _below(results, path)).exists():
+                forget(target)
                 write_whole(target, content)
     except ArchiveError as error:
         raise PackError(f"{file}: {error}") from None
