@@ -182,3 +182,25 @@ def test_what_another_nodes_disk_says_does_not_hold_here(tmp_path: Path) -> None
     # Of as many nodes each has a disk of its own, where one cell is timed at a time.
     prepare_root(load_sites(file), "b", file, {"a": 7, "b": 1000}.__getitem__)
     assert (roots.read(root).memory_mb, roots.read(root).concurrency) == (4000, 1)
+
+
+def test_a_root_lets_in_what_all_its_sites_say_whatever_leads_there(tmp_path: Path) -> None:
+    """Its marker said what the site says that was last measured there, of those with the same path."""
+    root = tmp_path / "files"
+    root.mkdir()
+    (tmp_path / "linked").symlink_to(root)
+    content = {
+        "platforms": {"nodes": {"executor": "slurm", "memory_mb": 2000}},
+        "file_systems": {"here": {"root": str(root)}, "far": {"root": f"{tmp_path}/linked/../linked/"}},
+        "sites": {
+            "here": {"file_system": "here"},
+            "far": {"platform": "nodes", "file_system": "far", "concurrency": 3},
+        },
+    }
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    sites = load_sites(file)
+    for site in ("far", "here"):
+        prepare_root(sites, site, file, {"here": 1, "far": 3}.__getitem__)
+        found = roots.read(str(root))
+        assert (found.memory_mb, found.concurrency) == (2000, 3), site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.measuring import limits, machine, processors
+from hyperslab.measuring import job_nodes, limits, machine, processors
 from hyperslab.sites import mounts
 from hyperslab.sites.mounts import Mount
 
@@ -74,6 +74,11 @@ def test_a_cell_takes_no_more_memory_than_its_node_allows(
     kept = [(hard, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: kept[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: kept.append(both))
+    # A cell of this machine on a root that jobs use, too.
+    monkeypatch.delenv(job_nodes.JOB, raising=False)
+    limits.limit_memory(1000)
+    assert len(kept) == 1
+    monkeypatch.setenv(job_nodes.JOB, "1")
     limits.limit_memory(1000)
     assert kept[-1] == (set_mb * 10**6, hard)
     said = str(limits.memory_error(MemoryError("no room.")))

@@ -408,7 +408,7 @@ def test_a_cell_that_wants_more_memory_than_its_job_has_fails_by_itself(tmp_path
     done = subprocess.run(
         [sys.executable, "-m", "hyperslab.measure", "--specification", text(cell), "--artifact", str(file),
          "--site", "here", "--record", str(record)],
-        env={**os.environ, "PYTHONPATH": str(Path(roots.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(roots.__file__).parents[2]), "SLURM_JOB_ID": "1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hyperslab.measuring import job_nodes
+
 # What one process of a batch leaves to the Snakemakes around it, in MB (10^6).
 SNAKEMAKES_MB = 650
 # Files of a cgroup that say how its I/O is throttled -> what they limit (version 1; version 2 names it).
@@ -93,8 +95,11 @@ def memory_error(error: MemoryError) -> MemoryError:
 
 
 def limit_memory(memory_mb: int | None) -> None:
-    """Let this process fail by itself (MemoryError) before a scheduler kills the whole batch around it."""
-    if memory_mb is None:
+    """Let this process fail by itself (MemoryError) before a scheduler kills the whole batch around it.
+
+    Outside of a job nobody does, though jobs may use the same root.
+    """
+    if memory_mb is None or not job_nodes.in_job():
         return
     most = (memory_mb - SNAKEMAKES_MB) * 10**6
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -344,18 +344,25 @@ def prepare_root(
     stays without (None: its node tells which it is).
 
     `concurrency` says of a site how many cells may be timed there at once; a root that several sites share
-    lets in as many as the most generous of them, and a cell takes no more memory than the smallest allows.
+    lets in as many as the most generous of them, and a cell in a job takes no more memory than the smallest
+    allows.
     What is local to a node is a root of its own on each, which lets in one.
     """
     site = sites[name]
-    sharing = [other for other in sites.values() if other["root"] == site["root"] and not _apart(site, other)]
+    # A link may lead there, too.
+    place = os.path.realpath(site["root"])
+    sharing = [
+        other
+        for other in sites.values()
+        if os.path.realpath(other["root"]) == place and not _apart(site, other)
+    ]
     memory = [other["memory_mb"] for other in sharing if other["executor"] == "slurm"]
     described = roots.Root(
         concurrency=1 if site["node_local"] else max(concurrency(other["name"]) for other in sharing),
         node_local=site["node_local"],
         cgroup=site["cgroup"],
         read_ahead_bytes=site["read_ahead_bytes"],
-        memory_mb=min(memory) if site["executor"] == "slurm" else None,
+        memory_mb=min(memory, default=None),
         store=site["store"],
         identity=identity or "",
     )

@@ -26,7 +26,7 @@ class Root:
     cgroup: str | None = None
     # How far the kernel reads ahead there while a cell is timed, bytes; None: as it does.
     read_ahead_bytes: int | None = None
-    # Memory that a cell may take, in MB (10^6); None where no scheduler limits it.
+    # Memory that a cell in a job of Slurm may take, in MB (10^6); None where no such site has the root.
     memory_mb: int | None = None
     # The object store that its data go to, as config/sites.yaml describes it; None: they stay.
     store: dict[str, Any] | None = None
