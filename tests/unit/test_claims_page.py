@@ -14,7 +14,7 @@ from claim_samples import CLAIM, context, measured, resolved
 from markupsafe import escape
 from report_samples import HOSTILE, Tags, assert_headings_nest, assert_self_contained, page_of
 
-from hyperslab.claims.evaluate import evaluate
+from hyperslab.claims.evaluate import evaluate, site_facts
 from hyperslab.planning.claims_page import TARGET, told
 from hyperslab.report import templates
 from hyperslab.report.claim_way import command
@@ -24,6 +24,7 @@ from hyperslab.report.claims_model import BADGES, DIFFERS, Row
 from hyperslab.report.claims_page import build
 from hyperslab.report.explanations import conclusions
 from hyperslab.report.render import render
+from hyperslab.sites.places import Place
 from hyperslab.studies.claims.schema import NO_STUDY
 
 TABLE = measured(
@@ -396,6 +397,28 @@ def test_the_page_is_markdown_too(tmp_path: Path) -> None:
     head = next(line for line in tables if line.startswith("| compared"))
     row = next(line for line in tables if line.startswith("| a \\| b\\_c"))
     assert row.replace("\\|", "").count("|") == head.count("|")
+
+
+def test_results_of_several_places_do_not_pass_for_those_of_one(tmp_path: Path) -> None:
+    kind = {"type": "ext4", "memory_resident": False}
+    one, other = (Place("ext4", "/dev/sda1", identity * 32).to_dict() for identity in "ab")
+    entries = [{"site": "disk", "file_system": kind, "place": place} for place in (one, other)]
+    claims = resolved(tmp_path, FASTER)
+    table = TABLE.assign(began_boottime_s=1.0, ended_boottime_s=2.0, ended_wall_s=2.0)
+
+    def said(entries: list[dict[str, Any]]) -> tuple[str, str]:
+        content = json.loads(json.dumps(evaluate("mine", claims, table, site_facts(entries))))
+        page = build([content], [], [])
+        (where,) = page.measured
+        return where, markdown(page, [content])
+
+    both = "ext4, of several places: ext4 on /dev/sda1 (aaaaaaaa) and ext4 on /dev/sda1 (bbbbbbbb)"
+    where, text = said(entries)
+    assert where == f"mine at disk ({both})"
+    assert f"| mine | disk | {both} |" in text
+    where, text = said(entries[:1])
+    assert where == "mine at disk (ext4)"
+    assert "| mine | disk | ext4 |" in text
 
 
 def test_a_study_without_records_was_measured_nowhere(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from hyperslab.claims.bounds import without_results
 from hyperslab.claims.judging import judged
 from hyperslab.claims.lookup import Lookup, Tables, by_case
+from hyperslab.results.recommendation import several_places
 from hyperslab.results.scoring import plain
 from hyperslab.studies.claims.quantities import QUANTITIES
 
@@ -20,9 +21,12 @@ STALE = "every result is stale: measured under another study, donor or protocol 
 
 
 def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return site -> of what kind it is, from the content of context.json."""
+    """Return site -> of what kind it is, from the content of context.json; with its places where its results
+    are of several.
+    """
     facts: dict[str, dict[str, Any]] = {}
-    for entry in context:
+    entries = list(context)
+    for entry in entries:
         file_system = entry["file_system"]
         before = facts.get(str(entry["site"]), {}).get("data", [])
         facts[str(entry["site"])] = {
@@ -32,6 +36,8 @@ def site_facts(context: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]
             "throttled": bool(entry.get("throttle")),
             "cores": entry.get("machine", {}).get("cores"),
         }
+    for site, places in several_places(entries).items():
+        facts[str(site)]["places"] = [str(place) for place in places]
     return facts
 
 

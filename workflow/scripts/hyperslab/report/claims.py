@@ -23,6 +23,12 @@ TESTABILITY = {
 }
 
 
+def lies_on(facts: Mapping[str, Any]) -> str:
+    """Return the type of the file system of a site, and at which places, where its results are of several."""
+    kind = str(facts.get("file_system", "unknown"))
+    return f"{kind}, of several places: {fmt.listing(facts['places'])}" if "places" in facts else kind
+
+
 def in_order(claim: str) -> list[tuple[int, str]]:
     """Return a key that sorts 000.2 before 000.10, and an explanation behind what it explains."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", claim)]

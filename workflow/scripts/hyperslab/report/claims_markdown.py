@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab import text as fmt
+from hyperslab.report.claims import lies_on
 from hyperslab.report.claims_model import ClaimsPage, Entry, Line, Row, Way
 
 HEAD = """# Verdicts
@@ -40,7 +41,7 @@ def markdown(page: ClaimsPage, judged: Sequence[Mapping[str, Any]]) -> str:
 
 def _studies(judged: Iterable[Mapping[str, Any]]) -> str:
     rows = [
-        [content["study"], site, facts.get("file_system", ""), fmt.listing(facts.get("data", [])),
+        [content["study"], site, lies_on(facts), fmt.listing(facts.get("data", [])),
          f"{facts['cells']:,}", str(facts["rounds"]), fmt.duration(facts["took_s"]),
          fmt.moment(facts["ended_s"])]
         for content in judged

@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab import text as fmt
 from hyperslab.report import templates
-from hyperslab.report.claims import groups, rows
+from hyperslab.report.claims import groups, lies_on, rows
 from hyperslab.report.claims_model import ClaimsPage
 from hyperslab.report.model import Figure, embed
 from hyperslab.studies import figures
@@ -58,5 +58,5 @@ def build(
 
 def _where(content: Mapping[str, Any]) -> str:
     """Return a study and where it was measured: "openmsi-baseline at disk (ext4) and memory (tmpfs)"."""
-    sites = [f"{site} ({facts.get('file_system', 'unknown')})" for site, facts in content["sites"].items()]
+    sites = [f"{site} ({lies_on(facts)})" for site, facts in content["sites"].items()]
     return f"{content['study']} at {fmt.listing(sites)}"
