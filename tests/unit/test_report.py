@@ -30,7 +30,7 @@ from hyperslab.report.render import render
 from hyperslab.results.recommend import recommend
 from hyperslab.results.recommendation import mixtures
 from hyperslab.results.statistics import compare, summarise
-from hyperslab.sites.places import Place
+from hyperslab.sites.places import Place, words_of_store
 
 
 def texts(found: Table) -> list[list[str]]:
@@ -237,10 +237,18 @@ def test_missing_stale_noisy_and_skipped_are_listed() -> None:
 )
 def test_results_of_a_store_that_was_changed_do_not_pass_for_those_of_one(changed: Any, said: str) -> None:
     store: dict[str, Any] = {"endpoint": "moto", "latency_ms": 10.0, "prefix": "one/"}
-    one, other = (CONTEXT | {"store": described} for described in (store, store | changed))
+    both = (store, store | changed)
+    one, other = (CONTEXT | {"store": described} for described in both)
     found = check_of(page_of(context=[one, other]), "Mixtures")
     assert found.tone == "bad" and said in found.text
     assert check_of(page_of(context=[one, one]), "Mixtures").tone == "good"
+    # Where a context has places, these tell of stores, too, and once is enough.
+    places = [Place("ext4", "/dev/sda1", store=words_of_store(described)) for described in both]
+    told = zip(both, places, strict=True)
+    context = [CONTEXT | {"store": store, "place": place.to_dict()} for store, place in told]
+    found = check_of(page_of(context=context), "Mixtures")
+    assert found.tone == "bad" and "object stores" not in found.text
+    assert found.text.count("before the object store") == 2
 
 
 def test_results_of_several_places_do_not_pass_for_those_of_one() -> None:

@@ -190,19 +190,20 @@ def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
 
 
 def _mixtures(data: Data) -> Check:
-    name, found = "Mixtures", []
+    name, found, mixed = "Mixtures", list[str](), several_places(data.context)
     for site in data.sites:
         entries = [entry for entry in data.context if entry["site"] == site]
         known = {words: [entry.get(key) or {} for entry in entries] for key, words in OF_ONE_KIND.items()}
-        # A line without a limit is another one, too.
+        # A line without a limit is another one, too. Where the places tell stores apart, they say it below.
         stores = [entry.get("store") or {} for entry in entries]
-        known["object stores"] = [{key: store.get(key, "none") for key in OF_STORES} for store in stores]
+        if len({place.store for place in mixed.get(site, ())} - {""}) < 2:
+            known["object stores"] = [{key: store.get(key, "none") for key in OF_STORES} for store in stores]
         found += [
             f"{site}, {words}: {part} is {' or '.join(values)}"
             for words, several in known.items()
             for part, values in _differing(several).items()
         ]
-    for site, places in several_places(data.context).items():
+    for site, places in mixed.items():
         those = " and ".join(map(str, places))
         found.append(f"{site}: results of {those} are compared, in claims, too: {at_one(site)}")
     between = _differing([entry.get("versions") or {} for entry in data.context])
