@@ -12,7 +12,7 @@ import pytest
 import yaml
 from studies import BASE
 
-from hyperslab.planning import due, slurm, targets
+from hyperslab.planning import due, run_course, slurm, targets
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import Batch, parse
 from hyperslab.planning.inventory import Inventory
@@ -263,6 +263,9 @@ def test_a_dry_run_says_what_the_page_of_a_claim_may_add(inventory: Inventory, t
     here, _ = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["claimed"], made)
     assert "claimed: site disk: 1 cell to measure (0 there), " in here
     assert "; then at most 9 cells in rounds 4 to 12, " in here
+    study = inventory.study("claimed")
+    assert Reruns(inventory, jobs, "").adds(study, "disk", made) is None
+    assert Reruns(inventory, jobs, "").adds(study, "disk", made[1:]) is False
 
 
 def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:
@@ -301,6 +304,70 @@ def test_how_far_a_run_is_counts_what_it_measures(inventory: Inventory, tmp_path
     course._outputs = ["results/mine/confirmation.json"]
     # Five finalists at two sites, in one case and three rounds.
     assert [later for _, _, later in course._awaited()] == [30]
+
+
+def measured_everywhere(inventory: Inventory, directory: Path) -> dict[str, list[str]]:
+    """All records of the study `mine` and their list are there; returns those of added rounds by site."""
+    study = inventory.study("mine")
+    added = {site: inventory.records_of(study, site, "added") for site in ("disk", "far")}
+    for site, records in added.items():
+        touch(inventory.records_of(study, site) + records)
+    write(directory, [STAGE], study.deciding, [record for records in added.values() for record in records])
+    return added
+
+
+def test_it_is_known_before_where_rounds_are_added(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted(monkeypatch)
+    study, file = inventory.study("mine"), "results/mine/rounds.json"
+    added = measured_everywhere(inventory, tmp_path)
+
+    def adds(*made: str, remeasure: str = "") -> dict[str, bool | None]:
+        again = reruns_of(inventory, remeasure)
+        return {site: again.adds(study, site, made) for site in ("disk", "far")}
+
+    assert adds(file) == {"disk": False, "far": False}
+    # What is listed is measured; and after another look, there may be more.
+    assert adds(file, remeasure="far/*.r4") == {"disk": None, "far": True}
+    Path(added["disk"][0]).unlink()
+    assert adds(file) == {"disk": True, "far": None}
+    assert adds() == {"disk": False, "far": False}
+    # First rounds that are measured again may leave open what was decided.
+    for first in (inventory.records_of(study, "far")[0], "results/mine/batches/far/r0of2.json"):
+        assert adds(file, first) == {"disk": None, "far": None}
+    write(tmp_path, [STAGE], "another study")
+    assert adds(file) == {"disk": None, "far": None}
+    Path(file).unlink()
+    assert adds(file) == {"disk": None, "far": None}
+
+
+def test_what_would_be_refused_of_added_rounds_is_so_before_anything_runs(
+    inventory: Inventory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(study: PlannedStudy, measured: list[str], _: Inventory) -> None:
+        raise ConfigurationError("sites.yaml", measured[0], "is another place now")
+
+    monkeypatch.setattr(run_course, "check_room", refuse)
+    counted(monkeypatch)
+    added = measured_everywhere(inventory, tmp_path)
+    jobs, unused, made = BatchJobs(inventory), cast(Any, None), "results/mine/rounds.json"
+    asked = Request({}, Invocation(), tmp_path)
+    course = RunCourse(asked, inventory, unused, jobs, reruns_of(inventory), unused, ["mine"])
+    course._check([made], lambda _: True)
+    Path(added["disk"][0]).unlink()
+    with pytest.raises(ConfigurationError, match="^sites.yaml: disk: is another place now$"):
+        course._check([made], lambda _: True)
+    Path(made).unlink()
+    course._check([made], lambda _: True)
+    assert capsys.readouterr().err == "".join(
+        f"hyperslab: mine: site {site}: added rounds will be refused, should there be any: "
+        f"sites.yaml: {site}: is another place now\n"
+        for site in ("disk", "far")
+    )
 
 
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:

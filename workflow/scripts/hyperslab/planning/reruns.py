@@ -188,7 +188,7 @@ class Reruns:
         if not study.study.adaptive or not file.exists():
             return False
         deciding, there = made_of(file)
-        if deciding != (study.deciding_of(claim) if claim else study.deciding):
+        if deciding != _deciding(study, claim):
             return True
         for site in inventory.sites_of(study):
             reached = site not in inventory.left_out
@@ -250,6 +250,29 @@ class Reruns:
             for layout, case in sorted(study.can_be_added(site, claim))
             if (cell := (layout, case, f"r{number}")) not in due and not _is_there(study, site, cell)
         ]
+
+    def adds(self, study: PlannedStudy, site: str, made: Collection[str]) -> bool | None:
+        """Tell whether a run that makes the files `made` measures added rounds at a site.
+
+        None where it may: what stays open is known only after a look at the rounds before.
+        """
+        # Rounds that are measured before may leave open what was decided.
+        before = tuple(f"results/{study.name}/{kind}/" for kind in ("cells", "batches"))
+        anew = any(path.startswith(before) for path in made)
+        found: bool | None = False
+        for claim in ("", *(claim["id"] for claim in study.claims)):
+            file = listing(study.name, claim)
+            if str(file) not in made:
+                continue
+            cells = self._inventory.added_cells(study, site, claim)
+            records = [record_of(study.name, site, cell) for cell in cells]
+            asked = self.asked(study, site)
+            lacks = any(record in asked or not Path(record).exists() for record in records)
+            if lacks and not anew and made_of(file)[0] == _deciding(study, claim):
+                return True
+            if lacks or self.may_add(study, site, made, claim):
+                found = None
+        return found
 
     def may_confirm(self, study: PlannedStudy, site: str) -> dict[str, list[Cell]]:
         """Return the cells of a site that confirming rounds lack of today's, by layout, whichever are
@@ -386,6 +409,11 @@ def _is_there(study: PlannedStudy, site: str, cell: Cell) -> bool:
     """Tell whether a record is there that is today's of its cell."""
     record = Path(record_of(study.name, site, cell))
     return record.exists() and study.is_todays(record, cell)
+
+
+def _deciding(study: PlannedStudy, claim: str) -> str:
+    """Return what of a study decides where rounds are added, or of one claim of it."""
+    return study.deciding_of(claim) if claim else study.deciding
 
 
 def _kept_aside(study: PlannedStudy) -> list[tuple[Path, Path]]:

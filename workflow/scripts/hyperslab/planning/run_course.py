@@ -107,7 +107,7 @@ class RunCourse:
                 print(f"hyperslab: {line}", file=sys.stderr)
 
     def _check_room(self, study: PlannedStudy) -> None:
-        """Check what is measured of a study, also what a run inside this one measures in confirming rounds.
+        """Check what is measured of a study, in added and confirming rounds by runs inside this one, too.
 
         Raises ConfigurationError; says so where it would be raised then, should anything be measured.
         """
@@ -118,14 +118,18 @@ class RunCourse:
         for site in inventory.sites_of(study):
             if site in inventory.left_out or site in measured:
                 continue
-            confirms = self._reruns.confirms(study, site, self._outputs)
+            inside = {
+                "added": self._reruns.adds(study, site, self._outputs),
+                "confirming": self._reruns.confirms(study, site, self._outputs),
+            }
             try:
-                if confirms is not False:
+                if any(sure is not False for sure in inside.values()):
                     check_room(study, [site], inventory)
             except ConfigurationError as error:
-                if confirms:
+                if True in inside.values():
                     raise
-                told = f"site {site}: confirming rounds will be refused, should there be any: {error}"
+                rounds = " and ".join(kind for kind, sure in inside.items() if sure is None)
+                told = f"site {site}: {rounds} rounds will be refused, should there be any: {error}"
                 print(f"hyperslab: {study.name}: {told}", file=sys.stderr)
 
     def _check_forced(self) -> None:
