@@ -164,6 +164,12 @@ def test_the_expected_chunks_are_the_mean_over_all_places(data: st.DataObject) -
     assert found[0, 0] == pytest.approx(sum(counted) / len(places))
 
 
+def test_of_a_very_long_axis_the_expected_chunks_are_what_arithmetic_says() -> None:
+    # Half the square of the number of chunks is beyond 64 bits.
+    found = expected_touched(np.array([[4096]]), [10**14], [5 * 10**12])
+    assert found[0, 0] == pytest.approx(1 + (5 * 10**12 - 1) / 4096, rel=1e-3)
+
+
 @pytest.mark.parametrize("chunks", [None, (4, 5, 50), (20, 30, 1), (1, 1, 400), (3, 7, 33)])
 @pytest.mark.parametrize("box", [((0, 0, 7), (20, 30, 1)), ((3, 4, 0), (1, 1, 400)), ((2, 2, 2), (9, 9, 99))])
 def test_as_many_bytes_are_asked_for_as_hdf5_asks_for(chunks: Any, box: Any) -> None:

@@ -181,7 +181,8 @@ def expected_touched(
 
     def below(count: int, chunk: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         whole, rest = np.divmod(count, chunk)
-        found: npt.NDArray[np.float64] = chunk * (whole * (whole - 1) / 2.0) + whole * rest
+        # As floats: of a long axis half the square is beyond 64 bits.
+        found: npt.NDArray[np.float64] = chunk * (whole * ((whole - 1) / 2.0)) + whole * rest
         return found
 
     columns = []
