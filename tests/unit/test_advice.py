@@ -208,7 +208,7 @@ def test_a_file_of_any_size_is_followed_alike_and_takes_no_memory_where_nothing_
     small = traffic(asked, 8 * 2**20, 2**17)
     monkeypatch.setattr(readahead, "MANY_PAGES", 0)
     assert traffic(asked, 8 * 2**20, 2**17) == small
-    # 16 TB have more pages than this machine has bytes of memory for two bytes each, zeroed.
+    # A petabyte has more pages than a machine has bytes of memory, of which none may be set aside.
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert traffic([(2**43, 4096), (2**40, 4096)], 2**44, 2**17).misses == 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18

@@ -20,6 +20,8 @@ PAGE = 4096
 MOST_ORDER, STEP = 9, 2
 # From so many pages on it takes less to have them of the kernel than to fill them with zeros.
 MANY_PAGES = 2**20
+# It refuses more than it has memory for, unless none is set aside, which Python has a name for from 3.13 on.
+NOT_ASIDE = mmap.MAP_SHARED | getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Traffic:
 
 def _pages(count: int) -> mmap.mmap | bytearray:
     """Return a zero for each page of a file; of a large one none takes memory before it is touched."""
-    return mmap.mmap(-1, count) if count > MANY_PAGES else bytearray(count)
+    return mmap.mmap(-1, count, NOT_ASIDE) if count > MANY_PAGES else bytearray(count)
 
 
 class _File:
