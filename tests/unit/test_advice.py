@@ -210,8 +210,29 @@ def test_a_file_of_any_size_is_followed_alike_and_takes_no_memory_where_nothing_
     assert traffic(asked, 8 * 2**20, 2**17) == small
     # A petabyte has more pages than a machine has bytes of memory, of which none may be set aside.
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert traffic([(2**43, 4096), (2**40, 4096)], 2**44, 2**17).misses == 2
+    assert traffic([(2**49, 4096), (2**40, 4096)], 2**50, 2**17).misses == 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18
+
+
+def test_of_pages_beyond_counting_none_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "traffic", None)
+    array, box = Array((10**6, 10**4, 10**4), 1), Box((0, 0, 0), (10**5, 10**4, 10**4))
+    for candidate in (Candidate(None), Candidate((1000, 1000, 1000))):
+        found = model.of_box(candidate, array, box, DISK, Coded(1.0, 0.0))
+        assert found.waited_bytes + found.ahead_bytes == found.requested_bytes == 10**13
+
+
+def test_very_many_pieces_of_chunks_that_pass_the_cache_are_told_about_as_those_that_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A few elements of each chunk of 16 MiB, of which no more than these is read.
+    candidate, array = Candidate((1, 4096, 4096)), Array((64, 4096, 4096), 1)
+    box, free = Box((0, 100, 100), (64, 4, 4)), Coded(1.0, 0.0)
+    listed = model.of_box(candidate, array, box, DISK, free)
+    monkeypatch.setattr(model, "MOST_LISTED", 100)
+    told = model.of_box(candidate, array, box, DISK, free)
+    assert (told.reads, told.chunks, told.requested_bytes) == (listed.reads, 64, 64 * 4 * 4)
+    assert 0.2 < seconds(told, DISK, free) / seconds(listed, DISK, free) < 5
 
 
 @given(

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from hyperslab.advising.candidates import HDF5, Candidate, expected_touched, file_bytes
 from hyperslab.advising.prices import Coded, Counts, Storage, seconds
-from hyperslab.advising.readahead import traffic
+from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.reads import Read, shares
 from hyperslab.advising.requests import SIEVE_BYTES, passes_cache, runs, runs_in_chunks, selection
 from hyperslab.data.selections import Box, generator, random_boxes
@@ -51,6 +51,8 @@ BOXES = 3
 # Beyond as many chunks or runs a box, a list of requests would take seconds; such layouts are told by
 # expectation.
 MOST_LISTED = 20_000
+# Nor are the pages of more bytes than these followed, one by one.
+MOST_FOLLOWED_BYTES = 2**36
 # What HDF5 has asked for when file and dataset are open: superblock and headers, piece by piece.
 OPENED = ((0, 8), (0, 1024))
 
@@ -125,15 +127,19 @@ def of_box(candidate: Candidate, array: Array, box: Box, storage: Storage, code:
     """Return what reading one box of a candidate asks for, of the array as it is stored."""
     extent = candidate.on_disk(box.extent)
     on_disk = Array(candidate.on_disk(array.shape), array.itemsize)
+    read = math.prod(extent) * array.itemsize
     if candidate.chunks is None:
-        if (many := runs(extent, on_disk.shape)) > MOST_LISTED:
+        if (many := runs(extent, on_disk.shape)) > MOST_LISTED or read > MOST_FOLLOWED_BYTES:
             return _many_runs(many, on_disk, extent, storage)
         return _listed(candidate, array, box, storage, code)
     chunks = candidate.on_disk(candidate.chunks)
     origin = candidate.on_disk(box.origin)
     listed = chunks_touched(origin, extent, chunks)
-    if passes_cache(candidate, array.itemsize, storage.chunk_cache_bytes):
-        listed = runs_in_chunks(origin, extent, chunks)
+    if candidate.format == HDF5 and passes_cache(candidate, array.itemsize, storage.chunk_cache_bytes):
+        many = runs_in_chunks(origin, extent, chunks)
+        if many > MOST_LISTED or read > MOST_FOLLOWED_BYTES:
+            return _many_pieces(many, listed, chunks, extent, array.itemsize, storage)
+        listed = many
     if candidate.format != HDF5 or listed > MOST_LISTED:
         shapes = np.array([chunks], np.int64)
         found = expected(shapes, on_disk, extent, storage, code, candidate.format, bool(candidate.filters))
@@ -182,6 +188,17 @@ def _many_runs(many: int, array: Array, extent: Sequence[int], storage: Storage)
         0,
         short,
     )
+
+
+def _many_pieces(
+    many: int, touched: int, chunks: Sequence[int], extent: Sequence[int], itemsize: int, storage: Storage
+) -> Counts:
+    """Return the counts of very many runs of chunks that pass the cache: one by one, or all of the chunks."""
+    requested = math.prod(extent) * itemsize
+    apart = Counts(many, max(requested, many * PAGE), 0.0, 0.0)
+    swept = Counts(touched, 0, touched * math.prod(chunks) * itemsize, 0.0)
+    best = min(apart, swept, key=lambda one: float(seconds(one, storage, Coded(1.0, 0.0))))
+    return replace(best, requested_bytes=requested, reads=many, chunks=touched)
 
 
 def objective(
