@@ -133,7 +133,11 @@ def test_what_was_predicted_is_called_so() -> None:
     [
         ({"guessed": True}, "these reads are guessed"),
         ({"grows": True}, "The dataset can grow, which needs chunks"),
-        ({"shape": [10, 10, 99]}, "Measured was the first 10x10x10 of 10x10x99"),
+        ({"rewritable": False}, "`make rewrite` cannot write this array"),
+        (
+            {"shape": [10, 10, 99], "whole_bytes": 10**14},
+            "Measured was the first 10x10x10 of 10x10x99 (2.00 kB of 100 TB): as much as",
+        ),
         (
             {"unknown_layout": "the dataset is virtual", "today": None},
             "Today's layout is not compared: the dataset is virtual.",
@@ -169,12 +173,21 @@ def test_a_part_is_told_from_the_whole_whose_times_are_called_estimates() -> Non
     (said,) = found.remarks
     # 11 ms of the part, where the model says that the whole takes three times as long.
     assert "about: slices in 33" in said and "(now 881 ms)" in said and "estimated, not measured" in said
+    # Of its file the model says that it is twice as long.
+    assert said.endswith(
+        "Its file would have about 4.00 MB (2.00 kB without filters), and takes at least 4.00 ms to write at "
+        "the speed probed."
+    )
     assert found.whole is not None and "Not measured" in found.whole.note
     assert {row[0].text for row in found.whole.rows} == {"contiguous", "4x4x2"}
     # Where the model makes another layout better for the whole array, it is said.
     turned = [with_whole(foretold("contiguous", 0.04), 1.0), with_whole(foretold("4x4x2", 0.02), 90.0)]
     (said,) = site_of(sites=at_disk(measured=turned), shape=[10, 10, 100]).remarks
     assert "By these estimates contiguous would be better for the whole array." in said
+    # Of an array of 100 TB reads take hours.
+    hours = [with_whole(one, 10.0**6) for one in measured]
+    (said,) = site_of(sites=at_disk(measured=hours), shape=[10, 10, 100], whole_bytes=10**14).remarks
+    assert "(now 24 h " in said and "(100 TB without filters)" in said
     # Not where none of it takes as long as anybody notices.
     quick = {"contiguous": (0.004, 0.004), "auto": (0.002, 0.002), "4x4x2": (0.001, 0.001)}
     little = [with_whole(foretold("contiguous", 0.004), 0.5), with_whole(foretold("4x4x2", 0.001), 2.5)]

@@ -124,6 +124,7 @@ def test_a_study_file_gives_what_the_report_asks(pytestconfig: pytest.Config) ->
         (fmt.duration(4350), "1 h 12 min"),
         (fmt.megabytes(36002104), "36.00 MB"),
         (fmt.megabytes(2202009600, binary=True), "2,100.0 MiB"),
+        (fmt.volume(1e14), "100 TB"), (fmt.volume(999_960_000), "1.00 GB"), (fmt.volume(40), "40 bytes"),
         (fmt.megabytes(40768), "0.041 MB"), (fmt.significant(12.34), "12.3"),
         (fmt.significant(9.999), "10.0"),
         (fmt.listing(["a", "b", "c"], 2), "a and 2 more"),

@@ -36,7 +36,7 @@ from hyperslab.records import write_record
 from hyperslab.sites.configuration import Expansion, configured_file, load_sites
 from hyperslab.studies import advised
 from hyperslab.studies.advice_schema import AdviceStudy, Advise
-from hyperslab.text import listing, megabytes, seconds, shape, significant
+from hyperslab.text import duration, listing, seconds, shape, significant, volume
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
 
 
@@ -89,13 +89,13 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
     with prospect.in_place(subject) as values:
         found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: storage}, 1e9, say)
     best = found.sites[site["name"]].choice.predicted[0]
-    times = listing([f"{name} in {seconds(value)}" for name, value in best.times.items()])
+    times = listing([f"{name} in {duration(value)}" for name, value in best.times.items()])
     layout = "today's layout" if best.candidate.name == TODAY else best.candidate.name
     elsewhere = ", which lies on another device" if _elsewhere(subject, site) else ""
     guessed = "" if asked.reads is not None else " (reads that are guessed)"
     return (
         f"{site['root']} cannot be written, so that nothing was measured; predicted from probes of "
-        f"{file}{elsewhere}: {layout} reads {times}{guessed}, {megabytes(best.file_bytes)}"
+        f"{file}{elsewhere}: {layout} reads {times}{guessed}, {volume(best.file_bytes)}"
     )
 
 

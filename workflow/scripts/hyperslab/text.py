@@ -198,6 +198,17 @@ def gigabytes(value: int | None) -> str:
     return ABSENT if value is None else f"{value / 1e9:,.1f} GB"
 
 
+def volume(value: float | None) -> str:
+    """Return the bytes of a file of any length, in the largest unit of 10^3 that fits: 853 MB, 100 TB."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    for name, unit in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        # 999.6 MB are 1.00 GB: the unit is chosen for the rounded number.
+        if float(f"{value / unit:.2e}") >= 1:
+            return f"{significant(value / unit)} {name}"
+    return f"{value:.0f} bytes"
+
+
 def throttle_text(throttle: Mapping[str, Any]) -> str:
     """Return what a cgroup limits (see `limits.limits_of`), such as "read 50 MiB/s, write 50 MiB/s"."""
     rates = ((word, throttle.get(f"{word}_bytes_per_s")) for word in ("read", "write"))

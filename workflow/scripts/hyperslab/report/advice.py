@@ -84,7 +84,7 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
         pair = _pair(prediction, site, str(choice["pick"]))
         second, code = _copies(data, prediction, site, found, pair)
         remarks = [
-            advice_whole.sentence(estimated, choice, prediction["today"]),
+            advice_whole.sentence(estimated, choice, prediction, site),
             _chosen_by(choice),
             _in_memory(prediction, site, ranked(choice, choice["pick"])),
             _plug_ins(prediction, [choice["pick"], *([pair["layout"]] if pair and second else [])]),
@@ -241,7 +241,7 @@ def _in_cache(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tu
     """
     size = file_bytes * prediction["whole_bytes"] / prediction["raw_bytes"]
     memory = prediction["sites"][site]["probes"][0]["memory_bytes"]
-    words = f"({fmt.megabytes(size)} of {fmt.megabytes(memory)} of memory)"
+    words = f"({fmt.volume(size)} of {fmt.volume(memory)} of memory)"
     return size <= CACHED_SHARE * memory, words
 
 
@@ -318,11 +318,12 @@ def _remarks(data: Data, prediction: Mapping[str, Any]) -> Iterator[str]:
         yield "Nobody said how it is read: these reads are guessed from its shape. Name yours with READS."
     if prediction["shape"] != prediction["measured_shape"]:
         whole, part = (fmt.shape(prediction[key]) for key in ("shape", "measured_shape"))
+        sizes = (fmt.volume(prediction[key]) for key in ("raw_bytes", "whole_bytes"))
         yield (
-            f"Measured was the first {part} of {whole}: as much as can be written {_often(prediction)} in "
-            f"{fmt.duration(prediction['limit_s'])} here. A read of all of an axis that was cut is shorter "
-            "than yours, and so are its times. Sizes are those of this part: where the rest compresses "
-            "otherwise, so does the file."
+            f"Measured was the first {part} of {whole} ({' of '.join(sizes)}): as much as can be written "
+            f"{_often(prediction)} in {fmt.duration(prediction['limit_s'])} here. A read of all of an axis "
+            "that was cut is shorter than yours, and so are its times. Sizes are those of this part: where "
+            "the rest compresses otherwise, so does the file."
         )
     if prediction.get("shorter_chunks"):
         yield (
@@ -336,6 +337,11 @@ def _remarks(data: Data, prediction: Mapping[str, Any]) -> Iterator[str]:
         )
     if why := prediction.get("unknown_layout"):
         yield f"Today's layout is not compared: {why}."
+    if prediction.get("file") and not prediction.get("rewritable", True):
+        yield (
+            "`make rewrite` cannot write this array, since its values do not lie in an HDF5 file that is "
+            "named: what is advised is for a copy of your own."
+        )
     if wider := prediction.get("stored_dtype"):
         yield (
             f"The values are {wider} in the file and were measured as {prediction['dtype']}, so that sizes "
@@ -364,7 +370,7 @@ def _remarks(data: Data, prediction: Mapping[str, Any]) -> Iterator[str]:
         fits = [site for site in beyond if _in_cache(prediction, site, prediction["raw_bytes"])[0]]
         if fits:
             yield (
-                f"The array ({fmt.megabytes(whole)}) fits in the memory of {fmt.listing(fits)}: whoever "
+                f"The array ({fmt.volume(whole)}) fits in the memory of {fmt.listing(fits)}: whoever "
                 "reads it there again and again reads it warm, where layouts differ less (STATE=warm says "
                 "so)."
             )

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hyperslab import text as fmt
+from hyperslab.report.answer import ranked
 from hyperslab.report.model import Cell, Table, table
 from hyperslab.results.comparisons import MATTERS
 from hyperslab.results.requests import entry_of, question_of
@@ -73,20 +74,36 @@ def each(found: pd.DataFrame, layout: str, today: str | None) -> str:
     both = today in found.index and today != layout
     parts = []
     for entry in found.columns:
-        now = f" (now {fmt.seconds(found.loc[today, entry])})" if both else ""
-        parts.append(f"{entry_of(entry)[0]} in {fmt.seconds(found.loc[layout, entry])}{now}")
+        now = f" (now {fmt.duration(found.loc[today, entry])})" if both else ""
+        parts.append(f"{entry_of(entry)[0]} in {fmt.duration(found.loc[layout, entry])}{now}")
     return fmt.listing(parts)
 
 
-def sentence(estimated: pd.DataFrame, choice: Mapping[str, Any], today: str | None) -> str:
+def sentence(
+    estimated: pd.DataFrame, choice: Mapping[str, Any], prediction: Mapping[str, Any], site: str
+) -> str:
     """Return what the advised layout would take in the whole array, and which one would be better there."""
-    pick = str(choice["pick"])
+    pick, today = str(choice["pick"]), prediction["today"]
     if pick not in estimated.index:
         return ""
     best = better_than_pick(estimated, choice)
     other = f" By these estimates {best} would be better for the whole array." if best else ""
     told = each(estimated, pick, today)
-    return f"In the whole array it would take about: {told}; estimated, not measured.{other}"
+    file = "" if pick == today else _file(choice, prediction, site)
+    return f"In the whole array it would take about: {told}; estimated, not measured.{other}{file}"
+
+
+def _file(choice: Mapping[str, Any], prediction: Mapping[str, Any], site: str) -> str:
+    """Return how large the file of the whole array would be in the advised layout, and how long it takes at
+    least to write it: what is predicted, times measured over predicted in the part.
+    """
+    here, pick = prediction["sites"][site], choice["pick"]
+    one = next(entry for entry in here["measured"] if entry["layout"] == pick)
+    size = one["whole"]["file_bytes"] * ranked(choice, pick)["file_bytes"] / one["file_bytes"]
+    took = here["probes"][0]["storage"]["write_s"]
+    least = f", and takes at least {fmt.duration(size * took)} to write at the speed probed" if took else ""
+    raw = fmt.volume(prediction["whole_bytes"])
+    return f" Its file would have about {fmt.volume(size)} ({raw} without filters){least}."
 
 
 def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
@@ -94,7 +111,7 @@ def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
     if estimated.empty:
         return None
     body = [
-        [Cell(str(layout)), *(f"about {fmt.seconds(value)}" for value in row)]
+        [Cell(str(layout)), *(f"about {fmt.duration(value)}" for value in row)]
         for layout, row in estimated.iterrows()
     ]
     note = (
