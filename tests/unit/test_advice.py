@@ -8,6 +8,7 @@ import math
 import re
 import resource
 import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -58,6 +59,7 @@ from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
+from hyperslab.formats.donor_files import open_donor
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_setters import of_plugins
@@ -583,6 +585,28 @@ def test_sites_that_cannot_be_measured_so_are_not_probed(here: Path, monkeypatch
     advise.main([*asked, "--site", "disk", "cluster", "--profile", "mine"])
     advise.main([*asked, "--site", "cluster", "--profile", "elsewhere"])
     assert probed == ["disk", "cluster", "cluster"]
+
+
+def test_an_array_is_looked_at_once_before_its_site_is_probed_and_that_counts(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    def looked(file: Path, dataset: str | None = None) -> Any:
+        looks.append(time.time())
+        return open_donor(file, dataset)
+
+    def probe(*_: Any, **__: Any) -> Probe:
+        assert len(looks) == 1
+        return PROBE
+
+    # Of a virtual dataset each opens all files that hold its values.
+    monkeypatch.setattr("hyperslab.advising.found.open_donor", looked)
+    monkeypatch.setattr("hyperslab.formats.donor_files.open_donor", looked)
+    monkeypatch.setattr(at_sites, "probed", probe)
+    advise.main(["mine.h5::/counts", *IMAGE])
+    prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
+    assert prediction["began_wall_s"] < looks[0]
 
 
 def test_a_probe_leaves_a_root_that_nobody_has_used_as_it_was(here: Path) -> None:

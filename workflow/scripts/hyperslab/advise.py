@@ -119,16 +119,20 @@ def _writable(
     return [name for name in names if name not in closed]
 
 
-def advise(name: str, study: AdviceStudy, sites_file: Path, executor: str | None = None) -> None:
+def advise(
+    name: str, study: AdviceStudy, sites_file: Path, executor: str | None = None,
+    known: Subject | None = None, spent: float = 0.0,
+) -> None:  # fmt: skip
     """Probe, predict, and write the study that measures, with its prediction, into results/NAME.
 
-    `executor` is how its jobs will be run, where that is known.
+    `executor` is how its jobs will be run and `known` the array that is meant, where these are known; `spent`
+    are the seconds that are gone.
     Raises what is among MISTAKES; what lay there before stays until all is written, and then its pages do.
     """
     _check_idle(Path("results") / name)
-    begun, wall = time.monotonic(), time.time()
+    begun, wall = time.monotonic() - spent, time.time() - spent
     asked = study.advise
-    subject = subject_of(asked)
+    subject = known or subject_of(asked)
     whole = reads_of(asked, subject)
     sites = load_sites(sites_file)
     names = at_sites.named(asked.sites, sites, sites_file, executor)
@@ -279,10 +283,12 @@ def _settle(old: Path, results: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
-    """Return the study that asks for advice: one by its file, or what the command line says, written."""
+def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy, Subject | None]:
+    """Return the study that asks for advice: one by its file, or what the command line says, written, and the
+    array that was looked at for that, once: of a virtual dataset a look opens every file that it is made of.
+    """
     if options.study:
-        return options.study, advised.question(options.study)
+        return options.study, advised.question(options.study), None
     if options.copies not in ("", "yes", "no"):
         raise ConfigurationError("make advise", "copies", f"should be yes or no, not {options.copies!r}")
     given = {
@@ -295,7 +301,8 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     asked = validate(Advise, said, Path("make advise"), "")
     check_named(asked)
     # Which array it is has to be clear before the study has a name.
-    file = subject_of(asked).found
+    subject = subject_of(asked)
+    file = subject.found
     assert file is not None
     stem = options.name or re.sub(r"[^A-Za-z0-9_.+-]+", "-", file.file.stem).strip("-.") or "mine"
     if wrong := name_mistake(f"advice-{stem}"):
@@ -307,7 +314,7 @@ def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy]:
     other = advised.question(path).advise.file if path.exists() else asked.file
     if other is None or _array(other) != _array(asked.file):
         raise ConfigurationError(path, "", f"is there already, of {other}; give another name with NAME=")
-    return path, AdviceStudy(advise=asked)
+    return path, AdviceStudy(advise=asked), subject
 
 
 def _array(named: str | None) -> tuple[Path, str]:
@@ -318,9 +325,11 @@ def _array(named: str | None) -> tuple[Path, str]:
 
 def run(options: argparse.Namespace) -> str:
     """Write what is to be measured, and return the study's name; what fails changes nothing."""
-    path, study = _study_of(options)
+    begun = time.monotonic()
+    path, study, subject = _study_of(options)
     executor = options.executor or at_sites.executor_of(options.profile)
-    advise(path.stem, study, options.sites or configured_file(Path()), executor)
+    sites, spent = options.sites or configured_file(Path()), time.monotonic() - begun
+    advise(path.stem, study, sites, executor, subject, spent)
     if not options.study:
         path.write_text(study_text.asking(study.advise), encoding="utf-8")
     return path.stem
