@@ -8,10 +8,11 @@ import math
 import re
 import resource
 import shutil
+import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -617,6 +618,20 @@ def test_a_probe_leaves_a_root_that_nobody_has_used_as_it_was(here: Path) -> Non
     assert 0 < storage.run_s < storage.read_s < storage.lookup_s < storage.open_s
     assert storage.write_s and storage.zarr_chunk_s is None and storage.chunk_cache_bytes >= 2**20
     assert set(found.pressure_s) == {"cpu", "memory", "io"} and found.memory_bytes > 10**8
+
+
+def test_what_a_node_says_before_a_probe_is_passed_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = {"name": "disk", "root": str(here), "executor": "local", "cgroup": None, "read_ahead_bytes": None}
+
+    def printed(text: str) -> Probe:
+        done = subprocess.CompletedProcess([], 0, text, "")
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+        return PROBED(site, zarr=False)
+
+    assert printed(f"Welcome to node 1\n{json.dumps(asdict(PROBE))}\n") == PROBE
+    for text in ("", "Welcome to node 1\n", "[]"):
+        with pytest.raises(at_sites.OutOfReach, match="site disk could not be probed: its node says"):
+            printed(text)
 
 
 def test_no_room_for_the_test_files_is_said_and_leaves_nothing(here: Path) -> None:

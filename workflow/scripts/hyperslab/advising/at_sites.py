@@ -96,7 +96,12 @@ def probed(site: Mapping[str, Any], zarr: bool, file: Path | None = None, sites:
     if done.returncode:
         said = " ".join(done.stderr.removeprefix(PREFIX).split())[-300:]
         raise OutOfReach(f"site {site['name']} could not be probed: {said}")
-    return Probe.of(json.loads(done.stdout))
+    try:
+        # What a prologue of the node says comes before it.
+        return Probe.of(json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError, KeyError):
+        said = " ".join(done.stdout.split())[-300:]
+        raise OutOfReach(f"site {site['name']} could not be probed: its node says {said!r}") from None
 
 
 def _on_a_node(site: Mapping[str, Any]) -> list[str]:
