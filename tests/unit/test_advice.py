@@ -499,6 +499,25 @@ def test_what_cannot_be_advised_on_is_said_before_anything_is_written(
     assert files(here) == before
 
 
+def test_help_says_what_is_taken_where_nothing_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        advise.main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for words in ("otherwise any", "otherwise file", "otherwise cold", "otherwise 1.15", "otherwise 60 s"):
+        assert words in said
+
+
+def test_who_interrupts_an_advice_reads_one_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Probe:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(at_sites, "probed", interrupted)
+    before = files(here)
+    with pytest.raises(SystemExit, match="^hyperslab.advise: interrupted; what lay there before stays$"):
+        advise.main(["mine.h5::/counts", *IMAGE])
+    assert files(here) == before
+
+
 def test_of_a_file_alone_the_arrays_are_listed_and_nothing_is_written(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

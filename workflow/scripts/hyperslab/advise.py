@@ -339,18 +339,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m hyperslab.advise", description=__doc__)
     add = parser.add_argument
+    # What is taken where nothing is given.
+    usual = {key: field.default for key, field in Advise.model_fields.items()}
+    takes = f"{budget.USUAL_S:g} s, and {budget.USUAL_THROTTLED_S:g} s where a site is throttled"
     add("array", nargs="?", metavar="FILE[::DATASET]", help="your array, such as mine.h5::/counts")
     add("--study", type=Path, help="a study that says `advise: …`, instead of all but --sites")
     add("--reads", default="", help=f"how it is read, such as {reading.EXAMPLE}; otherwise usual ways")
     add("--name", default="", help="of the study, after advice-; otherwise that of the file")
-    add("--filters", default="", help="what readers have: builtin (of HDF5 itself), or any (hdf5plugin, too)")
-    add("--formats", nargs="+", default=[], help="hdf5, zarr")
-    add("--orders", default="", help="orders of the axes: file, or any")
-    add("--state", default="", help="cold or warm")
-    add("--size-bound", default="", help="largest file, relative to the array without filters")
-    add("--site", dest="sites_named", nargs="+", default=[], help="where it is measured")
+    add(
+        "--filters", default="",
+        help=f"filters of readers: builtin (HDF5 alone) or any (hdf5plugin, too); otherwise {usual['filters']}",
+    )  # fmt: skip
+    add("--formats", nargs="+", default=[], help="hdf5, or hdf5 zarr; otherwise hdf5")
+    add("--orders", default="", help=f"orders of the axes: file or any; otherwise {usual['orders']}")
+    add("--state", default="", help=f"cold or warm; otherwise {usual['state']}")
+    add(
+        "--size-bound", default="",
+        help=f"largest file, relative to the array without filters; otherwise {usual['size_bound']:g}",
+    )  # fmt: skip
+    add(
+        "--site", dest="sites_named", nargs="+", default=[],
+        help="where it is measured; otherwise at the first of the file of sites",
+    )  # fmt: skip
     add("--sites", type=Path, help="the file of sites; otherwise that of config/config.yaml")
-    add("--seconds", default="", help="how long all of it may take")
+    add("--seconds", default="", help=f"how long all of it may take at one site; otherwise {takes}")
     add("--copies", default="", help="yes: advise two copies in one file where these are better")
     add("--profile", default="", help="of Snakemake, which says how it will be measured")
     add("--executor", default="", help="the same without a profile: local, slurm")
@@ -369,6 +381,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(listed, file=sys.stderr)
     except MISTAKES as error:
         sys.exit(f"hyperslab.advise: {error}")
+    except KeyboardInterrupt:
+        sys.exit("hyperslab.advise: interrupted; what lay there before stays")
 
 
 if __name__ == "__main__":
