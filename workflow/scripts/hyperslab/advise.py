@@ -348,7 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--name", default="", help="of the study, after advice-; otherwise that of the file")
     add(
         "--filters", default="",
-        help=f"filters of readers: builtin (HDF5 alone) or any (hdf5plugin, too); otherwise {usual['filters']}",
+        help=f"readers have: builtin (HDF5 alone) or any (hdf5plugin, too); otherwise {usual['filters']}",
     )  # fmt: skip
     add("--formats", nargs="+", default=[], help="hdf5, or hdf5 zarr; otherwise hdf5")
     add("--orders", default="", help=f"orders of the axes: file or any; otherwise {usual['orders']}")
