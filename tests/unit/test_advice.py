@@ -607,6 +607,18 @@ def test_sites_that_cannot_be_measured_so_are_not_probed(here: Path, monkeypatch
     assert probed == ["disk", "cluster", "cluster"]
 
 
+def test_an_object_store_is_refused_before_it_is_probed(here: Path) -> None:
+    stores = here / "config" / "stores.yaml"
+    stores.write_text(
+        f"file_systems:\n  bucket: {{root: {here}/objects, store: {{start: moto}}}}\n"
+        "sites:\n  bucket: {file_system: bucket}\n"
+    )
+    before = files(here)
+    with pytest.raises(SystemExit, match="site bucket is an object store, in which what is advised cannot lie"):
+        advise.main(["mine.h5::/counts", *IMAGE, "--sites", str(stores)])
+    assert files(here) == before
+
+
 def test_an_array_is_looked_at_once_before_its_site_is_probed_and_that_counts(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,12 +51,17 @@ def named(
     """Return the sites at which it is measured, the first of `file` if none is asked for.
 
     `executor` is how jobs will be run, where that is known. Raises ConfigurationError, and OutOfReach also
-    where none of the sites can be measured so.
+    for an object store, and where none of the sites can be measured so.
     """
     names = list(asked) or [next(iter(sites))]
     for name in names:
         if name not in sites:
             raise ConfigurationError(file, "", f"no site {name!r}; there are {choices(name, sites)}")
+        if sites[name]["store"] is not None:
+            raise OutOfReach(
+                f"site {name} is an object store, in which what is advised cannot lie; name a site "
+                "with a file system alone with SITE="
+            )
         if sites[name]["executor"] != LOCAL and shutil.which("srun") is None:
             raise OutOfReach(
                 f"site {name} is reached through {sites[name]['executor']}, and there is no srun here; "
