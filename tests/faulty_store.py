@@ -20,6 +20,8 @@ ERROR = (
 # fault -> status, code and message of the store's answer
 ANSWERS = {
     "throttled": (503, "SlowDown", "Please reduce your request rate."),
+    # As other stores say it.
+    "busy": (429, "SlowDown", "Please reduce your request rate."),
     "kept": (403, "AccessDenied", "You may not delete this."),
     "skewed": (403, "RequestTimeTooSkewed", "The difference between the request time and now is too large."),
 }
@@ -37,7 +39,7 @@ class FaultyStore:
 
     def __init__(self, upstream: int) -> None:
         self.fault, self.times, self.part, self.after = "", 0, "", 0
-        self.then = ""
+        self.then: tuple[str, ...] = ()
         self.methods: tuple[str, ...] = ()
         self.caused = self.gets = self.puts = 0
         # Objects whose putting in parts was begun, and neither finished nor given up.
@@ -68,11 +70,11 @@ class FaultyStore:
         *,
         method: str = "",
         after: int = 0,
-        then: str = "",
+        then: tuple[str, ...] = (),
     ) -> None:
         """Cause a fault from now on, of requests by this method alone if one is given; "" ends it.
 
-        `then` is another that comes once after it.
+        `then` are others that come once each after it.
         """
         with self._lock:
             self.fault, self.times, self.part, self.after, self.caused = fault, times, part, after, 0
@@ -87,8 +89,8 @@ class FaultyStore:
             self.gets += method == "GET" and name.count("/") > 1
             if not self.fault or not (of_object or self.fault == "skewed"):
                 return ""
-            last = self.caused == self.times and self.then
-            if self.caused >= self.times and not last:
+            over = self.caused - self.times
+            if over >= len(self.then):
                 return ""
             if self.methods and method not in self.methods:
                 return ""
@@ -96,7 +98,7 @@ class FaultyStore:
                 self.after -= 1
                 return ""
             self.caused += 1
-            return self.then if last else self.fault
+            return self.fault if over < 0 else self.then[over]
 
     def answer(self, request: BaseHTTPRequestHandler, upstream: int) -> None:
         """Pass a request on, or cause the fault that is due."""

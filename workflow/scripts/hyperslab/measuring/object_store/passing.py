@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import SplitResult, quote, urlsplit
@@ -298,7 +299,8 @@ class Gateway:
             data=body if request.method in ("PUT", "POST") else None,
             skip_auto_headers=("Content-Type", "User-Agent"),
         ) as answer:
-            if answer.status >= 500:
+            # Of stores that say so, who asks too often.
+            if answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
                 self.counts.failed += 1
             kept = {
                 name: value
