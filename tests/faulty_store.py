@@ -22,13 +22,14 @@ ANSWERS = {
     "throttled": (503, "SlowDown", "Please reduce your request rate."),
     # As other stores say it.
     "busy": (429, "SlowDown", "Please reduce your request rate."),
+    "few": (400, "InvalidArgument", "Part number must be an integer between 1 and 1000."),
     "kept": (403, "AccessDenied", "You may not delete this."),
     "skewed": (403, "RequestTimeTooSkewed", "The difference between the request time and now is too large."),
 }
 
 
-# fault -> the requests that it befalls; others befall all
-METHODS = {"cut": ("GET",), "short": ("GET",), "cut-put": ("PUT",), "kept": ("DELETE",)}
+# fault -> the requests that it befalls; others befall all, or those that are named
+METHODS = {"cut": "GET", "short": "GET", "cut-put": "PUT", "few": "PUT", "kept": "DELETE"}
 
 
 class FaultyStore:
@@ -40,7 +41,7 @@ class FaultyStore:
     def __init__(self, upstream: int) -> None:
         self.fault, self.times, self.part, self.after = "", 0, "", 0
         self.then: tuple[str, ...] = ()
-        self.methods: tuple[str, ...] = ()
+        self.method = ""
         self.caused = self.gets = self.puts = 0
         # Objects whose putting in parts was begun, and neither finished nor given up.
         self.unfinished: set[str] = set()
@@ -72,14 +73,13 @@ class FaultyStore:
         after: int = 0,
         then: tuple[str, ...] = (),
     ) -> None:
-        """Cause a fault from now on, of requests by this method alone if one is given; "" ends it.
+        """Cause a fault from now on, of requests by this method alone if its own is not known; "" ends it.
 
         `then` are others that come once each after it.
         """
         with self._lock:
             self.fault, self.times, self.part, self.after, self.caused = fault, times, part, after, 0
-            self.then = then
-            self.methods = (method,) if method else METHODS.get(fault, ())
+            self.then, self.method = then, method
 
     def _due(self, method: str, path: str) -> str:
         """Return the fault of a request, "" for none; the bucket itself has none but that of clocks."""
@@ -92,13 +92,14 @@ class FaultyStore:
             over = self.caused - self.times
             if over >= len(self.then):
                 return ""
-            if self.methods and method not in self.methods:
+            fault = self.fault if over < 0 else self.then[over]
+            if method != METHODS.get(fault, self.method or method):
                 return ""
             if self.after:
                 self.after -= 1
                 return ""
             self.caused += 1
-            return self.fault if over < 0 else self.then[over]
+            return fault
 
     def answer(self, request: BaseHTTPRequestHandler, upstream: int) -> None:
         """Pass a request on, or cause the fault that is due."""
