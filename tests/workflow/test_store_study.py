@@ -52,18 +52,19 @@ STUDY: dict[str, Any] = {
             "layouts": ["contiguous", "in-place", "zarr", "service", "files", "files-in-place"],
         },
         "fetched": {
-            "summaries": {"day": "all"}, "processes": [1], "fetch": True, "states": ["cold"],
+            "summaries": {"day": "all"}, "processes": [2], "fetch": True, "states": ["cold"],
             "layouts": ["files"],
         },
         "open": {
             "open_all": True, "states": ["cold"], "layouts": ["files", "files-zarr", "files-in-place"],
         },
         "direct": {
-            "summaries": {"day": "all"}, "dask": [1], "states": ["cold"], "layouts": ["in-place"],
+            "summaries": {"day": "all"}, "dask": [2], "states": ["cold", "session"], "layouts": ["in-place"],
+            "repeats": {"session": 1},
         },
         "mixed": {
             "clients": {"map": {"day": 1}, "series": {"lat": 1, "lon": 1}}, "requests": 4,
-            "processes": [2], "states": ["cold"], "layouts": ["zarr"],
+            "processes": [2], "states": ["cold"], "layouts": ["zarr"], "repeats": {"cold": 2},
         },
         # Through the server, which keeps its objects in the store.
         "written": {"write": {"lat": 12, "lon": 12}, "layouts": ["service"], "repeats": {"write": 2}},
@@ -161,7 +162,7 @@ def test_the_study_small(
 def of_the_tables(clone: Clone) -> None:
     """What tables and report say."""
     table = pd.read_parquet(clone.directory / "results/store/measurements.parquet")
-    assert len(table) == 6 * 3 + 1 + 3 + 1 + 1 + 2
+    assert len(table) == 6 * 3 + 1 + 3 + 2 + 2 + 2
     read = table[table["case"] == "series"]
     series = read[read["layout"].isin(["in-place", "zarr", "files-in-place"])]
     # The server also asks for descriptions that it does not keep.
@@ -179,11 +180,19 @@ def of_the_tables(clone: Clone) -> None:
     assert opened.loc["files-zarr"].tolist() == [1, 4, 3]
     assert opened.loc["files-in-place"].tolist() == [0, 1, 1]
     assert opened.loc["files"].tolist()[::2] == [1, 3]
-    assert (table[table["case"] == "fetched-1p"]["fetch_s"] > 0).all()
+    fetched = table[table["case"] == "fetched-2p"]
+    assert (fetched["fetch_s"] > 0).all() and (fetched["requested_bytes"] > 0).all()
+    # Objects of this size come in one part each.
+    assert (fetched["wire_requests"] == 3).all() and (fetched["wire_bytes"] == fetched["file_bytes"]).all()
     # Workers and clients of their own ask for each chunk once a request, and the kernel counts nothing of it.
-    asked = table[table["case"].isin(["direct-1d", "mixed-2p"])]
+    asked = table[table["case"].isin(["direct-2d", "mixed-2p"])]
+    assert (asked["wire_requests"] == asked["chunks_touched"]).all()
     assert (asked["wire_bytes"] == asked["chunk_bytes"]).all() and asked["requested_bytes"].isna().all()
-    assert dict(asked[["case", "open_requests"]].to_numpy()) == {"direct-1d": 1, "mixed-2p": 2}
+    assert (asked["wire_failures"] == 0).all() and (asked["open_requests"] >= 2).all()
+    clients = asked[asked["case"] == "mixed-2p"]
+    assert (clients["requests"] == 4).all() and (clients["errors"] == 0).all()
+    # Each client has asked where the chunks lie, of a second repeat, too.
+    assert (clients["open_requests"] == 2).all()
     page = (clone.directory / "results/store/report.html").read_text(encoding="utf-8")
     # Both are in the table of settings, whichever layout wins.
     assert "its default" in page and "VirtualiZarr and obstore" in page
