@@ -39,6 +39,8 @@ OF_SCRIPTS = (
     "scipy.stats", "seaborn", "snakemake.script", "yaml",
 )  # fmt: skip
 LONGEST_REQUEST = 2**20
+# When to search for garbage: what tests make is seldom any, and searches take a tenth of their time.
+SELDOM = (50_000, 10, 10)
 
 
 class Run:
@@ -156,6 +158,7 @@ def _serve_runs(control: socket.socket, scripts: str) -> None:
     # Which plugins there are it looks for once.
     sys.modules["snakemake.cli"].get_argument_parser()
     gc.freeze()
+    gc.set_threshold(*SELDOM)
     # A descriptor of each run's process -> its number, and where to say how it ended.
     runs: dict[int, tuple[int, socket.socket]] = {}
     selector = selectors.DefaultSelector()
@@ -226,6 +229,7 @@ def _serve_scripts(listener: socket.socket) -> NoReturn:
     for module in OF_SCRIPTS:
         importlib.import_module(module)
     gc.freeze()
+    gc.set_threshold(*SELDOM)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with selectors.DefaultSelector() as selector:
         selector.register(0, selectors.EVENT_READ)
