@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,11 +15,17 @@ from hyperslab.report.model import Page
 
 def render(page: Page | ClaimsPage | AdvicePage, template: Path = templates.REPORT) -> str:
     """Return the HTML of a page, with the template and the style sheet beside it."""
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
+    found = _environment(template.parent).get_template(template.name)
+    return found.render(page=page, figure_anchor=templates.figure_anchor)
+
+
+@cache
+def _environment(place: Path) -> Environment:
+    """Return what compiles each template of a folder once, however many pages are made with it."""
+    return Environment(
+        loader=FileSystemLoader(place),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template.name).render(page=page, figure_anchor=templates.figure_anchor)
