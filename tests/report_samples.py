@@ -15,8 +15,9 @@ import pandas as pd
 
 from hyperslab.layouts import layout_of
 from hyperslab.report.build import build_page
-from hyperslab.report.data import Inputs
-from hyperslab.report.model import Page
+from hyperslab.report.checks import checks
+from hyperslab.report.data import Inputs, gather
+from hyperslab.report.model import Check, Page
 from hyperslab.results.columns import of_type
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.scoring import absolute_score, matched_score
@@ -139,16 +140,25 @@ def _made(main: bytes, floor_ms: float) -> bytes:
     return pickle.dumps({"summary": summary, "score": score, "recommendation": answer})
 
 
+def confirmed(**changes: Any) -> dict[str, Any]:
+    """The arguments of `build_page` of the tiny study, with confirming rounds unless changed."""
+    return inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm")) | changes
+
+
 def page_of(**changes: Any) -> Page:
     """The page of the tiny study, with confirming rounds unless changed."""
-    if not changes:
-        return _page()
-    return build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm")) | changes))
+    return build_page(Inputs(**confirmed(**changes))) if changes else _page()
 
 
 @cache
 def _page() -> Page:
-    return build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"))))
+    return build_page(Inputs(**confirmed()))
+
+
+def check_of(found: Page | Mapping[str, Any], name: str) -> Check:
+    """The check of this name, on a page or, sooner, of what `build_page` makes one from."""
+    told = found.checks if isinstance(found, Page) else checks(gather(Inputs(**found)))
+    return next(check for check in told if check.name == name)
 
 
 class Tags(HTMLParser):

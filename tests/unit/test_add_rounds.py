@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from report_samples import page_of
+from report_samples import check_of, confirmed, page_of
 from studies import changed, load
 
 from hyperslab import add_rounds
@@ -264,7 +264,7 @@ ROUNDS: dict[str, Any] = {
 
 
 def test_a_page_says_how_many_rounds_each_comparison_had() -> None:
-    (check,) = [check for check in page_of(rounds=ROUNDS).checks if check.name == "Added rounds"]
+    check = check_of(confirmed(rounds=ROUNDS), "Added rounds")
     assert check.tone == "bad"
     assert "1 of 3 comparisons is still open" in check.text
     assert "after 3, 5, 8 and 12 rounds, at a level of 1.25 % each" in check.text
@@ -273,7 +273,7 @@ def test_a_page_says_how_many_rounds_each_comparison_had() -> None:
     assert rows[0] == ["disk", "a against b", "12", "still open"]
     assert rows[2][0] == "disk and memory"
     done = {**ROUNDS, "comparisons": [ROUNDS["comparisons"][0], ROUNDS["comparisons"][2]]}
-    (check,) = [check for check in page_of(rounds=done).checks if check.name == "Added rounds"]
+    check = check_of(confirmed(rounds=done), "Added rounds")
     assert check.tone == "good"
     assert "All of 2 comparisons are decided, 1 of them in more than the first rounds" in check.text
     assert not [check for check in page_of().checks if check.name == "Added rounds"]

@@ -13,6 +13,8 @@ from report_samples import (
     CONTEXT,
     MAIN,
     assert_self_contained,
+    check_of,
+    confirmed,
     inputs,
     measured,
     meta,
@@ -25,7 +27,7 @@ from hyperslab.layouts import layout_of
 from hyperslab.report.answer import layout_text
 from hyperslab.report.build import build_page
 from hyperslab.report.data import CELL, Inputs
-from hyperslab.report.model import Page, Table
+from hyperslab.report.model import Table
 from hyperslab.report.render import render
 from hyperslab.results.recommend import recommend
 from hyperslab.results.recommendation import mixtures
@@ -36,11 +38,6 @@ from hyperslab.sites.places import Place, words_of_store
 def texts(found: Table) -> list[list[str]]:
     """The texts of a table's cells."""
     return [[entry.text for entry in row] for row in found.rows]
-
-
-def check_of(page: Page, name: str) -> Any:
-    """The check of this name."""
-    return next(check for check in page.checks if check.name == name)
 
 
 def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
@@ -239,14 +236,14 @@ def test_results_of_a_store_that_was_changed_do_not_pass_for_those_of_one(change
     store: dict[str, Any] = {"endpoint": "moto", "latency_ms": 10.0, "prefix": "one/"}
     both = (store, store | changed)
     one, other = (CONTEXT | {"store": described} for described in both)
-    found = check_of(page_of(context=[one, other]), "Mixtures")
+    found = check_of(confirmed(context=[one, other]), "Mixtures")
     assert found.tone == "bad" and said in found.text
-    assert check_of(page_of(context=[one, one]), "Mixtures").tone == "good"
+    assert check_of(confirmed(context=[one, one]), "Mixtures").tone == "good"
     # Where a context has places, these tell of stores, too, and once is enough.
     places = [Place("ext4", "/dev/sda1", store=words_of_store(described)) for described in both]
     told = zip(both, places, strict=True)
     context = [CONTEXT | {"store": store, "place": place.to_dict()} for store, place in told]
-    found = check_of(page_of(context=context), "Mixtures")
+    found = check_of(confirmed(context=context), "Mixtures")
     assert found.tone == "bad" and "object stores" not in found.text
     assert found.text.count("before the object store") == 2
 
@@ -255,22 +252,22 @@ def test_results_of_several_places_do_not_pass_for_those_of_one() -> None:
     # Two file systems of one kind on one device, one after the other, differ in nothing else.
     places = [Place("ext4", "/dev/sda1", identity * 32).to_dict() for identity in "ab"]
     context = [CONTEXT | {"place": place} for place in places]
-    found = check_of(page_of(context=context), "Mixtures")
+    found = check_of(confirmed(context=context), "Mixtures")
     assert found.tone == "bad"
     assert (
         "disk: results of ext4 on /dev/sda1 (aaaaaaaa) and ext4 on /dev/sda1 (bbbbbbbb) are compared, in "
         "claims, too: --config remeasure='disk/*' measures all of them where it lies now"
     ) in found.text
-    assert check_of(page_of(context=context[:1]), "Mixtures").tone == "good"
+    assert check_of(confirmed(context=context[:1]), "Mixtures").tone == "good"
     assert "remeasure='disk/*'" in mixtures(context)["disk"] and not mixtures(context[:1])
 
 
 def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:
-    page = build_page(Inputs(**inputs(measured(MAIN, "main").assign(stale=True), None)))
-    missing = check_of(page, "Cells missing")
+    given = inputs(measured(MAIN, "main").assign(stale=True), None)
+    missing = check_of(given, "Cells missing")
     assert missing.tone == "bad" and not missing.details
     assert missing.text == "18 of 18 planned cells have only a stale result (disk 18)."
-    whole = check_of(build_page(Inputs(**inputs(measured(MAIN, "main"), None))), "Cells missing")
+    whole = check_of(inputs(measured(MAIN, "main"), None), "Cells missing")
     assert (whole.tone, whole.text) == ("good", "None: there are results of all 18 planned cells.")
 
 
@@ -285,7 +282,7 @@ def test_a_site_that_was_left_out_is_named_among_what_is_missing() -> None:
 def test_that_names_and_inodes_were_cached_is_told_where_it_is_recorded(recorded: dict[str, str]) -> None:
     file_system = {"type": "ext4", "server_cache": "not controlled", **recorded}
     context = [CONTEXT | {"file_system": file_system}]
-    text = check_of(page_of(context=context), "Caches not controlled").text
+    text = check_of(confirmed(context=context), "Caches not controlled").text
     ending = ", while names and inodes were cached." if recorded else "held none of the file."
     assert text.endswith(ending)
 
@@ -294,11 +291,11 @@ def test_a_round_measured_in_parts_is_told() -> None:
     main = measured(MAIN, "main")
     number = main.groupby(CELL, observed=True).ngroup()
     main["began_wall_s"], main["ended_wall_s"] = 1e9 + 60.0 * number, 1e9 + 60.0 * number + 50.0
-    one = check_of(build_page(Inputs(**inputs(main, None))), "Rounds in parts")
+    one = check_of(inputs(main, None), "Rounds in parts")
     assert (one.tone, one.text) == ("good", "None: no pause within a round was over 15 min.")
     later = (main.layout == "auto") & (main["round"] == 1)
     main.loc[later, ["began_wall_s", "ended_wall_s"]] += 7200.0
-    told = check_of(build_page(Inputs(**inputs(main, None))), "Rounds in parts")
+    told = check_of(inputs(main, None), "Rounds in parts")
     assert told.tone == "unknown"
     assert told.text.startswith("1 round with pauses of up to ")
     (row,) = texts(told.details[0])
@@ -309,12 +306,12 @@ def test_missing_locks_overlaps_and_reclaim_are_told() -> None:
     main = measured(MAIN, "main")
     main["overlap"] = (main["layout"] == "auto") & (main["case"] == "slices") & (main["round"] == 0)
     entry = CONTEXT | {"locks": {"node": True, "root": False}, "machine": {"reclaims_by_itself": True}}
-    page = build_page(Inputs(**inputs(main, None, context=[entry])))
-    assert "1 of 18 cells (disk 1)" in check_of(page, "Overlapping cells").text
-    locks = check_of(page, "Locks")
+    found = inputs(main, None, context=[entry])
+    assert "1 of 18 cells (disk 1)" in check_of(found, "Overlapping cells").text
+    locks = check_of(found, "Locks")
     assert locks.tone == "bad" and "disk (root)" in locks.text
-    assert "at disk" in check_of(page, "Reclaim").text
-    quiet = build_page(Inputs(**inputs(measured(MAIN, "main"), None, context=[CONTEXT])))
+    assert "at disk" in check_of(found, "Reclaim").text
+    quiet = inputs(measured(MAIN, "main"), None, context=[CONTEXT])
     assert [check_of(quiet, name).tone for name in ("Overlapping cells", "Locks")] == ["good", "good"]
 
 
@@ -331,9 +328,7 @@ def test_a_disagreement_with_arithmetic_is_shown() -> None:
     verdicts = {row[0].text: (row[-2].text, row[-2].note) for row in sizes.rows}
     assert verdicts == {"contiguous": ("yes", ""), "auto": ("no", "differ: index"), "4x4x2": ("yes", "")}
     # The order of insertion of a write case decides its index.
-    written = build_page(
-        Inputs(**inputs(main.assign(kind="write", requested_bytes=20), None, recommendation={}, score={}))
-    )
+    written = inputs(main.assign(kind="write", requested_bytes=20), None, recommendation={}, score={})
     assert check_of(written, "Computed and measured").tone == "good"
 
 
@@ -479,10 +474,10 @@ def test_a_pick_by_predictions_is_called_so() -> None:
 def test_what_was_requested_otherwise_may_be_calls_and_reads_of_every_state() -> None:
     counted = measured(MAIN, "main").assign(requested_reads=3, requested_predicted_reads=3)
     main = pd.concat([counted, counted.assign(state="warm")], ignore_index=True)
-    check = check_of(build_page(Inputs(**inputs(main, None))), "Computed and measured")
+    check = check_of(inputs(main, None), "Computed and measured")
     assert "and what 108 cold and warm reads requested, are as computed" in check.text
     main.loc[main["layout"] == "auto", "requested_reads"] = 4
-    check = check_of(build_page(Inputs(**inputs(main, None))), "Computed and measured")
+    check = check_of(inputs(main, None), "Computed and measured")
     said = "36 of 108 cold and warm reads requested other bytes, or in other calls, than predicted."
     assert check.text == said
     unknown = main.assign(requested_bytes=math.nan, requested_reads=math.nan)
@@ -496,5 +491,5 @@ def test_what_was_requested_otherwise_may_be_calls_and_reads_of_every_state() ->
 def test_each_reason_for_a_skipped_state_is_told_once() -> None:
     why = ("it does not fit", "it does not fit", "nothing to read", "no memory", "too slow")
     context = [{**CONTEXT, "skipped": {"warm": reason}} for reason in why]
-    found = check_of(page_of(context=context), "States skipped")
+    found = check_of(confirmed(context=context), "States skipped")
     assert found.text == "disk, warm: it does not fit; nothing to read and 2 more."

@@ -17,6 +17,8 @@ from report_samples import (
     MAIN,
     Tags,
     assert_self_contained,
+    check_of,
+    confirmed,
     inputs,
     measured,
     meta,
@@ -204,7 +206,7 @@ def test_the_pick_is_marked_in_whichever_column_layouts_are() -> None:
 def test_a_cold_read_that_was_not_cold_is_doubtful(most: float, tone: str, said: str) -> None:
     main = measured(MAIN, "main")
     main.loc[3, "resident_before"] = most
-    (check,) = (one for one in page_of(measurements=main).checks if one.name == "Cold was cold")
+    check = check_of(confirmed(measurements=main), "Cold was cold")
     assert check.tone == tone and bool(check.details) == (tone == "bad")
     assert f" at most {said} of the file" in check.text
 
@@ -215,7 +217,7 @@ def test_a_cold_read_that_was_not_cold_is_doubtful(most: float, tone: str, said:
 def test_a_warm_read_that_was_not_warm_is_doubtful(least: float, tone: str, said: str) -> None:
     warm = measured(MAIN, "main").assign(state="warm", resident_before=1.0)
     warm.loc[3, "resident_before"] = least
-    page = page_of(measurements=pd.concat([measured(MAIN, "main"), warm]))
-    (check,) = (one for one in page.checks if one.name == "Warm was warm")
+    both = pd.concat([measured(MAIN, "main"), warm])
+    check = check_of(confirmed(measurements=both), "Warm was warm")
     assert check.tone == tone and bool(check.details) == (tone == "bad")
     assert f" at least {said} of the file" in check.text

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from report_samples import CONTEXT, MAIN, inputs, measured
+from report_samples import CONTEXT, MAIN, check_of, inputs, measured
 from simulated_studies import study
 
 from hyperslab.measuring import limits, throttling
 from hyperslab.measuring.throttling import Limiter, recorded
 from hyperslab.planning.site_checks import check_cgroups
-from hyperslab.report.build import build_page
-from hyperslab.report.data import Inputs
 from hyperslab.results.columns import MEASUREMENTS
 from hyperslab.results.scoring import absolute_score
 from hyperslab.results.statistics import bursts, compare, summarise
@@ -204,15 +202,15 @@ def test_an_unthrottled_summary_is_of_medians() -> None:
     assert not summary["throttle_artefact"].any() and summary["throttled_s"].isna().all()
 
 
-def check_of(each: float, *throttles: Any) -> Any:
+def told(each: float, *throttles: Any) -> Any:
     """The report's check of a study whose repeats take `each` seconds at the limit; a context a throttle."""
     table = measured(MAIN, "main").assign(throttled_s=each)
     contexts = [{**CONTEXT, "throttle": throttle} for throttle in throttles]
-    page = build_page(Inputs(**inputs(table, None, context=contexts)))
-    return next(check for check in page.checks if check.name == "Throttled sites")
+    return check_of(inputs(table, None, context=contexts), "Throttled sites")
 
 
 LIMITS = {"cgroup": "/g", "read_bytes_per_s": 50 * MIB, "write_bytes_per_s": None, "reads_per_s": 120}
+LIMITED = {**CONTEXT, "throttle": LIMITS}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +230,7 @@ LIMITS = {"cgroup": "/g", "read_bytes_per_s": 50 * MIB, "write_bytes_per_s": Non
 def test_the_report_says_what_a_limit_does(
     each: float, throttles: list[Any], tone: str, words: list[str]
 ) -> None:
-    check = check_of(each, *throttles)
+    check = told(each, *throttles)
     assert check.tone == tone
     for text in words:
         assert text in check.text
@@ -244,26 +242,24 @@ def test_the_report_says_what_a_limit_does(
 def test_a_median_that_nothing_is_compared_by_is_not_counted_among_artefacts() -> None:
     table = measured(MAIN, "main").assign(throttled_s=0.05)
     both = pd.concat([table, table.assign(state="session")], ignore_index=True)
-    page = build_page(Inputs(**inputs(both, None, context=[{**CONTEXT, "throttle": LIMITS}])))
-    (check,) = (check for check in page.checks if check.name == "Throttled sites")
+    check = check_of(inputs(both, None, context=[LIMITED]), "Throttled sites")
     assert "6 of 6 results need less than 0.1 s" in check.text
     assert "of cold reads and writes the mean" in MEASUREMENTS["throttle_artefact"].meaning
 
 
 def test_a_limit_of_operations_leaves_medians() -> None:
-    check = check_of(np.nan, {**LIMITS, "read_bytes_per_s": None})
+    check = told(np.nan, {**LIMITS, "read_bytes_per_s": None})
     assert (check.tone, check.details) == ("unknown", [])
     assert check.text == (
         "disk: 120 reads/s. At disk a limit of operations is not turned into seconds: where no bytes are "
         "limited, results are compared by medians, which may be of bursts."
     )
-    assert "limit of operations" not in check_of(1.0, LIMITS).text
+    assert "limit of operations" not in told(1.0, LIMITS).text
 
 
 def test_confirming_rounds_are_told_apart_from_those_that_chose() -> None:
     tables = (measured(MAIN, phase).assign(throttled_s=1.0) for phase in ("main", "confirm"))
-    page = build_page(Inputs(**inputs(*tables, context=[{**CONTEXT, "throttle": LIMITS}])))
-    (check,) = (check for check in page.checks if check.name == "Throttled sites")
+    check = check_of(inputs(*tables, context=[LIMITED]), "Throttled sites")
     found = [[cell.text for cell in row[:5]] for row in check.details[0].rows]
     assert ["disk", "auto", "slices", "cold", "main"] in found
     assert ["disk", "auto", "slices", "cold", "confirm"] in found
