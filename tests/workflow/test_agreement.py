@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
+import preloaded
 import pytest
 import yaml
 from clones import LONGEST_SECONDS, REPORT, TINY, Clone
@@ -311,22 +312,20 @@ def test_a_report_that_could_not_be_made_is_not_said_to_be(clone: Clone) -> None
 
 def test_a_run_ends_although_nobody_reads_what_it_says(clone: Clone) -> None:
     before = snapshot(clone.directory / "results")
-    process = subprocess.Popen(
-        clone.command("--config", "remeasure=disk/auto/slices.r*", "--", SUMMARY),
-        cwd=clone.directory,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    words = ("--profile", clone.profile, "--config", "remeasure=disk/auto/slices.r*", "--", SUMMARY)
+    read, written = os.pipe()
+    process = preloaded.begin(words, clone.directory, os.environ, written, written)
+    os.close(written)
     try:
         caught = catch("measure", clone.directory / "testfiles")
-        assert process.stdout is not None
-        process.stdout.close()
+        os.close(read)
         # The first that is said to nobody is that this job has failed.
         caught.send(signal.SIGKILL)
         assert process.wait(LONGEST_SECONDS / 3) == 1
     finally:
-        process.kill()
-        process.wait()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     # It went on with the two other cells, rather than ending of what it could not say.
     now = snapshot(clone.directory / "results")
     assert sum(now[name] != before[name] for name in before) == 2
