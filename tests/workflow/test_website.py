@@ -144,7 +144,7 @@ def test_it_writes_into_its_own_folder_alone(folder: Path, site: Path) -> None:
 def test_what_is_there_is_not_made_again(folder: Path, site: Path) -> None:
     pages = [site / page for page in PAGES] + [site / ".work" / "results" / report for report in REPORTS]
     before = [page.stat().st_mtime_ns for page in pages]
-    done = started(*PACKS, cwd=folder)
+    done = website(*PACKS, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "unpacking" not in done.stderr
     assert [page.stat().st_mtime_ns for page in pages] == before

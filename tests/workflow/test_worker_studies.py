@@ -143,7 +143,7 @@ def test_ranks_reduce_and_move_the_same_bytes(tmp_path: Path, require: Callable[
     clone.write_study("ranks", WITH_RANKS)
     clone.write_study("parallel", PARALLEL)
     (clone.directory / ".venv-mpi").symlink_to(environment)
-    clone.build("--", "results/ranks/report.html", "results/parallel/report.html")
+    clone.build("--", "results/ranks/measurements.parquet", "results/parallel/report.html")
     table = table_of(clone, "ranks")
     assert {*table["case"]} == {"slices-1p", "slices-1r", "slices-2r"}
     assert (table.groupby("case").size() == 7).all()
