@@ -21,8 +21,8 @@ import recommend as script
 from hyperslab import figures
 from hyperslab.figures import FigureData
 from hyperslab.planning.planned_study import PlannedStudy
-from hyperslab.report.build import build_page
-from hyperslab.report.data import Inputs
+from hyperslab.report import numbers
+from hyperslab.report.data import Inputs, gather
 from hyperslab.report.model import Table
 from hyperslab.results.statistics import summarise
 from hyperslab.studies import figures as figure_kinds
@@ -33,7 +33,7 @@ EXACT, LOSSY = "4x4x64", "4x4x256"
 @cache
 def filtered() -> FigureData:
     """The study of the figures with two filtered layouts, one of them lossy."""
-    table = repeats().copy()
+    table = repeats("disk").copy()
     for layout, ratio in ((EXACT, 4.0), (LOSSY, 8.0)):
         here = table["layout"] == layout
         table.loc[here, "filters"] = "gzip 4" if layout == EXACT else "zfp accuracy 0.5"
@@ -86,13 +86,13 @@ def test_the_largest_error_stands_beside_the_lossy_layout_alone(name: str) -> No
 
 def test_without_a_lossy_layout_no_figure_speaks_of_errors() -> None:
     data = filtered()
-    table = data.measurements.assign(error_max=np.nan)
+    exact = data_of(data.measurements.assign(error_max=np.nan), study=data.study)
     for name in ("sizes", "ratios"):
-        assert "±" not in texts(figures.draw(name, "disk", data_of(table, study=data.study)))
+        assert "±" not in texts(figures.draw(name, "disk", exact))
 
 
 def test_a_table_from_before_these_columns_can_still_be_drawn() -> None:
-    old = repeats().drop(columns=["error_max", "ratio_raw", "ratio_padded", "chunks_left_alone"])
+    old = repeats("disk").drop(columns=["error_max", "ratio_raw", "ratio_padded", "chunks_left_alone"])
     assert "±" not in texts(figures.draw("sizes", "disk", data_of(old)))
 
 
@@ -105,8 +105,9 @@ def size_table(**columns: Any) -> Table:
     here = main["layout"] == "4x4x2"
     for name, value in columns.items():
         main.loc[here, name] = value
-    page = build_page(Inputs(**inputs(main, None)))
-    return next(block for block in page.sites[0].blocks if block.title == "File size").tables[0]
+    found = numbers.size_table(gather(Inputs(**inputs(main, None))), "disk", "4x4x2")
+    assert found is not None
+    return found
 
 
 def cells(table: Table, layout: str) -> dict[str, Any]:
@@ -140,9 +141,9 @@ def test_an_infinite_error_is_said_in_words() -> None:
     found = cells(size_table(filters="zfp rate 4", **lost), "4x4x2")["Largest error"]
     assert (found.text, found.note) == ("a number became none", "lossy: 25.0 % of the elements")
     data = filtered()
-    table = data.measurements.assign(error_max=np.inf)
+    infinite = data_of(data.measurements.assign(error_max=np.inf), study=data.study)
     for name in ("sizes", "ratios"):
-        written = texts(figures.draw(name, "disk", data_of(table, study=data.study)))
+        written = texts(figures.draw(name, "disk", infinite))
         assert "a number became none" in written and "± –" not in written
 
 
