@@ -87,7 +87,7 @@ def test_a_run_that_is_stopped_while_it_plans_leaves_no_lock(clone: Clone, numbe
 
 def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    confirming = {"rounds": 3, "recommendation": {"confirm_rounds": 20}}
+    confirming = {"rounds": 1, "recommendation": {"confirm_rounds": 20}}
     with_sites(clone, "stopped", {"here": root}, **SMALL | confirming)
     clone.build("results/stopped/recommendation.json")
     records = clone.directory / "results/stopped/cells/here"

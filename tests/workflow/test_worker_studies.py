@@ -20,7 +20,7 @@ STUDY: dict[str, Any] = {
     "layouts": {"4x4x64": {"chunks": [4, 4, 64], "filters": [{"gzip": 1}]}, "contiguous": None},
     "cases": {"slices": {"title": "variance of 40 slices", "reduce": {"z": 40}, "processes": [1, 2, 3]}},
     "sites": ["disk"],
-    "rounds": 2,
+    "rounds": 1,
     "repeats": {"cold": 3, "warm": 4},
     "recommendation": {"confirm_rounds": 0, "mix": {"slices-1p": 1}},
 }
@@ -29,7 +29,6 @@ WITH_RANKS: dict[str, Any] = {
     **STUDY,
     "layouts": {"contiguous": None},
     "cases": {"slices": {**STUDY["cases"]["slices"], "processes": [1], "ranks": [1, 2]}},
-    "rounds": 1,
 }
 # What the first access is called on a disk and in memory.
 COLD = {"cold", "library-cold"}
@@ -54,12 +53,12 @@ def table_of(clone: Clone, study: str = "team") -> pd.DataFrame:
 
 def test_each_count_has_its_rows_and_its_key_in_the_summary(processes: Clone) -> None:
     table = table_of(processes)
-    assert len(table) == 2 * 3 * 2 * (3 + 4)
+    assert len(table) == 2 * 3 * (3 + 4)
     assert set(zip(table["case"], table["processes"], strict=True)) == {
         ("slices-1p", 1), ("slices-2p", 2), ("slices-3p", 3),
     }  # fmt: skip
     summary = pd.read_csv(processes.directory / "results/team/summary.csv")
-    assert len(summary) == 2 * 3 * 2 * 2
+    assert len(summary) == 2 * 3 * 2
     assert not summary.duplicated(["site", "layout", "case", "state", "round"]).any()
     assert not table["overlap"].any()
 
@@ -67,7 +66,7 @@ def test_each_count_has_its_rows_and_its_key_in_the_summary(processes: Clone) ->
 def test_every_count_reads_the_same_planes_and_what_arithmetic_says(processes: Clone) -> None:
     table = table_of(processes)
     cold = table[table["state"].isin(COLD)]
-    assert len(cold) == 2 * 3 * 2 * 3
+    assert len(cold) == 2 * 3 * 3
     assert (cold["requested_bytes"] == cold["requested_predicted_bytes"]).all()
     # 9 rows in chunks of 4: three workers of 3 rows each cut the first chunk row and the second.
     shared = table[table["layout"] == "4x4x64"].groupby("processes")["chunks_shared"].max()
@@ -90,7 +89,7 @@ def test_another_count_adds_its_own_cells_alone(processes: Clone) -> None:
     processes.write_study("team", study)
     try:
         planned = processes.planned("--", REPORT)
-        assert planned["measure_disk"] == 2 * 2
+        assert planned["measure_disk"] == 2
     finally:
         processes.write_study("team", STUDY)
 
