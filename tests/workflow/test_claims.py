@@ -138,7 +138,11 @@ def test_both_explanations_of_the_writes_that_are_fast_again(tmp_path: Path) -> 
     study["dataset"]["shape"] = [32, 32, 1024]
     # Counts are the same in every round, and nothing is asserted of times.
     study["rounds"] = 1
+    # No claim speaks of these layouts.
+    study["grids"] = [grid for grid in study["grids"] if (*grid["over"]["m"], grid["name"][-3:]) != (8, "-4M")]
     for grid in study["grids"]:
+        if grid["name"].endswith("-64M"):
+            grid["over"]["n"] = [512]
         grid["over"]["n"] = [n // 16 for n in grid["over"]["n"]]
         grid["settings"]["chunk_cache_bytes"] //= 16
     here = {"at": {"in_memory": True}}
