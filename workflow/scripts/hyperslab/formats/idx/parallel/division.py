@@ -142,24 +142,19 @@ def sent_of(files: IdxFiles, boxes: Sequence[Box], rounds: Sequence[Round]) -> S
             owner[places], number[places] = rank, count
     found = np.zeros((len(Sent._fields), len(boxes)), np.int64)
     for rank, box in enumerate(boxes):
-        # Of each message: who gets it, in which round, and a sample's bytes for every sample.
-        samples: dict[tuple[int, int], int] = {}
+        # Of each message, which has a rank that gets it and a round, the samples.
+        samples = np.zeros((len(boxes), len(rounds)), np.int64)
         for level in files.levels():
             touched = files.blocks.of_level(level, box.origin, box.extent)
             places = np.searchsorted(files.present, touched)
             held = held_of(files.blocks, level, touched, box)
-            for to, when, many in zip(
-                owner[places].tolist(), number[places].tolist(), held.tolist(), strict=True
-            ):
-                if to != rank and many:
-                    samples[to, when] = samples.get((to, when), 0) + many
-        for (to, _), many in samples.items():
-            size = files.fields * many * files.itemsize
-            found[0, rank] += files.fields
-            found[1, to] += files.fields
-            found[2, rank] += size
-            found[3, to] += size
-    return Sent(*found)
+            np.add.at(samples, (owner[places], number[places]), held)
+        samples[rank] = 0
+        messages, sizes = np.count_nonzero(samples, axis=1), samples.sum(axis=1) * files.itemsize
+        found[0, rank], found[2, rank] = messages.sum(), sizes.sum()
+        found[1] += messages
+        found[3] += sizes
+    return Sent(*(files.fields * found))
 
 
 def files_by_level(files: IdxFiles, box: Box) -> list[Integers]:
