@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
+from hyperslab.validation.yaml_files import read_yaml
 
 STUDIES = Path(__file__).parents[1] / "config" / "studies"
 ONCE = {"cold": 1, "warm": 1, "session": 1, "write": 1}
@@ -14,7 +14,7 @@ Content = dict[str, Any]
 
 def shipped(name: str) -> Content:
     """A study as its file has it, on top of the one that it extends."""
-    content: Content = yaml.safe_load((STUDIES / f"{name}.yaml").read_text(encoding="utf-8"))
+    content: Content = read_yaml(STUDIES / f"{name}.yaml")
     if "extends" not in content:
         return content
     base = shipped(content.pop("extends"))

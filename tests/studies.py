@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ def mistake(directory: Path, content: str | bytes | Content) -> str:
 
 def changed(path: str, value: Any) -> Content:
     """The base study with the value at a dotted path replaced, or with that key taken away (value ...)."""
-    content: Content = yaml.safe_load(BASE)
+    content = copy.deepcopy(_base())
     *parents, last = path.split(".")
     inner: Any = content
     for part in parents:
@@ -69,6 +71,13 @@ def changed(path: str, value: Any) -> Content:
         del inner[last]
     else:
         inner[int(last) if isinstance(inner, list) else last] = value
+    return content
+
+
+@cache
+def _base() -> Content:
+    """The base study, taken from its text once."""
+    content: Content = yaml.safe_load(BASE)
     return content
 
 

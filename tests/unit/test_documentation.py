@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,15 @@ def places(page: Path) -> set[str]:
 def on_website(study: str, anchor: str) -> bool:
     """Whether `make site` makes the report of this study, or a claim's place on the page of all claims."""
     study = study or re.sub(r"^claim-(.+?)-\d+\..*", r"\1", anchor)
-    content = yaml.safe_load((ROOT / "config" / "studies" / f"{study}.yaml").read_text(encoding="utf-8"))
-    known = {f"claim-{study}-{claim}" for claim in content.get("claims", {})}
+    known = {f"claim-{study}-{claim}" for claim in claims_of(study)}
     return (ROOT / "packs" / f"{study}.tar.xz").is_file() and (not anchor or anchor in known)
+
+
+@cache
+def claims_of(study: str) -> list[str]:
+    """The claims that the file of a study names."""
+    text = (ROOT / "config" / "studies" / f"{study}.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load(text).get("claims", {}))
 
 
 def broken(page: Path) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROWS = [
 ]
 
 
+@cache
 def defined_tests(file: Path) -> set[str]:
     """Names of the test functions that a file defines."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

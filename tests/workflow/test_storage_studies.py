@@ -51,6 +51,7 @@ LOSSY = {
     },
 }  # fmt: skip
 WHOLE = [*SMALL, "spectrum-image", "spectrum-image-tall"]
+CHOSEN = "results/other/recommendation.json"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def donor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def measured(workplace: Clone, donor: Path) -> Clone:
     """The clone in which the small studies were measured up to their reports, and one of a single layout."""
-    studies = {**{f"small-{name}": small(name) for name in SMALL}, "other": OTHER}
+    studies = {**{f"small-{name}": small(name) for name in SMALL}, "other": single()}
     for name, study in studies.items():
         workplace.write_study(name, study)
     workplace.build(*(f"results/{name}/report.html" for name in studies if name != "other"), CHOSEN)
@@ -102,8 +103,9 @@ def small(name: str) -> dict[str, Any]:
     return study
 
 
-OTHER = {**small("openmsi-aggression"), "layouts": {"none": {"chunks": [4, 4, 2048]}}}
-CHOSEN = "results/other/recommendation.json"
+def single(**changed: Any) -> dict[str, Any]:
+    """A small study of a single layout."""
+    return {**small("openmsi-aggression"), "layouts": {"none": {"chunks": [4, 4, 2048]}}, **changed}
 
 
 # The first one waits for all of them to be measured.
@@ -172,10 +174,10 @@ def test_another_donor_is_measured_anew(
     assert not workplace.planned(CHOSEN)
     # A donor copied here again is the same; Snakemake would make it anew and overlook all other changes.
     os.utime(donor)
-    workplace.write_study("other", {**OTHER, "recommendation": {"confirm_rounds": 0, "size_bound": 3}})
+    workplace.write_study("other", single(recommendation={"confirm_rounds": 0, "size_bound": 3}))
     plan = workplace.planned(CHOSEN)
     assert (plan["donor"], plan["measure_disk"], plan["recommend"]) == (0, 0, 1)
-    workplace.write_study("other", OTHER)
+    workplace.write_study("other", single())
     other = donor.with_name("other.npy")
     np.save(other, np.load(donor)[::-1])
     monkeypatch.setenv(DONOR, str(other))
