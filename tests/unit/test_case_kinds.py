@@ -22,11 +22,10 @@ UNMISTAKABLE = {"reduce", "parallel"}
 
 def constants(node: ast.AST) -> set[str]:
     """Every name of a kind in an expression, but for keys: a case keeps what it asks for under its name."""
-    keys = {id(one.slice) for one in ast.walk(node) if isinstance(one, ast.Subscript)}
-    texts = {
-        str(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant) and id(one) not in keys
-    }
-    return texts & KINDS.keys()
+    found = [one for one in ast.walk(node) if isinstance(one, ast.Constant) and one.value in KINDS]
+    # Most have none, and a second walk takes as long as the first.
+    keys = {id(one.slice) for one in ast.walk(node) if isinstance(one, ast.Subscript)} if found else ()
+    return {str(one.value) for one in found if id(one) not in keys}
 
 
 def of_kind(node: ast.AST) -> bool:
