@@ -16,7 +16,9 @@ from xdist.workermanage import WorkerController
 WAITING = ("slurm", "test_store_faults.py", "test_store_study.py", "test_object_stores.py", "workflow")
 # Modules that begin with one clone, measured up to its report, and those whose tests look at the syntax trees
 # of all modules, which a process makes once.
-OF_ONE_CLONE = ("test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py")
+OF_ONE_CLONE = (
+    "test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py", "test_run_requests.py",
+)  # fmt: skip
 PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_snakemake_patches.py",
     "test_structure.py",
