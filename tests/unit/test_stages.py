@@ -370,6 +370,16 @@ def test_what_would_be_refused_of_added_rounds_is_so_before_anything_runs(
     )
 
 
+def test_a_run_that_measures_nothing_begins_no_server(inventory: Inventory, tmp_path: Path) -> None:
+    unused, workflow = cast(Any, None), SimpleNamespace(deployment_settings=SimpleNamespace())
+    workflow.deployment_settings.deployment_method = set()
+    asked = Request({"fork": True}, Invocation(), tmp_path)
+    course = RunCourse(asked, inventory, unused, BatchJobs(inventory), reruns_of(inventory), unused, ["mine"])
+    assert not course._begins_server(workflow)
+    course._due = due.of_outputs(["results/mine/cells/disk/auto/slices.r0.json"])
+    assert course._begins_server(workflow)
+
+
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:
     targets.check(["results/mine/cells/disk/auto/slices.r11.json"], inventory)
     with pytest.raises(ConfigurationError, match="the study has at most 12 rounds, counted from 0"):

@@ -193,6 +193,14 @@ class RunCourse:
             snakemake_patches.unlock(workflow)
             end(error)
 
+    def _begins_server(self, workflow: Any) -> bool:
+        """Return whether this run has any cells forked by a server, which takes as long to start as a cell.
+
+        In an environment of its own a rule has another interpreter.
+        """
+        forks = self._request.forks and self._inventory.direct and not snakemake_patches.deployed(workflow)
+        return bool(self._due and forks)
+
     def _follow(self, workflow: Any) -> None:
         request, inventory = self._request, self._inventory
         invocation = request.invocation
@@ -209,8 +217,7 @@ class RunCourse:
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
         snakemake_patches.start_nothing_once(workflow, lambda: self._interrupts.seen)
-        # In an environment of its own a rule has another interpreter.
-        if request.forks and inventory.direct and not snakemake_patches.deployed(workflow):
+        if self._begins_server(workflow):
             fork_server.begin([sys.executable, f"{request.directory}/workflow/scripts/fork_cells.py"])
         if request.batched:
             return
