@@ -20,6 +20,7 @@ from process_tree import alive
 
 import run_forked
 from hyperslab.measuring.fork_parent import Parent
+from hyperslab.planning import confirmation
 
 TESTS = Path(forked_program.__file__).parent
 SCRIPTS = Path(run_forked.__file__).parent
@@ -256,6 +257,7 @@ def test_a_parent_serves_one_environment(jobs: dict[str, str]) -> None:
     mine = who(jobs)[1]
     assert who({**jobs, "PWD": "/elsewhere", "SHLVL": "7"})[1] == mine
     assert who({**jobs, "AWS_SECRET_ACCESS_KEY": "secret"})[1] == mine
+    assert who({**jobs, confirmation.RUN_VARIABLE: "what a run inside is told"})[1] == mine
     assert who({**jobs, "OMP_NUM_THREADS": "3"})[1] != mine
     # Those that rest longest go when there are many.
     kinds = [{**jobs, "TEST_KIND": str(number)} for number in range(8)]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from studies import BASE
 
+from hyperslab.measuring import fork_server
 from hyperslab.planning import due, run_course, slurm, targets
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.batches import Batch, parse
@@ -370,14 +371,27 @@ def test_what_would_be_refused_of_added_rounds_is_so_before_anything_runs(
     )
 
 
-def test_a_run_that_measures_nothing_begins_no_server(inventory: Inventory, tmp_path: Path) -> None:
+def test_a_run_that_measures_begins_a_server_unless_it_is_inside_one_that_has(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unused, workflow = cast(Any, None), SimpleNamespace(deployment_settings=SimpleNamespace())
     workflow.deployment_settings.deployment_method = set()
-    asked = Request({"fork": True}, Invocation(), tmp_path)
-    course = RunCourse(asked, inventory, unused, BatchJobs(inventory), reruns_of(inventory), unused, ["mine"])
-    assert not course._begins_server(workflow)
-    course._due = due.of_outputs(["results/mine/cells/disk/auto/slices.r0.json"])
-    assert course._begins_server(workflow)
+
+    def begins(*made: str, target: str = "all", **config: str) -> bool:
+        asked = Request({"fork": True, **config}, Invocation(targets=(target,)), tmp_path)
+        batches, reruns = BatchJobs(inventory), reruns_of(inventory)
+        course = RunCourse(asked, inventory, unused, batches, reruns, unused, ["mine"])
+        course._due = due.of_outputs(made)
+        return course._begins_server(workflow)
+
+    cell = "results/mine/cells/disk/auto/slices.c0.json"
+    monkeypatch.delenv(fork_server.VARIABLE, raising=False)
+    assert not begins("results/mine/report.html")
+    assert begins(cell) and begins(cell, target="confirming_cells")
+    monkeypatch.setenv(fork_server.VARIABLE, "that of the run around it")
+    assert begins(cell) and not begins(cell, target="confirming_cells")
+    # That of a job on a cluster listens on the node where Snakemake was started.
+    assert begins(cell, target="added_cells", stage="1", batched="far")
 
 
 def test_a_target_may_be_of_an_added_round(inventory: Inventory) -> None:

@@ -4,9 +4,10 @@ An interpreter takes ten times as long for its imports as for the work of a smal
 once, and processes are forked from it (fork_parent.py): new ones, each with memory, counters and limits of
 its own.
 
-The server belongs to one run of Snakemake. Only that run's jobs know the name under which it listens, and it
-ends when the run does, however that ends: then its standard input is closed. Being asked for the first
-process of a kind it starts a parent of that kind: the interpreter, what is imported, and the environment.
+The server belongs to one run of Snakemake, and to those inside it. Only their jobs know the name under which
+it listens, and it ends when the run does, however that ends: then its standard input is closed. Being asked
+for the first process of a kind it starts a parent of that kind: the interpreter, what is imported, and the
+environment.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from hyperslab.measuring.fork_requests import Request
 
 # Under which name the run's server listens (run_forked.py).
 VARIABLE = "HYPERSLAB_FORK_SERVER"
-# What shells set anew for every job bears on no import; nor do credentials of a store, which no parent needs.
-OF_SHELLS = (b"PWD", b"OLDPWD", b"SHLVL", b"_")
+# What shells set anew for every job, and what a run tells those inside it, bears on no import; nor do
+# credentials of a store, which no parent needs.
+OF_SHELLS = (b"PWD", b"OLDPWD", b"SHLVL", b"_", b"HYPERSLAB_RUN")
 OF_STORES = b"AWS_"
 # Of more kinds, the parent that has rested for longest ends.
 MOST_PARENTS = 6

@@ -196,10 +196,13 @@ class RunCourse:
     def _begins_server(self, workflow: Any) -> bool:
         """Return whether this run has any cells forked by a server, which takes as long to start as a cell.
 
-        In an environment of its own a rule has another interpreter.
+        In an environment of its own a rule has another interpreter. A run inside another on its node has that
+        one's server.
         """
-        forks = self._request.forks and self._inventory.direct and not snakemake_patches.deployed(workflow)
-        return bool(self._due and forks)
+        request = self._request
+        forks = request.forks and self._inventory.direct and not snakemake_patches.deployed(workflow)
+        inside = request.phase != "main" and not request.batched and fork_server.VARIABLE in os.environ
+        return bool(self._due and forks and not inside)
 
     def _follow(self, workflow: Any) -> None:
         request, inventory = self._request, self._inventory
