@@ -139,7 +139,7 @@ def test_both_explanations_of_the_writes_that_are_fast_again(tmp_path: Path) -> 
     # Counts are the same in every round, and nothing is asserted of times.
     study["rounds"] = 1
     # No claim speaks of these layouts.
-    study["grids"] = [grid for grid in study["grids"] if (*grid["over"]["m"], grid["name"][-3:]) != (8, "-4M")]
+    study["grids"] = [one for one in study["grids"] if (*one["over"]["m"], one["name"][-3:]) != (8, "-4M")]
     for grid in study["grids"]:
         if grid["name"].endswith("-64M"):
             grid["over"]["n"] = [512]
