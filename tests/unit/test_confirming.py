@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,19 @@ def test_a_run_inside_begins_only_where_something_is_to_be_measured(monkeypatch:
     assert len(begun) == 1
     confirm_with(monkeypatch)
     assert begun == 2 * [CONFIRMING]
+
+
+def test_where_there_are_no_rounds_nothing_is_planned(tmp_path: Path) -> None:
+    code = "import sys\nfrom hyperslab import confirm\nconfirm.main()\nassert 'pydantic' not in sys.modules"
+    options = {"recommendation": "none", "study": "mine", "rounds": "0", "log": "log", "output": "list.json"}
+    given = [word for key, value in options.items() for word in (f"--{key}", value)]
+    scripts = str(Path(confirm.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", code, *given, "--cases"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": scripts}, check=True,
+    )  # fmt: skip
+    written = json.loads((tmp_path / "list.json").read_text(encoding="utf-8"))
+    assert written == {"wanted": [], "records": []}
 
 
 @pytest.mark.usefixtures("inventory")

@@ -12,8 +12,6 @@ import os
 import sys
 from pathlib import Path
 
-from hyperslab.planning import inner_run
-from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
 from hyperslab.records import read_json, write_record
 
 
@@ -27,6 +25,17 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="where the inner run's output goes")
     parser.add_argument("--output", required=True, type=Path, help="the list of records, as JSON")
     options = parser.parse_args()
+    records = _confirmed(options) if options.rounds else []
+    present = [record for record in records if Path(record).exists()]
+    write_record(options.output, {"wanted": records, "records": present})
+
+
+def _confirmed(options: argparse.Namespace) -> list[str]:
+    """Return the records that are wanted, once those that are missing have been measured."""
+    # To import what plans takes longer than all else, and many studies have no such rounds.
+    from hyperslab.planning import inner_run
+    from hyperslab.planning.confirmation import CONFIRMING, RUN_VARIABLE, wanted_records
+
     run = json.loads(os.environ[RUN_VARIABLE])
     recommendation = read_json(options.recommendation)
     study = inner_run.planned(run, options.study)
@@ -34,8 +43,7 @@ def main() -> None:
     needed, own = inner_run.needed(study, records, run["config"]), {"study": options.study}
     if needed and inner_run.measure(CONFIRMING, "confirm", run, own, options.log):
         sys.exit(f"hyperslab.confirm: not every confirming round could be measured; see {options.log}")
-    present = [record for record in records if Path(record).exists()]
-    write_record(options.output, {"wanted": records, "records": present})
+    return records
 
 
 if __name__ == "__main__":
