@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -12,7 +13,7 @@ import pytest
 import yaml
 from studies import load, with_case
 
-from hyperslab.measuring import machine
+from hyperslab.measuring import machine, process
 from hyperslab.measuring.counters import on_wire
 from hyperslab.measuring.object_store.alias import Alias
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
@@ -339,3 +340,17 @@ def test_an_idle_line_saves_nothing_up() -> None:
         return loop.time() - began
 
     assert asyncio.run(carried()) >= 0.0039
+
+
+def test_a_store_is_asked_through_the_proxy_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("https_proxy", "http://user:password@proxy.example:3128")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "inside.example")
+    process.ask_itself_directly()
+    assert process.proxy_of("https://s3.example:9000") == "http://user:password@proxy.example:3128"
+    for address in ("https://inside.example", "https://127.0.0.1:9000", "http://s3.example"):
+        assert process.proxy_of(address) is None

@@ -58,6 +58,16 @@ def ask_itself_directly() -> None:
         os.environ[name] = ",".join([*others, *LOOPBACK])
 
 
+def proxy_of(address: str) -> str | None:
+    """Return the proxy through which the environment has an address asked; None for none."""
+    # Before most measurements nobody needs it.
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+
+
 def interpreter_of(environment: str) -> Path:
     """Return the interpreter of a layout's own environment; `environment` as for `enter`."""
     return Path(environment).absolute().parent / "bin" / "python"

@@ -31,7 +31,7 @@ from hyperslab.measuring.object_store.emptying import (
 )
 from hyperslab.measuring.object_store.signing import EMPTY, Refused, Signer, made, of_environment
 from hyperslab.measuring.object_store.traffic import Counts, Line, foreign, kind_of
-from hyperslab.measuring.process import one_line
+from hyperslab.measuring.process import one_line, proxy_of
 
 # What a client sends that its store has to see; all other headers are between neighbours.
 PASSED = ("content-type", "content-md5", "content-encoding", "range", "if-match", "if-none-match")
@@ -103,8 +103,9 @@ class Gateway:
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=60),
             auto_decompress=False,
-            # For a store behind a proxy; what listens here is not (process.ask_itself_directly).
-            trust_env=True,
+            # Looked for once. By itself (trust_env) it would look before every request, and for a password in
+            # .netrc, of which it makes an error beside a signature.
+            proxy=proxy_of(self._endpoint),
         )
         # Of itself it would ask once more where a connection was cut, and nobody would count that.
         self._session._retry_connection = False
