@@ -131,8 +131,8 @@ def test_workers_summarise_what_lies_in_a_store(
 ) -> None:
     put_store(store_root, users.site)
     spec = summed_cell(format_, by, states=["cold", "session"])
-    # In a job of Slurm's, too, Dask's stay on the node of the gateway; nobody asks which others there are. Nor
-    # does anybody look at a password that is for all hosts.
+    # In a job of Slurm's, too, Dask's stay on the node of the gateway; nobody asks which others there are.
+    # Nor does anybody look at a password that is for all hosts.
     (netrc := tmp_path / "netrc").write_text("default login anonymous password mine\n")
     job = users.credentials | ({"SLURM_JOB_ID": "1", "NETRC": str(netrc)} if by == "dask" else {})
     found = measured({**spec, "repeats": {"cold": 1, "session": 1}}, store_root, tmp_path / "r", job)
