@@ -264,9 +264,9 @@ def test_a_dry_run_says_what_the_page_of_a_claim_may_add(inventory: Inventory, t
     here, _ = planned(inventory, jobs, Reruns(inventory, jobs, ""), ["claimed"], made)
     assert "claimed: site disk: 1 cell to measure (0 there), " in here
     assert "; then at most 9 cells in rounds 4 to 12, " in here
-    study = inventory.study("claimed")
-    assert Reruns(inventory, jobs, "").adds(study, "disk", made) is None
-    assert Reruns(inventory, jobs, "").adds(study, "disk", made[1:]) is False
+    planned_study = inventory.study("claimed")
+    assert Reruns(inventory, jobs, "").adds(planned_study, "disk", made) is None
+    assert Reruns(inventory, jobs, "").adds(planned_study, "disk", made[1:]) is False
 
 
 def test_what_is_due_tells_added_cells(inventory: Inventory) -> None:
