@@ -1,11 +1,10 @@
-"""What tests run in the environment of a format behind a server: server_program.py FORMAT DIRECTORY
+"""What tests run in the environment of a format behind a server: server_program.py WHAT FORMAT DIRECTORY
 
 One line of JSON says what was found.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -70,32 +69,33 @@ def summarised(format_: Any, path: str, spec: Any, values: Values) -> list[int]:
     return [row["processes"] for row in outcome.repeats]
 
 
-def codecs(format_name: str, format_: Any, path: str, artifact: Any) -> Any:
+def codecs(format_name: str, directory: Path) -> Any:
     """Write one dataset after the other, with filters, as JSON, and read from a server that starts anew."""
     found = {}
     chosen: dict[str, Any] = {name: {"filters": [{"name": name}]} for name in FILTERS}
     chosen |= {"json": {"transfer": "json", "dtype": "float64"}, "anew": {"nodes": 2}}
-    import h5pyd
+    with served(behind(format_name, nodes=2), directory) as (format_, path, artifact):
+        import h5pyd
 
-    # Folders are there when a server is up: a write whose time is taken makes none.
-    h5pyd.Folder = None
-    for name, more in chosen.items():
-        spec = behind(format_name, **more)
-        if name == "json":
-            opened = format_.create(path, spec)
-            opened.write(WHOLE, values_of(spec).block(WHOLE.origin, WHOLE.extent))
-            opened.flush()
+        # Folders are there when a server is up: a write whose time is taken makes none.
+        h5pyd.Folder = None
+        for name, more in chosen.items():
+            spec = behind(format_name, **more)
+            if name == "json":
+                opened = format_.create(path, spec)
+                opened.write(WHOLE, values_of(spec).block(WHOLE.origin, WHOLE.extent))
+                opened.flush()
+                opened.close()
+            else:
+                format_.generate(path, spec, values_of(spec))
+            opened = format_.open(path, spec)
+            compression = opened.dataset.compression
             opened.close()
-        else:
-            format_.generate(path, spec, values_of(spec))
-        opened = format_.open(path, spec)
-        compression = opened.dataset.compression
-        opened.close()
-        if name == "anew":
-            before = artifact.processes()
-            artifact.restart()
-            assert len(before) == 4 and not set(before) & set(artifact.processes())
-        found[name] = [right(format_, path, spec), compression]
+            if name == "anew":
+                before = artifact.processes()
+                artifact.restart()
+                assert len(before) == 4 and not set(before) & set(artifact.processes())
+            found[name] = [right(format_, path, spec), compression]
     return found
 
 
@@ -149,8 +149,6 @@ def connections(format_: Any, path: str, spec: Any) -> int:
         there = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
         return sum(os.readlink(fd).startswith("socket:") for fd in there if os.path.exists(fd))
 
-    # Of clients that have gone nothing is closed meanwhile.
-    gc.collect()
     before = sockets()
     opened = format_.open(path, spec)
     for number in range(6):
@@ -171,52 +169,47 @@ def held(artifact: Any) -> list[str]:
     return [file for file in found if file.startswith(os.path.realpath(artifact.data))]
 
 
-def faults(format_name: str, format_: Any, path: str, artifact: Any) -> Any:
+def faults(format_name: str, directory: Path) -> Any:
     """Summarise daily grids; ask with a wrong password, then of a server that is killed while it is asked."""
     spec: Any = behind(format_name)
     spec["dataset"]["fill"] = DAILY_GRID
     values = open_content(spec["dataset"])
     found: dict[str, Any] = {}
-    format_.generate(path, spec, values)
-    connection = connection_of(path)
-    place = Path(connection.directory, servers.CONNECTION)
-    kept = place.read_text(encoding="utf-8")
-    place.write_text(kept.replace(connection.password, "0" * 32), encoding="utf-8")
-    found["password"] = said(lambda: format_.open(path, spec))
-    place.write_text(kept, encoding="utf-8")
-    found["right"] = right(format_, path, spec)
-    found["closed"] = wait_until(lambda: not held(artifact))
-    found["connections"] = connections(format_, path, spec)
-    found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
-    found["summarised"] = summarised(format_, path, spec, values)
-    workers = Workers(Reader, [(spec, path)] * 2)
-    try:
-        workers.prepare(None)
-        victim = max(artifact.processes())
-        assert wait_until(lambda: machine.largest_memory_bytes(victim) > 0)
-        # It takes part in answers, and is there long enough to be missed.
-        signal.setitimer(signal.ITIMER_REAL, 2.5)
-        signal.signal(signal.SIGALRM, lambda *_: os.kill(victim, signal.SIGKILL))
-        found["killed"] = said(workers.go)
-    finally:
-        workers.kill()
-    found["words"] = connection.password in json.dumps(found)
-    assert wait_until(lambda: not artifact.processes())
-    found["gone"] = said(lambda: format_.open(path, spec))
+    with served(spec, directory) as (format_, path, artifact):
+        format_.generate(path, spec, values)
+        connection = connection_of(path)
+        place = Path(connection.directory, servers.CONNECTION)
+        kept = place.read_text(encoding="utf-8")
+        place.write_text(kept.replace(connection.password, "0" * 32), encoding="utf-8")
+        found["password"] = said(lambda: format_.open(path, spec))
+        place.write_text(kept, encoding="utf-8")
+        found["right"] = right(format_, path, spec)
+        found["closed"] = wait_until(lambda: not held(artifact))
+        found["connections"] = connections(format_, path, spec)
+        found["missing"] = int((values.block(WHOLE.origin, WHOLE.extent) == MISSING).sum())
+        found["summarised"] = summarised(format_, path, spec, values)
+        workers = Workers(Reader, [(spec, path)] * 2)
+        try:
+            workers.prepare(None)
+            victim = max(artifact.processes())
+            assert wait_until(lambda: machine.largest_memory_bytes(victim) > 0)
+            # It takes part in answers, and is there long enough to be missed.
+            signal.setitimer(signal.ITIMER_REAL, 2.5)
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(victim, signal.SIGKILL))
+            found["killed"] = said(workers.go)
+        finally:
+            workers.kill()
+        found["words"] = connection.password in json.dumps(found)
+        assert wait_until(lambda: not artifact.processes())
+        found["gone"] = said(lambda: format_.open(path, spec))
+    found["stopped"] = said(lambda: format_.open(path, spec))
     return found
 
 
 def main() -> None:
-    """Run the command: all is asked of one server, which takes seconds to start."""
-    format_name, directory = sys.argv[1:]
-    found: dict[str, Any] = {}
-    several: dict[str, Any] = {"nodes": 2} if format_name == "hsds" else {}
-    spec = behind(format_name, **several)
-    with served(spec, Path(directory)) as (format_, path, artifact):
-        if several:
-            found["codecs"] = codecs(format_name, format_, path, artifact)
-        found |= faults(format_name, format_, path, artifact)
-    found["stopped"] = said(lambda: format_.open(path, spec))
+    """Run the command."""
+    what, format_, directory = sys.argv[1:]
+    found = {"codecs": codecs, "faults": faults}[what](format_, Path(directory))
     print(json.dumps(found, default=str))
 
 

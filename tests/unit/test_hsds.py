@@ -398,20 +398,18 @@ class _Array:
     nbytes = 7 * 50 * 60 * 4
 
 
-@pytest.fixture(scope="module")
-def served(disk: Path, python: str) -> Any:
-    """What a server says that has data with filters, starts anew, is asked for summaries, then with a wrong
-    password, and then killed.
-    """
-    with prepared(disk) as root:
-        return said_by(python, PROGRAM, "hsds", str(root / "cell"))
-
-
-def test_filters_and_json_come_back_equal_from_another_server_too(served: Any) -> None:
-    found = served["codecs"]
+def test_filters_and_json_come_back_equal_from_another_server_too(disk_root: Path, python: str) -> None:
+    found = said_by(python, PROGRAM, "codecs", "hsds", str(disk_root / "cell"))
     assert all(right for right, _ in found.values()), found
     asked = {"lz4": "lz4", "lz4hc": "lz4hc", "blosclz": "blosclz", "json": None, "anew": None}
     assert {name: compression for name, (_, compression) in found.items()} == asked
+
+
+@pytest.fixture(scope="module")
+def served(disk: Path, python: str) -> Any:
+    """What a server says that is asked for summaries, then with a wrong password, and then killed."""
+    with prepared(disk) as root:
+        return said_by(python, PROGRAM, "faults", "hsds", str(root / "cell"))
 
 
 def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:

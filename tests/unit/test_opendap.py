@@ -78,7 +78,7 @@ def test_selections_come_from_the_server(disk: Path, tmp_path: Path) -> None:
 def served(disk: Path, python: str) -> Any:
     """What a server says that is asked for summaries, then with a wrong password, and then killed."""
     with prepared(disk) as root:
-        return said_by(python, "server_program.py", "opendap", str(root / "cell"))
+        return said_by(python, "server_program.py", "faults", "opendap", str(root / "cell"))
 
 
 def test_summaries_of_daily_grids_are_those_of_what_was_written(served: Any) -> None:
