@@ -493,6 +493,7 @@ def test_a_mistake_of_what_times_a_gateway_is_one_line(store_python: str, option
 
 
 NOTHING_CAME = """
+import gateway_cost
 gateway_cost.StoredArtifact.control = lambda *_: {}
 gateway_cost.main()
 """
