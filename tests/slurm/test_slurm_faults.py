@@ -103,7 +103,7 @@ def node_down(run: Run, site: str, root: Path) -> CellProcess:
     job = run.job(site)
     node = f"nodename=n{1 + list(SITES).index('node-down')}"
     run.cluster.run("scontrol", "update", node, "state=down", "reason=test")
-    wait_for(lambda: job_state(run.cluster, job) == "PENDING", "the job to be requeued")
+    wait_for(lambda: job_state(run.cluster, job) == "PENDING", "the job to be requeued", pause=0.2)
     run.cluster.run("scontrol", "update", node, "state=resume")
     return process
 
@@ -214,11 +214,11 @@ def stopped(run: Run) -> Run:
         with ThreadPoolExecutor(len(STOPPED)) as pool:
             list(pool.map(lambda site: catch("measure", run.roots[site]), STOPPED.values()))
         os.killpg(interrupted.pid, signal.SIGINT)
-        wait_for(lambda: not in_queue("interrupted"), "the job to be cancelled")
+        wait_for(lambda: not in_queue("interrupted"), "the job to be cancelled", pause=0.2)
         assert interrupted.wait(LONGEST_SECONDS) != 0
         assert in_queue("terminated")
         terminated.send_signal(signal.SIGTERM)
-        wait_for(lambda: not in_queue("terminated"), "the other job to be cancelled")
+        wait_for(lambda: not in_queue("terminated"), "the other job to be cancelled", pause=0.2)
     assert terminated.returncode != 0
     return run
 

@@ -313,6 +313,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(cluster: Cluster, tmp_path: 
                 }
             ),
             "both runs to be at their cells",
+            pause=0.2,
         )
         caught.send(signal.SIGCONT)
     for process, target in zip((first, second), targets, strict=True):
