@@ -197,7 +197,7 @@ def test_a_run_outlives_a_controller_that_is_away(patient: tuple[Clone, str]) ->
 
 
 def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "forgotten")
+    clone = described(tmp_path, "forgotten", rounds=1)
     target = "results/forgotten/summary.csv"
     with clone.running(target) as process:
         caught = held(clone, process)
@@ -224,7 +224,8 @@ def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
         "long": {"all": {**STUDY["cases"]["all"], "repeats": {"warm": 200}}},
     }
     clones = {
-        name: described(tmp_path_factory.mktemp(name), name, cases=case) for name, case in cases.items()
+        name: described(tmp_path_factory.mktemp(name), name, cases=case, rounds=1)
+        for name, case in cases.items()
     }
     targets = {name: f"results/{name}/summary.csv" for name in clones}
     with contextlib.ExitStack() as stack:
