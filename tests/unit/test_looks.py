@@ -69,6 +69,10 @@ def test_what_a_job_prints_brings_the_next_looks_forward(executor: SimpleNamespa
     assert slept(executor, (tmp_path / "7.log").touch) < 30
 
 
-def test_a_run_without_jobs_left_does_not_wait(executor: SimpleNamespace) -> None:
+def test_a_run_without_jobs_left_does_not_wait(
+    executor: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not for the next look at markers, either.
+    monkeypatch.setattr(looks, "LOOK_SECONDS", 60)
     executor.next_seconds_between_status_checks = 60
     assert slept(executor, lambda: setattr(executor, "wait", False)) < 30

@@ -23,6 +23,8 @@ from hyperslab.records import written_at
 OUTER_VARIABLE = "HYPERSLAB_JOBS"
 # Between two looks at the markers of batches and at what jobs print, which ask nothing of Slurm.
 LOOK_SECONDS = 1.0
+# Between two looks at whether there is anything left to wait for.
+REST_SECONDS = 0.1
 # So long after its marker or its last words a job takes to end, and Slurm is asked this often meanwhile.
 ENDING_SECONDS = 20.0
 SOON_SECONDS = 2.0
@@ -225,7 +227,13 @@ class Looks:
             left = began + (min(own, SOON_SECONDS) if ending else own) - time.monotonic()
             if left <= 0:
                 return
-            await asyncio.sleep(min(left, LOOK_SECONDS))
+            await self._rest(min(left, LOOK_SECONDS))
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait so long, while there is something to wait for: the end of a run waits for this."""
+        end = time.monotonic() + seconds
+        while self._executor.wait and (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, REST_SECONDS))
 
     def _present(self) -> dict[str, int]:
         """Return every marker, and the output of every job, that is there -> when it was written."""
