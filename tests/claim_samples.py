@@ -53,6 +53,42 @@ def context(**sites: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return site_facts(entries)
 
 
+def measured_at(
+    sites: Sequence[str],
+    truth: Truth,
+    rng: np.random.Generator | None = None,
+    rounds: int = 3,
+    sd: float = 0.03,
+    round_sd: float = 0.05,
+    repeats: int = 1,
+) -> pd.DataFrame:
+    """Repeats of every layout, case and state; without `rng` rounds agree but for a ten-thousandth."""
+    noise = rng or np.random.default_rng(1)
+    sd, round_sd = (sd, round_sd) if rng is not None else (1e-4, 1e-4)
+    cells = []
+    for case in ("slices", "spectra", "spectrum", "chunk"):
+        write = case in ("spectrum", "chunk")
+        layouts = LAYOUTS if case != "chunk" else list(GRID)
+        seconds = np.array([truth(case, layout, GRID.get(layout, {})) for layout in layouts])
+        for state in ("write",) if write else READS:
+            cells.append(((case, state, "write" if write else "read"), layouts, seconds))
+    rows: list[tuple[Any, ...]] = []
+    for site, (cell, layouts, seconds) in itertools.product(sites, cells):
+        opened = 3 * cell[1].count("cold")
+        whole, own = noise.normal(0, round_sd, rounds), noise.normal(0, sd, (len(layouts), rounds))
+        times = (seconds[:, None] * np.exp(whole + own)).tolist()
+        rows += [
+            (*cell, layout, number, repeat, time * (1 + 0.1 * repeat), time * opened, time / 2, site)
+            for layout, in_rounds in zip(layouts, times, strict=True)
+            for number, time in enumerate(in_rounds)
+            for repeat in range(repeats)
+        ]
+    names = ["case", "state", "kind", "layout", "round", "repeat", "time_s", "open_s", "write_s", "site"]
+    return pd.DataFrame(rows, columns=names).assign(
+        phase="main", stale=False, file_bytes=500.0, padding_bytes=0.0, chunks=7.0
+    )
+
+
 def measured(
     truth: Truth,
     rng: np.random.Generator | None = None,
@@ -63,29 +99,8 @@ def measured(
     repeats: int = 1,
     **columns: Any,
 ) -> pd.DataFrame:
-    """Repeats of every layout, case and state; without `rng` rounds agree but for a ten-thousandth."""
-    noise = rng or np.random.default_rng(1)
-    sd, round_sd = (sd, round_sd) if rng is not None else (1e-4, 1e-4)
-    rows: list[tuple[Any, ...]] = []
-    for case in ("slices", "spectra", "spectrum", "chunk"):
-        write = case in ("spectrum", "chunk")
-        layouts = LAYOUTS if case != "chunk" else list(GRID)
-        for state in ("write",) if write else READS:
-            cell, opened = (case, state, "write" if write else "read"), 3 * state.count("cold")
-            seconds = np.array([truth(case, layout, GRID.get(layout, {})) for layout in layouts])
-            whole, own = noise.normal(0, round_sd, rounds), noise.normal(0, sd, (len(layouts), rounds))
-            times = (seconds[:, None] * np.exp(whole + own)).tolist()
-            rows += [
-                (*cell, layout, number, repeat, time * (1 + 0.1 * repeat), time * opened, time / 2)
-                for layout, in_rounds in zip(layouts, times, strict=True)
-                for number, time in enumerate(in_rounds)
-                for repeat in range(repeats)
-            ]
-    names = ["case", "state", "kind", "layout", "round", "repeat", "time_s", "open_s", "write_s"]
-    table = pd.DataFrame(rows, columns=names).assign(
-        site=site, phase="main", stale=False, file_bytes=500.0, padding_bytes=0.0, chunks=7.0
-    )
-    return table.assign(**columns)
+    """The same of one site."""
+    return measured_at([site], truth, rng, rounds, sd, round_sd, repeats).assign(**columns)
 
 
 def resolved_claims(

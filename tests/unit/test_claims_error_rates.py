@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from claim_samples import Truth, context, judged, measured, resolved, resolved_claims
+from claim_samples import Truth, context, judged, measured, measured_at, resolved, resolved_claims
 
 from hyperslab.claims import judging
 from hyperslab.claims.evaluate import evaluate
@@ -100,14 +100,8 @@ def nobody_asks_how_many_rounds_would_tell() -> Iterator[None]:
 @cache
 def simulated(truth: Truth, seed: int, sites: int, noise: Noise) -> list[pd.DataFrame]:
     """A table of `sites` studies with each kind of noise."""
-    rng = np.random.default_rng(seed)
-    return [
-        pd.concat(
-            [measured(truth, rng, rounds, sd, round_sd, site=f"s{number}") for number in range(sites)],
-            ignore_index=True,
-        )
-        for rounds, sd, round_sd in noise
-    ]
+    rng, names = np.random.default_rng(seed), [f"s{number}" for number in range(sites)]
+    return [measured_at(names, truth, rng, rounds, sd, round_sd) for rounds, sd, round_sd in noise]
 
 
 def verdicts(
