@@ -51,6 +51,14 @@ def called(process: int, word: str) -> bool:
         return False
 
 
+def named(process: int, name: str) -> bool:
+    """Whether a process bears this name, which one that was forked may have given itself."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text() == f"{name}\n"
+    except OSError:
+        return False
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs: a zombie does not."""
     try:

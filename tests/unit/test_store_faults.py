@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from faulty_store import ALWAYS, IN_ERRORS
-from process_tree import alive, below, called, ports
+from forked_cells import job
+from process_tree import alive, below, called, named, ports
 from samples import write_cell
 from stored_cells import (
     LAYOUTS,
@@ -29,6 +30,7 @@ from stored_cells import (
     put_store,
     run,
     summed_cell,
+    told,
     variables,
     words,
 )
@@ -328,6 +330,11 @@ KILLS = {
 }
 
 
+def measuring_now() -> list[int]:
+    """The process of a cell that this one's server has forked, and those of its name below it."""
+    return [process for process in below(os.getpid()) if named(process, "measure")]
+
+
 @pytest.mark.parametrize("name", KILLS)
 def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
     users: Users, store_root: Path, tmp_path: Path, name: str
@@ -341,16 +348,17 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
     if chosen.started:
         put_store(store_root, STORE)
     with (tmp_path / "log").open("wb") as log:
-        measuring = subprocess.Popen(
-            words("measure", spec, given.artifact, given.record), cwd=ROOT,
+        asking = subprocess.Popen(
+            job("hyperslab.measure", *told(spec, given.artifact, given.record)), cwd=ROOT,
             env=variables(users.credentials), stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
+    asked = users.faults.gets
     try:
+        assert wait_until(lambda: bool(measuring_now())), (tmp_path / "log").read_text()
+        measuring = measuring_now()[0]
 
         def found() -> list[int]:
-            return [process for process in below(measuring.pid) if called(process, chosen.word)]
-
-        asked = users.faults.gets
+            return [process for process in below(measuring) if called(process, chosen.word)]
 
         def reading() -> bool:
             # A gateway listens once the store that it has started has answered.
@@ -359,22 +367,23 @@ def test_whatever_is_killed_within_a_cell_is_one_line_and_nothing_stays(
             )
 
         def found_gateways() -> list[int]:
-            return [process for process in below(measuring.pid) if called(process, "object_store.gateway")]
+            return [process for process in below(measuring) if called(process, "object_store.gateway")]
 
-        begun = (wait_until(lambda: len(found()) > chosen.depth and reading()) for _ in range(4))
+        # Who looks through processes all the time takes a processor from them.
+        begun = (wait_until(lambda: reading() and len(found()) > chosen.depth) for _ in range(4))
         # A server takes some time to come up where other tests run.
         assert any(begun), users.faults.gets - asked
-        everybody = below(measuring.pid)
+        everybody = below(measuring)
         os.kill(found()[chosen.depth], signal.SIGKILL)
-        assert measuring.wait(SECONDS) == 1
+        assert asking.wait(SECONDS) == 1
         said = (tmp_path / "log").read_text()
         assert said.count("\n") == 1 and re.search(chosen.said, said), said
         assert not given.record.exists()
         assert wait_until(lambda: not any(map(alive, everybody))), everybody
         assert wait_until(given.nothing_stays), users.listed()
     finally:
-        measuring.kill()
-        measuring.wait()
+        asking.kill()
+        asking.wait()
 
 
 # A store that compares the time of a request with its own clock; moto does not.
