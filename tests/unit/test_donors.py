@@ -22,7 +22,7 @@ import hyperslab
 from hyperslab.data.donor_paths import identity
 from hyperslab.data.values import Donor, open_values
 from hyperslab.formats import donor_files as donors
-from hyperslab.formats.donor_files import DonorError, check, converted, prepare
+from hyperslab.formats.donor_files import DonorError, check, converted, prepare, read_box
 from hyperslab.specifications import Specification
 from hyperslab.studies import specification
 from hyperslab.studies.study import LoadedStudy
@@ -297,6 +297,51 @@ def test_a_virtual_donor_is_read_where_all_its_sources_are(tmp_path: Path) -> No
     check(spec)
     prepare(spec, tmp_path / "kept.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES)
+
+
+def test_a_virtual_donor_is_read_by_whole_chunks_of_its_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        whole = h5py.VirtualLayout(SHAPE, "u4")
+        for row, values in enumerate(VALUES):
+            file.create_dataset(f"row{row}", data=values, chunks=(2, 50), compression="gzip")
+            whole[row] = h5py.VirtualSource(file[f"row{row}"])
+        file.create_virtual_dataset("values", whole)
+        file["plain"] = VALUES
+    with h5py.File(tmp_path / "donor.h5") as file:
+        assert donors.pieces(file["values"]) == (1, 2, 50) and donors.pieces(file["plain"]) is None
+    boxes: list[tuple[slice, ...]] = []
+
+    def read(array: Any, box: tuple[slice, ...], *more: Any) -> Any:
+        boxes.append(box)
+        return read_box(array, box, *more)
+
+    # A row and a half of elements, which would end within a chunk.
+    monkeypatch.setattr(donors, "TILE_BYTES", 4 * 75)
+    monkeypatch.setattr(donors, "read_box", read)
+    prepare(dataset({"path": str(tmp_path / "donor.h5"), "dataset": "values"}), tmp_path / "kept.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), VALUES)
+    assert [tuple(part.start for part in box) for box in boxes] == [
+        (row, column, 0) for row in range(3) for column in (0, 2)
+    ]
+
+
+def test_spectra_of_imzml_are_read_whole(tmp_path: Path) -> None:
+    donor = write_imzml(tmp_path)
+    with donors.open_donor(Path(donor["path"])) as array:
+        assert donors.pieces(array) == (1, 1, SHAPE[2])
+
+
+def test_a_damaged_chunk_is_one_line_that_names_file_and_dataset(tmp_path: Path) -> None:
+    donor = write_hdf5(tmp_path)
+    with h5py.File(donor["path"]) as file:
+        chunk = file["entry/counts"].id.get_chunk_info(3)
+    with open(donor["path"], "r+b") as opened:
+        opened.seek(chunk.byte_offset)
+        opened.write(b"\xff" * chunk.size)
+    with pytest.raises(DonorError, match=r"^.*donor\.h5::/entry/counts: cannot be read: .+$"):
+        prepare(dataset(donor), tmp_path / "kept.npy")
 
 
 @pytest.mark.parametrize("lost", ["virtual1.h5", "row2.h5"])

@@ -182,7 +182,7 @@ def _opener(path: Path) -> Opener:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def readable(path: Path | str) -> Iterator[None]:
     """Raise DonorError, in one line, for whatever a reader of a donor raises."""
     try:
         yield
@@ -280,6 +280,31 @@ def converted(block: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.
     return result
 
 
+def read_box(
+    array: DonorArray, box: tuple[slice, ...], dtype: np.dtype[Any], path: Path, dataset: str | None
+) -> npt.NDArray[Any]:
+    """Return the values of a box in `dtype`; raises DonorError, also where they cannot be read."""
+    with readable(f"{path}{SEPARATOR}{dataset}" if dataset else path):
+        block = np.asarray(array[box])
+    return converted(block, dtype, path)
+
+
+def pieces(array: DonorArray) -> tuple[int, ...] | None:
+    """Return the extents of what is read whole, however little of it is needed: of a chunk, or a spectrum;
+    None where there is nothing such.
+    """
+    if isinstance(array, ImzML):
+        return (1, 1, array.shape[2])
+    if chunks := getattr(array, "chunks", None):
+        return tuple(chunks)
+    if not getattr(array, "is_virtual", False):
+        return None
+    from hyperslab.formats.hdf5.other_files import chunks_of
+
+    dataset: Any = array
+    return chunks_of(dataset.id, Path(dataset.file.filename))
+
+
 def prepare(spec: dict[str, Any], output: Path) -> None:
     """Write the part of the donor that a dataset specification uses to `output`, piece by piece."""
     dtype = np.dtype(spec["dtype"])
@@ -288,12 +313,12 @@ def prepare(spec: dict[str, Any], output: Path) -> None:
         held = tuple(_held(path, array, spec))
         target = np.lib.format.open_memmap(output, mode="w+", dtype=dtype, shape=held)
         _set_aside(output)
-        # Whole chunks of the donor, so that none is read twice; a chunk of it may reach beyond what is used.
-        whole = getattr(array, "chunks", None) or [1] * len(held)
+        # Whole ones, so that none is read twice; one may reach beyond what is used.
+        whole = pieces(array) or [1] * len(held)
         chunks = [min(extent, used) for extent, used in zip(whole, held, strict=True)]
         for tile in tiles(held, chunks, array.dtype.itemsize, TILE_BYTES):
             piece = tile.slices()
-            target[piece] = converted(np.asarray(array[piece]), dtype, path)
+            target[piece] = read_box(array, piece, dtype, path, dataset)
         target.flush()
 
 

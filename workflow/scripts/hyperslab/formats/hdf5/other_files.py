@@ -167,3 +167,37 @@ def _missing_in(file: Path, dataset: bytes, access: Any, deep: int) -> Iterator[
         yield f"{file}::{os.fsdecode(dataset)}"
     finally:
         opened.close()
+
+
+def holders(dataset: h5d.DatasetID, file: Path) -> list[Path]:
+    """Return the files that hold the values of a dataset of `file`, which mostly is the only one."""
+    creation = dataset.get_create_plist()
+    places = [storage_found(external.name, file) for external in external_files(creation)]
+    # A dataset has thousands of sources in as many files, or in one.
+    for name in dict.fromkeys(source.file for source in virtual_sources(creation)):
+        places.append(file if name == b"." else found(name, file, virtual=True))
+    return [place for place in places if place is not None] or [file]
+
+
+def chunks_of(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> tuple[int, ...] | None:
+    """Return the chunks in which the values of a dataset of `file` lie; None where these lie in none.
+
+    Of a virtual dataset those of the first source stand for all, along the last axes of both.
+    """
+    creation = dataset.get_create_plist()
+    if creation.get_layout() == h5d.CHUNKED:
+        return tuple(creation.get_chunk())
+    sources = virtual_sources(creation)
+    if not sources or deep == DEEPEST:
+        return None
+    name, inner = sources[0].file, _written(sources[0].dataset)
+    place = file if name == b"." else found(name, file, virtual=True)
+    if place is None:
+        return None
+    opened = h5f.open(os.fsencode(place), h5f.ACC_RDONLY, fapl=h5i.get_file_id(dataset).get_access_plist())
+    try:
+        chunks = chunks_of(h5d.open(opened, inner), place, deep + 1)
+    finally:
+        opened.close()
+    count = len(dataset.shape)
+    return (*[1] * (count - len(chunks)), *chunks[-count:]) if chunks else None
