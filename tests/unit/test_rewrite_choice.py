@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from studies import BASE, load
 
 from hyperslab.rewriting import RewriteError, choice
 from hyperslab.rewriting.recommended import picked
+from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import ConfigurationError
 
@@ -79,6 +81,21 @@ def test_all_of_an_axis_is_all_of_the_real_dataset(tmp_path: Path, own: Path) ->
     assert choice.offered(loaded, "spectra")["spectra"]["chunks"] == [2, 2, "all"]
     assert choice.offered(loaded, "3")["3"]["chunks"] == [3, 3, "all"]
     choice.check(loaded, "spectra")
+
+
+def test_todays_layout_has_the_chunks_of_the_file_and_not_those_that_advice_measured(
+    tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layouts = {"as-it-is": {"chunks": [1, 1, 400]}, "4x4x64": {"chunks": [4, 4, 64]}}
+    loaded = study(tmp_path, own, layouts=layouts, grids=[])
+    told = advised.prediction(loaded.name)
+    told.parent.mkdir(parents=True)
+    for shorter, chunks in ((False, [1, 1, 400]), (True, [1, 1, 4000])):
+        said = {"today": "as-it-is", "shorter_chunks": shorter, "own_chunks": [1, 1, 4000]}
+        told.write_text(json.dumps(said))
+        assert choice.offered(loaded, "as-it-is")["as-it-is"]["chunks"] == chunks
+        assert choice.offered(loaded, choice.RECOMMENDED)["4x4x64"]["chunks"] == [4, 4, 64]
 
 
 def test_settings_that_shape_files_come_along(tmp_path: Path, own: Path) -> None:

@@ -191,6 +191,7 @@ def advise(
             "axes": subject.axes, "dtype": subject.spec["dtype"], "today": subject.today(part.extents)[0],
             "raw_bytes": planned.dataset.nbytes, "whole_bytes": subject.raw_bytes,
             "shorter_chunks": subject.has_longer_chunks(part.extents),
+            "own_chunks": subject.found.chunks if subject.found else None,
             "plugins": {one: found for one, layout in planned.layouts.items() if (found := _plugins(layout))},
             "grows": subject.grows,
             "unknown_layout": subject.found.unknown if subject.found else "",

@@ -12,7 +12,7 @@ from hyperslab.layouts.schema import is_balanced
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.asking import HDF5, asked
 from hyperslab.rewriting.asking import ZARR as ZARR
-from hyperslab.studies import specification
+from hyperslab.studies import advised, specification
 from hyperslab.studies.case_kinds import kind_of
 from hyperslab.studies.layout_expansion import RECOMMENDED as RECOMMENDED
 from hyperslab.studies.study import LoadedStudy
@@ -38,6 +38,8 @@ def _of_study(study: LoadedStudy, name: str, suffix: str) -> dict[str, Any]:
         found["second"] = {**second, "others": [case for case in reads if case not in second["cases"]]}
     if is_balanced(found.get("chunks")):
         found["chunks"] = resolved["chunks"]
+    if own := advised.own_chunks(study.name, name):
+        found["chunks"] = own
     return {**found, "axes": axes} if suffix == ZARR else found
 
 

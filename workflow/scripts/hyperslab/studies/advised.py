@@ -39,6 +39,17 @@ def prediction(name: str) -> Path:
     return Path("results") / name / PREDICTION
 
 
+def own_chunks(name: str, layout: str) -> list[int] | None:
+    """Return the chunks that a layout has in the user's file, where the study called `name` cut them to the
+    part that advice measures; None of any other layout.
+    """
+    try:
+        told = json.loads(prediction(name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return told.get("own_chunks") if told["today"] == layout and told.get("shorter_chunks") else None
+
+
 def head(asked: AdviceStudy) -> str:
     """Return the first line of a study that is made of what is asked."""
     text = json.dumps([asked.title, asked.advise.asked()], sort_keys=True)
