@@ -203,11 +203,13 @@ def _sieve(
     ]
     whole = math.prod(asked.array.shape) * float(asked.array.itemsize)
     fits = np.maximum(*padded) * ratios * whole <= asked.most_bytes
-    for at in np.lexsort(_judged(asked, times, fits)):
+    ordered = np.lexsort(_judged(asked, times, fits))
+    # One by one those alone that may be kept: of hundreds of thousands the others would take seconds.
+    for at in ordered[fits[ordered]]:
         candidate = Candidate(tuple(int(one) for one in shapes[at]), chain, format=format)
         raw = float(np.prod(shapes[at])) * asked.array.itemsize
         size = file_bytes(candidate, asked.array.shape, asked.array.itemsize, raw * ratios[at])
-        if fits[at] and size <= asked.most_bytes:
+        if size <= asked.most_bytes:
             kept.append(candidate)
         if len(kept) == SIMULATED:
             break

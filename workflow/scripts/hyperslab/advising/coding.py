@@ -20,7 +20,8 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.layouts.chunks import even_chunks
 
-SAMPLES = 6
+# Chunks of an array that are tried, and the seconds after which no further one is.
+SAMPLES, ENOUGH_S = 6, 2.0
 # Of a longer chunk a part is sampled: a byte of it takes as long to decode.
 MOST_SAMPLED_BYTES = 2**24
 # About how large the chunks are on which filters are tried first, bytes; how often each is decoded.
@@ -34,10 +35,9 @@ def coded(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> Coded:
 
     Raises Unavailable (formats.hdf5) for a filter that this machine has not.
     """
-    raw = sum(block.nbytes for block in blocks)
     if not filters:
         return Coded(1.0, 0.0)
-    stored, decoding, encoding = _tried(blocks, filters)
+    raw, stored, decoding, encoding = _tried(blocks, filters)
     return Coded(stored / raw, decoding / raw, encoding / raw)
 
 
@@ -84,12 +84,18 @@ def chain_of(blocks: Sequence[Sequence[npt.NDArray[Any]]], filters: Filters) -> 
     return Chain(sorted(found), [found[size] for size in sorted(found)])
 
 
-def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, float, float]:
-    """Return the bytes that are stored of all blocks, and the seconds to read and to write them."""
+def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, int, float, float]:
+    """Return the bytes of the blocks that were tried, what is stored of them, and the seconds to read and to
+    write them.
+    """
     chosen = [one.resolved() for one in filters]
     filter_setters.prepare(chosen)
-    stored, decoding, encoding = 0, 0.0, 0.0
+    raw, stored, decoding, encoding = 0, 0, 0.0, 0.0
     for block in blocks:
+        # Filters of a user's file may be as slow as they like.
+        if raw and encoding + TRIES * decoding > ENOUGH_S:
+            break
+        raw += block.nbytes
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fapl_core(block.nbytes + 2**16, False)
         file = h5f.create(b"advice", h5f.ACC_TRUNC, fapl=access)
@@ -106,7 +112,7 @@ def _tried(blocks: Sequence[npt.NDArray[Any]], filters: Filters) -> tuple[int, f
         # Another process may have the processor now and then; that is no time of a filter.
         decoding += min(_decoded(file, target) for _ in range(TRIES))
         file.close()
-    return stored, decoding, encoding
+    return raw, stored, decoding, encoding
 
 
 def _decoded(file: h5f.FileID, target: npt.NDArray[Any]) -> float:

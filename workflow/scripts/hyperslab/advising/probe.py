@@ -30,6 +30,8 @@ PROBE_BYTES = 64 * 2**20
 LEAST_READ_BYTES = 4 * 2**20
 SIZES = (2**12, 2**16, 2**18, 2**20)
 READS = 40
+# After so many seconds no more is read of a size, nor in one piece: a site may be slow.
+READING_S = 2.0
 # Of the library's probe: chunks, and runs in one chunk, are the square of `SIDE`, of `RUN` bytes each.
 SIDE, RUN, TRIES = 64, 16, 10
 RESOURCES = ("cpu", "memory", "io")
@@ -159,8 +161,8 @@ def _reads(descriptor: int, size: int = PROBE_BYTES) -> dict[str, Any]:
     latency, waited = _random(descriptor, size)
     pagecache.evict_file(descriptor, COLD_AT_MOST)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
-    ahead = timed(lambda: _read_first(descriptor, size)) / size
-    cached = timed(lambda: _read_first(descriptor, size)) / size
+    ahead, read = _read_first(descriptor, size)
+    cached, _ = _read_first(descriptor, read)
     return {
         "latency_s": latency,
         "waited_s": max(waited, cached),
@@ -169,10 +171,17 @@ def _reads(descriptor: int, size: int = PROBE_BYTES) -> dict[str, Any]:
     }
 
 
-def _read_first(descriptor: int, size: int) -> None:
-    buffer = bytearray(2**18)
+def _read_first(descriptor: int, size: int) -> tuple[float, int]:
+    """Read the first `size` bytes of a file, or fewer where that takes long; return the seconds that a byte
+    takes, and how many were read.
+    """
+    buffer, started = bytearray(2**18), time.perf_counter_ns()
     for place in range(0, size, len(buffer)):
         os.preadv(descriptor, [buffer], place)
+        read, took = min(size, place + len(buffer)), (time.perf_counter_ns() - started) / 1e9
+        if took > READING_S:
+            break
+    return took / read, read
 
 
 def _zarr(path: Path) -> dict[str, float]:
@@ -207,6 +216,8 @@ def _random(descriptor: int, size_bytes: int) -> tuple[float, float]:
             started = time.perf_counter_ns()
             os.preadv(descriptor, [buffer], place * size)
             times.append((time.perf_counter_ns() - started) / 1e9)
+            if sum(times) > READING_S:
+                break
         means.append(trimmed(times))
     slope, latency = np.polyfit(SIZES, means, 1, w=1 / np.array(means))
     if latency <= 0 or slope < 0:
