@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 import resource
 import shutil
@@ -35,6 +36,7 @@ from hyperslab.advising import (
     choice,
     coding,
     model,
+    probe,
     prospect,
     readahead,
     study_text,
@@ -60,7 +62,7 @@ from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
 from hyperslab.data.selections import Box
-from hyperslab.formats.donor_files import open_donor
+from hyperslab.formats.donor_files import open_donor, read_box
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_setters import of_plugins
@@ -410,6 +412,7 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     assert study.study.recommendation.mix == {"image": 2.0, "spectrum": 1.0}
     prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
     assert prediction["today"] == "as-it-is" and not prediction["guessed"]
+    assert prediction["own_chunks"] == [1, 1, 400] and not prediction["shorter_chunks"]
     (site,) = prediction["sites"].values()
     assert {one["layout"] for one in site["measured"]} == set(study.layouts)
     # Of every round that there may be it is said what its boxes were predicted to take.
@@ -649,6 +652,27 @@ def test_a_probe_leaves_a_root_that_nobody_has_used_as_it_was(here: Path) -> Non
     assert 0 < storage.run_s < storage.read_s < storage.lookup_s < storage.open_s
     assert storage.write_s and storage.zarr_chunk_s is None and storage.chunk_cache_bytes >= 2**20
     assert set(found.pressure_s) == {"cpu", "memory", "io"} and found.memory_bytes > 10**8
+
+
+def test_of_slow_storage_less_is_read_to_probe_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, preadv = 8 * 2**20, os.preadv
+    (tmp_path / "long").write_bytes(bytes(size))
+    read: list[int] = []
+
+    def counted(descriptor: int, buffers: Sequence[bytearray], place: int) -> int:
+        read.append(len(buffers[0]))
+        return preadv(descriptor, buffers, place)
+
+    monkeypatch.setattr(os, "preadv", counted)
+    monkeypatch.setattr("hyperslab.measuring.pagecache.evict_file", lambda *_: None)
+    with open(tmp_path / "long", "rb", buffering=0) as file:
+        probe._reads(file.fileno(), size)
+        assert sum(read) > 2 * size
+        read.clear()
+        monkeypatch.setattr(probe, "READING_S", 0.0)
+        found = probe._reads(file.fileno(), size)
+    # Once of every size, and one piece twice.
+    assert read == [*probe.SIZES, 2**18, 2**18] and found["ahead_s"] >= found["cached_s"] > 0
 
 
 def test_what_a_node_says_before_a_probe_is_passed_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -911,13 +935,14 @@ def test_the_filters_of_hdf5_itself_are_those_that_are_put_on_without_plug_ins()
     assert of_plugins([{"name": "shuffle"}, {"name": "zstd"}, {"name": "gzip"}]) == ["zstd"]
 
 
-def test_what_lies_elsewhere_has_no_layout_of_today(here: Path) -> None:
+def test_what_lies_elsewhere_has_no_layout_of_today(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with h5py.File("own.h5", "w") as file:
         layout = h5py.VirtualLayout(counts().shape, counts().dtype)
         layout[:] = h5py.VirtualSource("mine.h5", "counts", counts().shape)
         file.create_virtual_dataset("virtual", layout)
         file.create_dataset("beside", data=counts(), external=[("values.bin", 0, h5py.h5f.UNLIMITED)])
         file["linked"] = h5py.ExternalLink("mine.h5", "counts")
+        file["here"] = counts()
     virtual = predicted_of(here, "virtual")
     assert virtual["today"] is None and "the dataset is virtual" in virtual["unknown_layout"]
     beside = predicted_of(here, "beside")
@@ -925,6 +950,28 @@ def test_what_lies_elsewhere_has_no_layout_of_today(here: Path) -> None:
     # Nor is it rewritten.
     assert not virtual["rewritable"] and not beside["rewritable"]
     assert not look(Path("own.h5"), "/linked").rewritable and look(Path("mine.h5"), "/counts").rewritable
+    # What is said of a device is said of the files that hold the values.
+    for name, dataset, holder in (
+        ("own.h5", "/virtual", "mine.h5"), ("own.h5", "/beside", "values.bin"),
+        ("own.h5", "/linked", "mine.h5"),
+        ("mine.h5", "/counts", "mine.h5"), ("own.h5", "/here", "own.h5"),
+    ):  # fmt: skip
+        assert [one.resolve() for one in look(Path(name), dataset).holders] == [(here / holder).resolve()]
+    monkeypatch.setattr(at_sites, "one_device", lambda file, directory: file.name == "own.h5")
+    assert predicted_of(here, "virtual")["sites"]["disk"]["elsewhere"]
+    assert not predicted_of(here, "here")["sites"]["disk"]["elsewhere"]
+
+
+def test_a_damaged_chunk_is_said_with_the_file_and_the_dataset(here: Path) -> None:
+    with h5py.File("mine.h5") as file:
+        chunk = file["counts"].id.get_chunk_info(7)
+    with open("mine.h5", "r+b") as opened:
+        opened.seek(chunk.byte_offset)
+        opened.write(b"\xff" * chunk.size)
+    before = files(here)
+    with pytest.raises(SystemExit, match=r"^hyperslab.advise: .*mine\.h5::/counts: cannot be read: .+$"):
+        advise.main(["mine.h5::/counts", *IMAGE])
+    assert files(here) == before
 
 
 def test_elements_that_are_measured_as_longer_ones_are_named(here: Path) -> None:
@@ -1229,6 +1276,125 @@ def test_chunks_fit_the_part_by_which_their_size_is_judged(monkeypatch: pytest.M
     for part, kept in (((), 2), ((75, 75, 75), 1)):
         asked = Asked(array, reads, "any", 1.15 * 2e6, part=part)
         assert len(list(choice._sieve(asked, table, HDF5, (), free, DISK))) == kept
+
+
+FRAMES = [reading.Read("image", (1, 4096, 4096)), reading.Read("series", (10_000, 1, 1))]
+
+
+def test_of_chunks_that_take_long_to_be_decoded_a_part_has_fewer() -> None:
+    shape, chunk = [10_000, 4096, 4096], (1, 4096, 4096)
+    cube = subject.part_of(shape, 2, FRAMES, 148e6, chunk)
+    few = subject.part_of(shape, 2, FRAMES, 148e6, chunk, 45)
+    assert few[0] <= 45 < cube[0] and 0.5 * 148e6 < math.prod(few) * 2 <= 148e6
+    # Where it has no more than that anyway it is cut as any other.
+    assert subject.part_of(shape, 2, FRAMES, 148e6, chunk, 1000) == cube
+
+
+def written(shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> subject.Subject:
+    """An array in a file here of which nothing is written but how it is stored."""
+    with h5py.File("frames.h5", "w") as file:
+        file.create_dataset("counts", shape, "uint16", chunks=chunks, compression="gzip" if chunks else None)
+    return subject.subject_of(Advise.model_validate({"file": "frames.h5::/counts"}))
+
+
+def test_what_the_chunks_of_a_part_take_to_be_decoded_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    array = written((10_000, 512, 512), (1, 512, 512))
+    asked = Advise.model_validate({"file": "frames.h5::/counts", "seconds": 60})
+    whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", array.axes, array.shape)
+    monkeypatch.setattr(prospect, "_tried", lambda *_: Coded(0.5, 4e-9))
+    step, gone = budget.step, list[float]()
+
+    def stepped(seconds: float, spent: float, *more: Any) -> Any:
+        gone.append(spent)
+        return step(seconds, spent, *more)
+
+    def chosen_of(each: float) -> prospect.Part:
+        gone.clear()
+        monkeypatch.setattr(prospect, "chunk_seconds", lambda _: each)
+        return prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
+
+    monkeypatch.setattr(budget, "step", stepped)
+    quick, slow = chosen_of(1e-6), chosen_of(0.2)
+    assert slow.extents[0] <= budget.DECODING_SHARE * 60 / 0.2 < quick.extents[0]
+    assert max(gone) >= 3.0 + 0.2 * slow.extents[0]
+    # However long one takes, the part is as large as it has to be, which takes more time.
+    asked = asked.model_copy(update={"seconds": None})
+    slowest = chosen_of(2.0)
+    assert math.prod(slowest.extents) * 2 > 0.9 * budget.LEAST_BYTES and slowest.seconds > 60
+
+
+def test_what_a_chunk_takes_is_timed_of_those_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    boxes: list[list[int]] = []
+
+    def read(array: Any, box: tuple[slice, ...], *more: Any) -> Any:
+        boxes.append([part.stop - part.start for part in box])
+        return read_box(array, box, *more)
+
+    def timed(work: Callable[[], object]) -> float:
+        work()
+        return 1.0
+
+    monkeypatch.setattr(prospect, "read_box", read)
+    monkeypatch.setattr(prospect, "timed", timed)
+    monkeypatch.setattr(prospect, "RUN_BYTES", 2 * 1200)
+    assert prospect.chunk_seconds(written((20, 30, 400), (1, 5, 100))) == pytest.approx(1 / 2)
+    assert prospect.chunk_seconds(written((20, 30, 400), (1, 1, 100))) == pytest.approx(1 / 12)
+    assert prospect.chunk_seconds(written((20, 30, 400), (20, 30, 400))) == 1.0
+    assert boxes == [[1, 5, 200], [1, 3, 400], [20, 30, 400]]
+    assert prospect.chunk_seconds(written((20, 30, 400), None)) == 0.0
+
+
+def test_where_nothing_can_be_written_samples_are_taken_of_what_is_read_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+
+    def read(array: Any, *more: Any) -> Any:
+        opened.append(isinstance(array, h5py.Dataset))
+        return read_box(array, *more)
+
+    monkeypatch.setattr(prospect, "read_box", read)
+    monkeypatch.setattr(at_sites, "writable", lambda directory: False)
+    with pytest.raises(SystemExit, match="predicted from probes of"):
+        advise.main(["mine.h5::/counts", *IMAGE])
+    # A run of chunks to see what they take, and the values.
+    assert sum(opened) == 2 < len(opened)
+    # Of chunks that take long, fewer.
+    monkeypatch.setattr(prospect, "chunk_seconds", lambda _: 1.0)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 1)
+    array = subject.subject_of(Advise.model_validate({"file": "mine.h5::/counts"}))
+    whole = reading.parse(IMAGE[1], array.axes, array.shape)
+    assert math.prod(prospect.sampled(array, whole, 60.0).shape[:2]) <= budget.DECODING_SHARE * 60
+
+
+def test_slow_filters_are_tried_on_fewer_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [np.zeros((50, 400), "uint16"), counts()[0, :, :]]
+    filters = filter_chains("builtin", 2)[1]
+    first, both = coded(blocks[:1], filters).ratio, coded(blocks, filters).ratio
+    monkeypatch.setattr(coding, "ENOUGH_S", 0.0)
+    assert coded(blocks, filters).ratio == first < both
+
+
+def test_of_candidates_beyond_the_size_none_is_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+
+    def sized(*given: Any) -> float:
+        looked.append(given)
+        return 0.0
+
+    monkeypatch.setattr(choice, "file_bytes", sized)
+    asked = Asked(Array(tuple(SHAPE), 2), [reading.Read("image", (20, 30, 1))], "any", 0.5 * 480_000)
+    free = Chain((2**12,), (Coded(1.0, 0.0),))
+    shapes = chunk_shapes(SHAPE, 2, [(20, 30, 1)])
+    assert len(shapes) > 50 and not looked
+    assert len(list(choice._sieve(asked, shapes, HDF5, (), free, DISK))) == choice.OF_A_READ
+    assert not looked
 
 
 # Of 2 GB.

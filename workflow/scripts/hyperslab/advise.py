@@ -83,11 +83,12 @@ def _from_prediction(subject: Subject, asked: Advise, reads: Sequence[Read], sit
     if subject.found is None:
         raise Refused(f"{site['root']} cannot be written, and there is no file to probe it by")
     asked = asked.model_copy(update={"formats": [HDF5]})
-    file = subject.found.file
+    # That of a virtual dataset has none of its values.
+    file = max(subject.found.holders, key=lambda holder: holder.stat().st_size)
     storage = at_sites.probed(site, False, file).storage
     chosen = prospect.Part(subject.shape, budget.Effort(1, 1), reads)
-    with prospect.in_place(subject) as values:
-        found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: storage}, 1e9, say)
+    values = prospect.sampled(subject, reads, asked.seconds or budget.USUAL_S)
+    found = prospect.foresee(subject, asked, reads, chosen, values, {site["name"]: storage}, 1e9, say)
     best = found.sites[site["name"]].choice.predicted[0]
     times = listing([f"{name} in {duration(value)}" for name, value in best.times.items()])
     layout = "today's layout" if best.candidate.name == TODAY else best.candidate.name
@@ -217,11 +218,13 @@ def _plugins(layout: Mapping[str, Any]) -> list[str]:
 
 
 def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:
-    """Return whether the user's file lies on another device of this machine than the test files of a site."""
+    """Return whether some of the user's values lie on another device of this machine than the test files of a
+    site.
+    """
     found = subject.found
     if found is None or site["executor"] != "local":
         return False
-    return not at_sites.one_device(found.file, Path(site["root"]))
+    return not all(at_sites.one_device(file, Path(site["root"])) for file in found.holders)
 
 
 @contextmanager

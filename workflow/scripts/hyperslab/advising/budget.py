@@ -25,8 +25,8 @@ OVERHEAD_S, CELL_S = 13.0, 0.25
 LOOK_S, PAGES_S = 6.0, 6.0
 # Where nobody says how long it may take, and where a site is throttled, so that each cell reads for longer.
 USUAL_S, USUAL_THROTTLED_S = 60.0, 120.0
-# To predict in, of all the time.
-PREDICTING_SHARE = 0.12
+# To predict in, and at most to decode the chunks in that the part touches, of all the time.
+PREDICTING_SHARE, DECODING_SHARE = 0.12, 0.15
 # A byte of the array brought into a file's order, each run of elements in that order, and a byte that is read
 # once of the user's file (seen).
 TURN_S, RUN_S, PREPARE_S = 1.2e-9, 4e-9, 3e-9

@@ -16,9 +16,10 @@ import h5py
 import numpy as np
 
 from hyperslab.data.donor_paths import SEPARATOR
-from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor, readable
+from hyperslab.formats.donor_files import DonorArray, DonorError, open_donor, pieces, readable
 from hyperslab.formats.hdf5.description import NO_VARIABLE
 from hyperslab.formats.hdf5.filter_names import named
+from hyperslab.formats.hdf5.other_files import holders
 from hyperslab.layouts.hdf5_filters import FILTERS, refusal
 from hyperslab.validation.errors import name_mistake
 from hyperslab.validation.nearest import choices
@@ -38,6 +39,8 @@ class Found:
     `stored_dtype` is the type in the file where it is not measured as that, `unknown` why its layout is none
     that a study can have, empty where it is one. `grows`: it may become longer, which needs chunks.
     `rewritable`: its values lie in this file, which a rewrite can store otherwise.
+    `pieces` are the extents of what is read whole, wherever it lies, None where there is no such thing; the
+    values lie in the files `holders`.
     """
 
     file: Path
@@ -51,6 +54,8 @@ class Found:
     unknown: str = ""
     grows: bool = False
     rewritable: bool = False
+    pieces: list[int] | None = None
+    holders: tuple[Path, ...] = ()
 
     @property
     def itemsize(self) -> int:
@@ -72,6 +77,7 @@ def look(file: Path, dataset: str | None) -> Found:
         measured = WIDER.get(plain, plain)
         filters, unknown = _storage(array, measured)
         chunks = getattr(array, "chunks", None)
+        whole = pieces(array)
         return Found(
             file=file.absolute(),
             dataset=dataset,
@@ -84,12 +90,21 @@ def look(file: Path, dataset: str | None) -> Found:
             unknown=unknown,
             grows=getattr(array, "maxshape", array.shape) != array.shape,
             rewritable=isinstance(array, h5py.Dataset) and _lies_in(array, file),
+            pieces=list(whole) if whole else None,
+            holders=tuple(_holders(array, file)),
         )
 
 
 def _lies_in(array: h5py.Dataset, file: Path) -> bool:
     """Tell whether the values of a dataset lie in the file in which it was looked up, and in no other."""
     return not array.is_virtual and not array.external and os.path.samefile(array.file.filename, file)
+
+
+def _holders(array: DonorArray, file: Path) -> list[Path]:
+    """Return the files that hold the values of an array that was looked up in `file`."""
+    if not isinstance(array, h5py.Dataset):
+        return [file.absolute()]
+    return [place.absolute() for place in holders(array.id, Path(array.file.filename))]
 
 
 def arrays(file: Path) -> dict[str, tuple[int, ...]]:

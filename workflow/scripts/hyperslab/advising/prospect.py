@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,16 +22,22 @@ from hyperslab.advising.coding import coded, samples
 from hyperslab.advising.copies import TwoCopies, best_pair
 from hyperslab.advising.model import Array, Predicted, predict
 from hyperslab.advising.prices import Coded, Storage
+from hyperslab.advising.probe import timed
 from hyperslab.advising.reads import Read
 from hyperslab.advising.subject import Subject, part_of
 from hyperslab.data.values import Values, open_values
-from hyperslab.formats.donor_files import DonorArray, converted, open_donor, prepare
+from hyperslab.formats.donor_files import DonorArray, open_donor, prepare, read_box
+from hyperslab.layouts.chunks import chunk_count
 from hyperslab.results.two_copies import PAYS
 from hyperslab.studies.advice_schema import Advise
 from hyperslab.validation.errors import name_mistake
 
-# Chunks of today's layout that are tried before it is known how much is measured.
-TRIED = 3
+# Chunks of today's layout that are tried before it is known how much is measured; fewer than take so many
+# seconds to be read.
+TRIED, TRYING_S = 3, 1.0
+# Of a file so much is read to know what a chunk takes, where chunks are short, and so much where nothing can
+# be written, bytes.
+RUN_BYTES, MOST_IN_MEMORY = 2**21, 2**27
 # Of a short array less is predicted in less time.
 MOST_PREDICTING_S = 10.0
 
@@ -89,26 +96,80 @@ def part(
 
     `spent` are the seconds that are gone.
     """
-    fixed = [_tried(one, subject) for one in always(subject)]
+    begun = time.monotonic()
+    each = chunk_seconds(subject)
+    fixed = [_tried(one, subject, each) for one in always(subject)]
+    spent += time.monotonic() - begun
     array = Array(tuple(subject.shape), subject.itemsize)
 
-    def steps_in(seconds: float) -> list[tuple[Effort, float]]:
-        return [budget.step(seconds, spent, len(whole), fixed, array, storage) for storage in probed.values()]
+    def found(seconds: float, spent: float) -> tuple[Effort, list[int]]:
+        steps = [
+            budget.step(seconds, spent, len(whole), fixed, array, storage) for storage in probed.values()
+        ]
+        effort, largest = min(steps, key=lambda entry: entry[1])
+        return effort, _extents(subject, whole, largest, each, seconds)
 
-    seconds = budget.limit(asked.seconds, steps_in, probed.values())
-    steps = steps_in(seconds)
-    effort, largest = min(steps, key=lambda entry: entry[1])
-    chunks = (subject.found.chunks if subject.found else None) or ()
-    extents = part_of(subject.shape, subject.itemsize, whole, largest, chunks)
+    def fitting(seconds: float) -> tuple[Effort, list[int]]:
+        _, extents = found(seconds, spent)
+        # How many chunks a part touches is known when it is cut; a smaller one touches no more of them.
+        return found(seconds, spent + each * chunk_count(extents, _pieces(subject) or extents))
+
+    seconds = budget.limit(asked.seconds, fitting, probed.values())
+    effort, extents = fitting(seconds)
     return Part(extents, effort, reads.cropped(whole, extents), seconds)
 
 
-def _tried(candidate: Candidate, subject: Subject) -> Coded:
-    """Return what a layout's filters make of a few chunks."""
+def _pieces(subject: Subject) -> list[int]:
+    """Return the extents of what is read whole of a user's file; [] where there is nothing such."""
+    return (subject.found.pieces if subject.found else None) or []
+
+
+def _extents(
+    subject: Subject, whole: Sequence[Read], largest: float, each: float, seconds: float
+) -> list[int]:
+    """Return the extents of a part of at most `largest` bytes, whose chunks, of which one takes `each`, are
+    decoded in their share of the time; however long they take, it is as large as a part has to be.
+    """
+    chunks, most = _pieces(subject), math.inf
+    if chunks and each > 0:
+        least = -(-budget.LEAST_BYTES // (math.prod(chunks) * subject.itemsize))
+        most = max(budget.DECODING_SHARE * seconds / each, least)
+    return part_of(subject.shape, subject.itemsize, whole, largest, chunks, most)
+
+
+def chunk_seconds(subject: Subject) -> float:
+    """Return what a chunk of the user's file takes until it is read and decoded; 0 where there are none.
+
+    Those in a run are timed, as they are read when values are copied.
+    """
+    found, run = subject.found, _pieces(subject)
+    if found is None or not run:
+        return 0.0
+    for axis in reversed(range(len(run))):
+        several = RUN_BYTES // (math.prod(run) * found.itemsize)
+        run = [*run[:axis], min(found.shape[axis], run[axis] * max(1, several)), *run[axis + 1 :]]
+    with in_place(subject) as values:
+        return timed(lambda: samples(values, run, 1)) / chunk_count(run, _pieces(subject))
+
+
+def _tried(candidate: Candidate, subject: Subject, each: float) -> Coded:
+    """Return what a layout's filters make of a few chunks, of which one takes `each` to be read."""
     if not candidate.filters or candidate.chunks is None:
         return Coded(1.0, 0.0)
+    count = max(1, min(TRIED, int(TRYING_S / max(each, 1e-9))))
     with in_place(subject) as values:
-        return coded(samples(values, candidate.chunks, TRIED), candidate.filters)
+        return coded(samples(values, candidate.chunks, count), candidate.filters)
+
+
+def sampled(subject: Subject, whole: Sequence[Read], seconds: float) -> Values:
+    """Return the values of a part of an array, of which samples are taken where nothing can be written: in
+    its own file each would take the chunks that it touches.
+    """
+    extents = _extents(subject, whole, MOST_IN_MEMORY, chunk_seconds(subject), seconds)
+    with in_place(subject) as values:
+        block: Any = values.block([0] * len(extents), extents)
+    assert subject.found is not None
+    return InPlace(block, extents, subject.found.dtype, subject.found.file)
 
 
 def values_of(subject: Subject, extents: Sequence[int], donor: Path) -> Values:
@@ -216,22 +277,25 @@ def _in_turn(measured: Sequence[Sequence[Predicted]], fixed: int, count: int) ->
 
 
 class InPlace:
-    """The values of an array in its own file, read as they are sampled."""
+    """The values of an array that is open, read as they are sampled."""
 
-    def __init__(self, array: DonorArray, shape: Sequence[int], dtype: str, file: Path) -> None:
+    def __init__(
+        self, array: DonorArray, shape: Sequence[int], dtype: str, file: Path, dataset: str | None = None
+    ) -> None:
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
-        self._array, self._file = array, file
+        self._array, self._file, self._dataset = array, file, dataset
 
     def block(self, origin: Sequence[int], extent: Sequence[int]) -> npt.NDArray[Any]:
         """Return the values of the box; same shape as `extent`."""
         piece = tuple(slice(start, start + width) for start, width in zip(origin, extent, strict=True))
-        return converted(np.asarray(self._array[piece]), self.dtype, self._file)
+        return read_box(self._array, piece, self.dtype, self._file, self._dataset)
 
 
 @contextmanager
 def in_place(subject: Subject) -> Iterator[Values]:
     """Open the values of an array in its own file, which has to be there; nothing is copied."""
     assert subject.found is not None
-    with open_donor(subject.found.file, subject.found.dataset) as array:
-        yield InPlace(array, subject.shape, subject.found.dtype, subject.found.file)
+    file, dataset = subject.found.file, subject.found.dataset
+    with open_donor(file, dataset) as array:
+        yield InPlace(array, subject.shape, subject.found.dtype, file, dataset)

@@ -17,6 +17,7 @@ from hyperslab.advising.found import Found, arrays, look, meant, shortened
 from hyperslab.advising.reads import Read, line, usual
 from hyperslab.data.donor_paths import SEPARATOR, located
 from hyperslab.formats.donor_files import DonorError, check
+from hyperslab.layouts.chunks import chunk_count, chunks_per_axis
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.parameters import spelt_out
 from hyperslab.studies.advice_schema import Advise
@@ -149,22 +150,33 @@ def _lines_to_copy(file: Path, names: Sequence[str]) -> list[str]:
 
 
 def part_of(
-    shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float, chunks: Sequence[int] = ()
-) -> list[int]:
+    shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float, chunks: Sequence[int] = (),
+    most_chunks: float = math.inf,
+) -> list[int]:  # fmt: skip
     """Return the extents of the part of an array that is measured: at most `largest` bytes.
 
     Axes that no read takes all of are cut first, which changes no read; then the longest ones. Where they
-    have room for the `chunks` of today's layout, they are cut to whole ones.
+    have room for the `chunks` of today's layout, they are cut to whole ones. If it touched more than
+    `most_chunks`, the axes with most of them are cut before all others.
     """
+    kept = _cut(shape, itemsize, reads, largest)
+    if chunks and chunk_count(kept, chunks) > most_chunks:
+        few = shortened(chunks_per_axis(shape, chunks), 1, int(most_chunks))
+        short = [min(size, one * chunk) for size, one, chunk in zip(shape, few, chunks, strict=True)]
+        kept = _cut(short, itemsize, reads, largest)
+    # HDF5 stores all of a chunk of which a part is needed: of a short axis that is a large share of the file.
+    return [
+        size - size % chunk if chunk <= size < whole else size
+        for size, whole, chunk in zip(kept, shape, chunks or shape, strict=True)
+    ]
+
+
+def _cut(shape: Sequence[int], itemsize: int, reads: Sequence[Read], largest: float) -> list[int]:
+    """Return the extents to which `part_of` cuts an array for its bytes alone."""
     kept = list(shape)
     longest = [max(read.extent[axis] for read in reads) for axis in range(len(kept))]
     free = [axis for axis, size in enumerate(shape) if longest[axis] < size]
     for axis in sorted(free, key=lambda at: -kept[at]):
         room = int(largest // (math.prod(kept) // kept[axis] * itemsize))
         kept[axis] = min(kept[axis], max(room, PLACES * longest[axis]))
-    kept = shortened(kept, itemsize, int(largest))
-    # HDF5 stores all of a chunk of which a part is needed: of a short axis that is a large share of the file.
-    return [
-        size - size % chunk if chunk <= size < whole else size
-        for size, whole, chunk in zip(kept, shape, chunks or shape, strict=True)
-    ]
+    return shortened(kept, itemsize, int(largest))
