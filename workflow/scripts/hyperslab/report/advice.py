@@ -320,10 +320,10 @@ def _remarks(data: Data, prediction: Mapping[str, Any]) -> Iterator[str]:
         whole, part = (fmt.shape(prediction[key]) for key in ("shape", "measured_shape"))
         sizes = (fmt.volume(prediction[key]) for key in ("raw_bytes", "whole_bytes"))
         yield (
-            f"Measured was the first {part} of {whole} ({' of '.join(sizes)}): as much as can be written "
-            f"{_often(prediction)} in {fmt.duration(prediction['limit_s'])} here. A read of all of an axis "
-            "that was cut is shorter than yours, and so are its times. Sizes are those of this part: where "
-            "the rest compresses otherwise, so does the file."
+            f"Measured was the first {part} of {whole} ({' of '.join(sizes)}): as much as can be copied and "
+            f"written {_often(prediction)} in {fmt.duration(prediction['limit_s'])} here. A read of all of "
+            "an axis that was cut is shorter than yours, and so are its times. Sizes are those of this "
+            "part: where the rest compresses otherwise, so does the file."
         )
     if prediction.get("shorter_chunks"):
         yield (
