@@ -100,8 +100,9 @@ def _file(choice: Mapping[str, Any], prediction: Mapping[str, Any], site: str) -
     here, pick = prediction["sites"][site], choice["pick"]
     one = next(entry for entry in here["measured"] if entry["layout"] == pick)
     size = one["whole"]["file_bytes"] * ranked(choice, pick)["file_bytes"] / one["file_bytes"]
-    took = here["probes"][0]["storage"]["write_s"]
-    least = f", and takes at least {fmt.duration(size * took)} to write at the speed probed" if took else ""
+    # 0 where nothing could be written. Of a second and less nobody wants to know.
+    took = size * here["probes"][0]["storage"]["write_s"]
+    least = f", and takes at least {fmt.duration(took)} to write at the speed probed" if took > 1 else ""
     raw = fmt.volume(prediction["whole_bytes"])
     return f" Its file would have about {fmt.volume(size)} ({raw} without filters){least}."
 
