@@ -193,7 +193,7 @@ class Adding:
         """Write the stages so far, and what `found` says of each comparison."""
         wanted = [record for stage in self._stages for record in stage.records(self._study.name)]
         content = {
-            "deciding": self._study.deciding_of(self._claim) if self._claim else self._study.deciding,
+            "deciding": self._study.deciding_of(self._claim),
             "first": self._first,
             "most": self._most,
             "looks": looks(self._first, self._most),

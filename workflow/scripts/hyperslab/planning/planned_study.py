@@ -213,7 +213,9 @@ class PlannedStudy(LoadedStudy):
         return self._deciding(self.claims, self.recommendation_asked() if self.confirms else None)
 
     def deciding_of(self, claim: str) -> str:
-        """Return the same of the rounds that are added for one claim alone."""
+        """Return the same of the rounds that are added for one claim alone, if there is one."""
+        if not claim:
+            return self.deciding
         return self._deciding([one for one in self.claims if one["id"] == claim], None)
 
     def _deciding(self, claims: list[dict[str, Any]], recommendation: dict[str, Any] | None) -> str:

@@ -188,7 +188,7 @@ class Reruns:
         if not study.study.adaptive or not file.exists():
             return False
         deciding, there = made_of(file)
-        if deciding != _deciding(study, claim):
+        if deciding != study.deciding_of(claim):
             return True
         for site in inventory.sites_of(study):
             reached = site not in inventory.left_out
@@ -268,7 +268,7 @@ class Reruns:
             records = [record_of(study.name, site, cell) for cell in cells]
             asked = self.asked(study, site)
             lacks = any(record in asked or not Path(record).exists() for record in records)
-            if lacks and not anew and made_of(file)[0] == _deciding(study, claim):
+            if lacks and not anew and made_of(file)[0] == study.deciding_of(claim):
                 return True
             if lacks or self.may_add(study, site, made, claim):
                 found = None
@@ -409,11 +409,6 @@ def _is_there(study: PlannedStudy, site: str, cell: Cell) -> bool:
     """Tell whether a record is there that is today's of its cell."""
     record = Path(record_of(study.name, site, cell))
     return record.exists() and study.is_todays(record, cell)
-
-
-def _deciding(study: PlannedStudy, claim: str) -> str:
-    """Return what of a study decides where rounds are added, or of one claim of it."""
-    return study.deciding_of(claim) if claim else study.deciding
 
 
 def _kept_aside(study: PlannedStudy) -> list[tuple[Path, Path]]:
