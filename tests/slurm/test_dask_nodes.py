@@ -26,19 +26,16 @@ from hyperslab.studies.specification import text
 from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
-DAYS: dict[str, Any] = {"summaries": {"day": "all"}}
 # Fewer and smaller days, in files of months.
 STUDY: dict[str, Any] = {
     "extends": "ncep-workers",
     "dataset": {"shape": [40, 45, 90]},
     "layouts": {"month": {"files": "month"}},
-    "cases": {"summaries": {**DAYS, "processes": [2], "dask": [1, 2], "states": ["cold", "warm"]}},
     "sites": ["cluster"],
     "rounds": 1,
     "repeats": {"cold": 1, "warm": 1},
-    "recommendation": {"confirm_rounds": 0},
 }
-CASE = {**DAYS, "dask": [2], "states": ["warm"], "repeats": {"warm": 10**5}}
+CASE = {"summaries": {"day": "all"}, "dask": [2], "states": ["warm"], "repeats": {"warm": 10**5}}
 SECONDS = 60
 TABLE = "results/days/measurements.parquet"
 
@@ -76,7 +73,7 @@ def test_workers_on_two_nodes_share_the_days(clone: Clone, tmp_path: Path) -> No
     clone.build("--", TABLE)
     table = pd.read_parquet(clone.directory / TABLE)
     nodes = table.groupby("case")["nodes"].agg(set)
-    assert set(nodes.index) == {"summaries-2p", "summaries-1d", "summaries-2d"}
+    assert set(nodes.index) == {"summaries-1p", "summaries-2p", "summaries-1d", "summaries-2d"}
     assert nodes["summaries-2d"] == {"n1 n2"}
     assert all(nodes[case] in ({"n1"}, {"n2"}) for case in nodes.index.drop("summaries-2d"))
     assert (table[table["case"] == "summaries-2d"]["processes"] == 2).all()
@@ -103,7 +100,8 @@ def dask_workers(cluster: Cluster) -> dict[str, list[int]]:
 def test_a_worker_killed_on_the_other_node_fails_the_cell_with_one_line(
     cluster: Cluster, clone: Clone, tmp_path: Path
 ) -> None:
-    clone.write_study("days", {**STUDY, "cases": {"summaries": CASE}})
+    changed = {"cases": {"summaries": CASE}, "recommendation": {"confirm_rounds": 0}}
+    clone.write_study("days", {**STUDY, **changed})
     study = PlannedStudy(clone.directory / "config/studies/days.yaml")
     spec = yaml.safe_load(study.cell_text("month", "summaries-2d", "r0"))
     with prepared(tmp_path) as root:
