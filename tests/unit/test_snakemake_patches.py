@@ -1,4 +1,4 @@
-"""What touches the inside of Snakemake stands in one module, which knows when another version lacks it."""
+"""What touches the inside of Snakemake stands in one module, and it is known when a version lacks a place."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import snakemake.api
 from snakemake.scheduling import job_scheduler
 from test_environments import ROOT, module_files, tree_of
 
-from hyperslab.planning import slurm_patches, snakemake_patches
+from hyperslab.planning import slurm_patches, snakemake_patches, snakemake_places
 from hyperslab.validation.errors import ConfigurationError
 
 ONE_MODULE = "hyperslab.planning.snakemake_patches"
 
 
-@pytest.mark.parametrize("touch", snakemake_patches.TOUCHES, ids=lambda touch: str(touch.place))
-def test_every_place_is_there_on_the_version_on_which_it_was_tried(touch: snakemake_patches.Touch) -> None:
-    assert metadata.version(touch.package) == snakemake_patches.TRIED[touch.package]
+@pytest.mark.parametrize("touch", snakemake_places.TOUCHES, ids=lambda touch: str(touch.place))
+def test_every_place_is_there_on_the_version_on_which_it_was_tried(touch: snakemake_places.Touch) -> None:
+    assert metadata.version(touch.package) == snakemake_places.TRIED[touch.package]
     assert not touch.missing()
 
 
 def test_a_version_that_lacks_a_needed_place_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(snakemake.api.Workflow, "_prepare_dag")
     with pytest.raises(ConfigurationError) as refused:
-        snakemake_patches.check(slurm=False)
+        snakemake_places.check(slurm=False)
     said = str(refused.value)
     assert "\n" not in said
     assert "Workflow._prepare_dag: is not there, and a run could not measure cells again" in said
@@ -40,7 +40,7 @@ def test_a_version_that_lacks_what_only_makes_it_robust_goes_on(monkeypatch: pyt
     workflow = SimpleNamespace(scheduler=SimpleNamespace(job_rate_limiter="as it was"))
     with monkeypatch.context() as lacking:
         lacking.delattr(job_scheduler, "JobRateLimiter")
-        snakemake_patches.check(slurm=True)
+        snakemake_places.check(slurm=True)
         snakemake_patches.rest_between_jobs(workflow)
     assert workflow.scheduler.job_rate_limiter == "as it was"
     snakemake_patches.rest_between_jobs(workflow)
@@ -76,9 +76,9 @@ def test_an_executor_that_lacks_what_is_patched_is_refused_in_one_line() -> None
 
 def test_a_plug_in_that_lacks_a_place_is_refused_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("snakemake_executor_plugin_slurm.is_query_tool_available")
-    snakemake_patches.check(slurm=False)
+    snakemake_places.check(slurm=False)
     with pytest.raises(ConfigurationError, match="^snakemake-executor-plugin-slurm 2.8.0: .*query_tool"):
-        snakemake_patches.check(slurm=True)
+        snakemake_places.check(slurm=True)
 
 
 def imports_snakemake(file: Path) -> bool:

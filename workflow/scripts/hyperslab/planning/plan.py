@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.measuring import other_file_systems
-from hyperslab.planning import advice_first, claims_page, invocation, requirements, snakemake_patches, targets
+from hyperslab.planning import (
+    advice_first,
+    claims_page,
+    invocation,
+    requirements,
+    snakemake_patches,
+    snakemake_places,
+    targets,
+)
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.confirmation import RUN_VARIABLE
@@ -36,10 +44,10 @@ class Plan:
     """
 
     def __init__(self, config: Mapping[str, Any], directory: str | Path, arguments: Sequence[str]) -> None:
-        snakemake_patches.check(slurm=False)
+        snakemake_places.check(slurm=False)
         called = invocation.read(arguments)
         if called.main and called.executor == "slurm":
-            snakemake_patches.check(slurm=True)
+            snakemake_places.check(slurm=True)
         self.request = request = Request(checked(config, arguments), called, Path(directory))
         sites = load_sites(request.sites_file, request.batched)
         out = left_out(sites, request.invocation, request.measuring, request.batched, request.local)

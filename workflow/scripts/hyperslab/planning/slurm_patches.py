@@ -1,4 +1,4 @@
-"""All that touches the inside of Snakemake's plug-in for Slurm; snakemake_patches.py lists the places.
+"""All that touches the inside of Snakemake's plug-in for Slurm; snakemake_places.py lists the places.
 
 The plug-in asks the queue how its jobs are. Where nobody answers, it forgets the jobs for good: here they are
 kept until somebody does. It asks sacct where the program is installed: here only where it answers.
@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from glob import glob
 from typing import Any
 
-from hyperslab.planning import slurm, snakemake_patches
-from hyperslab.planning.snakemake_patches import PLUGIN, Touch
+from hyperslab.planning import slurm, snakemake_places
+from hyperslab.planning.snakemake_places import PLUGIN, Touch
 from hyperslab.records import written_at
 
 # What the jobs of a run are named, for the runs inside it.
@@ -69,7 +69,7 @@ def begin(workflow: Any, name: str, markers: str, judge: Judge) -> None:
     for attribute, use in OF_EXECUTORS.items():
         if not hasattr(submits, attribute):
             place = f"{type(submits).__module__}:{type(submits).__name__}.{attribute}"
-            raise snakemake_patches.lacking(Touch(PLUGIN, place, use))
+            raise snakemake_places.lacking(Touch(PLUGIN, place, use))
     # The plug-in tells its jobs from others by their name, which is one for a run.
     begins = os.environ.get(OUTER_VARIABLE) or re.sub("[^A-Za-z0-9-]", "-", name)[:40]
     submits.run_uuid = os.environ[OUTER_VARIABLE] = f"{begins}_{submits.run_uuid}"
