@@ -24,8 +24,9 @@ from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
+from hyperslab.planning.remeasure import named
 from hyperslab.planning.request import Request
-from hyperslab.planning.reruns import Reruns, named
+from hyperslab.planning.reruns import Reruns
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
 from report import wanted

@@ -11,7 +11,7 @@ from test_packs import packed
 
 import website
 from hyperslab.planning.confirmation import finalists, listed_records
-from hyperslab.planning.reruns import named
+from hyperslab.planning.remeasure import named
 from hyperslab.results import sources
 from hyperslab.sites import roots
 from hyperslab.validation.errors import ConfigurationError

@@ -21,6 +21,7 @@ from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.estimates import WRITE_BYTES_PER_S, estimated_seconds, total_bytes
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.record_keeping import RecordKeeping
 from hyperslab.planning.reruns import Reruns
 from hyperslab.records import record_of
 from hyperslab.sites import roots
@@ -174,7 +175,7 @@ def test_what_a_dead_job_left_is_swept_whatever_shared_it_and_wherever_it_lies(
         file.touch()
     # By now each cell has its own file.
     found.shares = False
-    Reruns(found, BatchJobs(found), "").sweep(["results/mine/cells/disk/auto/slices.r0.json"])
+    RecordKeeping(found).sweep(["results/mine/cells/disk/auto/slices.r0.json"])
     assert kept.exists() and not left.exists()
     assert other.exists() and not list(other.iterdir())
 

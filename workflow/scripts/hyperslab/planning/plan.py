@@ -28,6 +28,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.reachability import left_out
+from hyperslab.planning.record_keeping import RecordKeeping
 from hyperslab.planning.request import Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.run_configuration import checked
@@ -80,7 +81,7 @@ class Plan:
         if request.invocation.main and not request.invocation.dry_run:
             # Before it is checked what is missing.
             for name in self._studies:
-                self.reruns.restore(self.study(name))
+                RecordKeeping(self.inventory).restore(self.study(name))
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
         if request.invocation.main and not request.inner:

@@ -1,57 +1,23 @@
-"""What a run makes again though nothing that it depends on changed, and what it clears away first."""
+"""What a run makes again though nothing that it depends on changed."""
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from hyperslab.measuring.artifact import remove_directory
-from hyperslab.planning import requirements
 from hyperslab.planning.batch_jobs import BatchJobs
-from hyperslab.planning.batches import PATTERN
-from hyperslab.planning.confirmation import confirming_list, listed_records, made_of_records
+from hyperslab.planning.confirmation import confirming_list, listed_records
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.remeasure import NOISY, named
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import LETTER, Cell, cell_of, previous, record_of, site_of
+from hyperslab.records import LETTER, Cell, cell_of, record_of, site_of
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
 # What shows that a study was measured before: then Snakemake alone does not miss a record.
 MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
-# Logs of what runs inside a run: the page made after a failure makes such a job again, without measuring.
-INNER_LOG = re.compile(rf"results/[^/]+/logs/([^/]+/{PATTERN}|add-rounds|claims/[^/]+\.rounds|confirm)\.log")
-# --config remeasure=noisy: the cells that the study's tables flag.
-NOISY = "noisy"
-NOISY_TABLES = ("measurements.parquet", "confirmation.parquet")
-
-
-def named(pattern: str, study: str) -> Callable[[str], bool]:
-    """Return what tells of a record whether `remeasure` names it.
-
-    A pattern is a glob over site/layout/case.round, "noisy", or "" for none.
-    """
-    prefix = f"results/{study}/cells/"
-    if pattern != NOISY:
-        return lambda record: fnmatch.fnmatchcase(record.removeprefix(prefix).removesuffix(".json"), pattern)
-    tables = [Path(f"results/{study}/{name}") for name in NOISY_TABLES]
-    flagged = {f"{prefix}{cell}.json" for table in tables if table.exists() for cell in _noisy(table)}
-    return lambda record: record in flagged
-
-
-def _noisy(table: Path) -> Iterator[str]:
-    """Yield site/layout/case.round of every cell that a table flags; raises ConfigurationError."""
-    from hyperslab.results.tables import read_table
-
-    with made_of_records(table):
-        rows = read_table(table, ["site", "layout", "case", "round", "phase", "noisy"])
-    for row in rows[rows["noisy"]].drop_duplicates().itertuples():
-        yield f"{row.site}/{row.layout}/{row.case}.{LETTER[str(row.phase)]}{row.round}"
 
 
 class Reruns:
@@ -354,67 +320,11 @@ class Reruns:
             return
         raise ConfigurationError("--config", f"remeasure={self._remeasure}", said)
 
-    # A record is replaced by its successor, and by nothing else
-
-    def stays(self, file: str) -> bool:
-        """Tell whether a file is the log of a run inside, a list of added rounds, or a record of today's
-        specification.
-
-        A record of another specification makes room, and is kept aside: the study may be changed back.
-        """
-        record = Path(file)
-        lists = ("results/*/rounds.json", "results/*/claims/*.rounds.json")
-        if INNER_LOG.fullmatch(file) or any(map(record.match, lists)):
-            # What earlier attempts said of why they ended, and what they were about to measure.
-            return True
-        if record.suffix != ".json" or record.parts[2:3] != ("cells",) or not record.exists():
-            return False
-        if self._is_todays(record, record):
-            return True
-        record.replace(previous(record))
-        return False
-
-    def aside(self, study: PlannedStudy) -> list[Path]:
-        """Return the records that `restore` puts back."""
-        kept = _kept_aside(study)
-        return [record for file, record in kept if not record.exists() and self._is_todays(file, record)]
-
-    def restore(self, study: PlannedStudy) -> None:
-        """Put back the records of a study that were kept aside and are those of today's specification."""
-        for kept, record in _kept_aside(study):
-            if record.exists():
-                kept.unlink()
-            elif self._is_todays(kept, record):
-                kept.replace(record)
-
-    def _is_todays(self, content: Path, record: Path) -> bool:
-        """Tell whether a file holds what would be measured for `record` today."""
-        return self._inventory.study(record.parts[1]).is_todays(content, cell_of(record))
-
-    def sweep(self, records: list[str]) -> None:
-        """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
-        for record in map(Path, records):
-            _, study, _, site, *_ = record.parts
-            # Where the file system has gone, so has the file.
-            with suppress(OSError):
-                for place in self._inventory.places(self._inventory.study(study), site, cell_of(record)):
-                    # The environment of this process says nothing of other file systems.
-                    remove_directory(place, requirements.roots_by_file_system(self._inventory.sites))
-            for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
-                if half != previous(record):
-                    half.unlink(missing_ok=True)
-
 
 def _is_there(study: PlannedStudy, site: str, cell: Cell) -> bool:
     """Tell whether a record is there that is today's of its cell."""
     record = Path(record_of(study.name, site, cell))
     return record.exists() and study.is_todays(record, cell)
-
-
-def _kept_aside(study: PlannedStudy) -> list[tuple[Path, Path]]:
-    """Return the records of a study that made room for another, each with where it lay."""
-    kept = Path(f"results/{study.name}/cells").glob("*/*/.*.previous")
-    return [(file, file.with_name(file.stem[1:])) for file in kept]
 
 
 def out_of_step(study: PlannedStudy, records: Iterable[str | Path]) -> list[Path]:

@@ -21,6 +21,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
+from hyperslab.planning.record_keeping import RecordKeeping
 from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
@@ -50,6 +51,7 @@ class RunCourse:
         self._reruns = reruns
         self._inputs = inputs
         self._studies = studies
+        self._keeping = RecordKeeping(inventory)
         self._interrupts = Interrupts()
         self._due: due.Due = {}
         # What the jobs of this run make, once it has planned.
@@ -69,7 +71,7 @@ class RunCourse:
         snakemake_patches.limit(workflow, self._cells.slots)
         if not invocation.main:
             # A job on a cluster removes what it makes, too.
-            snakemake_patches.keep(self._reruns.stays)
+            snakemake_patches.keep(self._keeping.stays)
             return
         if not self._request.inner:
             os.environ[BEGAN_VARIABLE] = repr(self._began)
@@ -77,7 +79,7 @@ class RunCourse:
         if not invocation.dry_run:
             self._interrupts.watch_planning()
             # Also of cells that another job has measured since the one died.
-            self._reruns.sweep(self.batch_records())
+            self._keeping.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
         if self._request.phase != "main":
             forced |= self._reruns.again(self._studies, self._request.phase)
@@ -151,7 +153,7 @@ class RunCourse:
         """Yield lines about how many cells this run measures, and which of them it may not have to."""
         inventory = self._inventory
         for name in self._studies:
-            if kept := self._reruns.aside(inventory.study(name)):
+            if kept := self._keeping.aside(inventory.study(name)):
                 aside = f"{count(len(kept), 'record')} of this very study, kept aside when it was another one"
                 yield f"{name}: a run uses {aside}"
         yield from progress.planned(inventory, self._batches, self._reruns, self._studies, self._made())
@@ -216,7 +218,7 @@ class RunCourse:
         identities = {site["root"]: roots.identity_of(site["root"]) for site in inventory.direct}
         os.environ[roots.VARIABLE] = json.dumps(identities)
         # Not before: who has all results deleted means the records, too.
-        snakemake_patches.keep(self._reruns.stays)
+        snakemake_patches.keep(self._keeping.stays)
         snakemake_patches.rest_between_jobs(workflow)
         self._interrupts.watch(cluster=not invocation.local)
         snakemake_patches.start_nothing_once(workflow, lambda: self._interrupts.seen)
@@ -261,12 +263,12 @@ class RunCourse:
         if not request.invocation.main:
             return
         if request.batched:
-            self._reruns.sweep(self.batch_records())
+            self._keeping.sweep(self.batch_records())
             return
         if request.invocation.executor == "slurm":
             slurm.cancel_jobs(slurm_patches.job_name(workflow))
         for name in self._studies:
-            self._reruns.sweep(self._reruns.unfinished(self._inventory.study(name), self._outputs))
+            self._keeping.sweep(self._reruns.unfinished(self._inventory.study(name), self._outputs))
         # Added and confirming rounds run inside another run, which makes the report. What fails although
         # every record is there would only fail again, and say so twice.
         stopped = self._interrupts.seen or request.inner
