@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyperslab.advising import at_sites, budget, foretold, prospect, study_text
+from hyperslab.advising import Refused, at_sites, budget, exchange, foretold, prospect, study_text
 from hyperslab.advising import reads as reading
 from hyperslab.advising.budget import TooShort
 from hyperslab.advising.candidates import HDF5
@@ -29,7 +27,6 @@ from hyperslab.advising.subject import TODAY, Subject, Unclear, check_named, sub
 from hyperslab.data.donor_paths import NotThere, located
 from hyperslab.formats.donor_files import DonorError
 from hyperslab.formats.hdf5.filter_setters import of_plugins
-from hyperslab.measuring.locks import HeldElsewhere, exclusive
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.site_checks import check_results, check_roots
 from hyperslab.records import write_record
@@ -39,17 +36,6 @@ from hyperslab.studies.advice_schema import AdviceStudy, Advise
 from hyperslab.text import duration, listing, seconds, shape, significant, volume
 from hyperslab.validation.errors import ConfigurationError, name_mistake, validate
 
-
-class Refused(Exception):
-    """What cannot be advised on; the text is one line with the fix."""
-
-
-# What Snakemake holds while it runs: the files that each run makes.
-LOCKS = Path(".snakemake", "locks")
-# Where a user's own file lies in a layout that was measured (rewriting/choice.py).
-REWRITTEN = "layout"
-# Pages of the advice before -> what they are called beside those that are to come: measuring may fail.
-BEFORE = {"advice.html": "advice-before.html", "report.html": "report-before.html"}
 # What a user may get wrong, each with a text of one line.
 MISTAKES = (
     Refused, at_sites.OutOfReach, reading.ReadMistake, DonorError, ConfigurationError, NotThere, Unclear,
@@ -130,7 +116,7 @@ def advise(
     are the seconds that are gone.
     Raises what is among MISTAKES; what lay there before stays until all is written, and then its pages do.
     """
-    _check_idle(Path("results") / name)
+    exchange.check_idle(Path("results") / name)
     begun, wall = time.monotonic() - spent, time.time() - spent
     asked = study.advise
     subject = known or subject_of(asked)
@@ -140,7 +126,7 @@ def advise(
     names = _writable(subject, asked, whole, sites, names)
     if asked.seconds is not None:
         budget.check(asked.seconds, len(whole), len(prospect.always(subject)))
-    with _made(Path("results") / name) as results:
+    with exchange.beside(Path("results") / name) as results:
         probes = {}
         for site in names:
             say(f"probing {site} ({sites[site]['root']})")
@@ -225,66 +211,6 @@ def _elsewhere(subject: Subject, site: Mapping[str, Any]) -> bool:
     if found is None or site["executor"] != "local":
         return False
     return not all(at_sites.one_device(file, Path(site["root"])) for file in found.holders)
-
-
-@contextmanager
-def _made(results: Path) -> Iterator[Path]:
-    """Yield a directory beside results/NAME that takes its place in the end; what fails leaves nothing.
-
-    What lay there goes, but for files that were rewritten, and for its pages, which get other names. Raises
-    Refused where another advice of this name is at it.
-    """
-    work, old, lock = (results.with_name(f".{results.name}.{word}") for word in ("new", "old", "lock"))
-    above = results.parent.exists()
-    results.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with exclusive(lock, passing=True, wait=False):
-            _settle(old, results)
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir()
-            try:
-                yield work
-                _check_idle(results)
-            except BaseException:
-                shutil.rmtree(work, ignore_errors=True)
-                # While it is held, so that nobody else has taken it.
-                lock.unlink(missing_ok=True)
-                if not above:
-                    with suppress(OSError):
-                        results.parent.rmdir()
-                raise
-            if results.exists():
-                results.rename(old)
-            work.rename(results)
-            _settle(old, results)
-    except HeldElsewhere:
-        raise Refused(
-            f"{results}: another advice of this name is being made; wait for it, or give another name with "
-            "NAME="
-        ) from None
-
-
-def _check_idle(results: Path) -> None:
-    """Raise Refused where a run of Snakemake makes something of these results."""
-    for lock in LOCKS.glob("*.output.lock"):
-        # A run that ends removes its own.
-        with suppress(FileNotFoundError):
-            if any(Path(made).is_relative_to(results) for made in lock.read_text("utf-8").splitlines()):
-                raise Refused(
-                    f"{results} is being made by another run; wait for it, give another name with NAME=, or, "
-                    "if that run was killed, say `.venv/bin/snakemake --unlock`"
-                )
-
-
-def _settle(old: Path, results: Path) -> None:
-    """Remove the advice before, which a run that was killed may have left in the middle of its exchange."""
-    if old.exists() and not results.exists():
-        old.rename(results)
-    # Files of the user's that were rewritten by the advice before are not this one's to remove.
-    for there, here in [(REWRITTEN, REWRITTEN), *BEFORE.items(), *((page, page) for page in BEFORE.values())]:
-        if (old / there).exists() and not (results / here).exists():
-            (old / there).rename(results / here)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _study_of(options: argparse.Namespace) -> tuple[Path, AdviceStudy, Subject | None]:
