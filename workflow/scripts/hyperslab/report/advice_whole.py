@@ -1,4 +1,4 @@
-"""What reads of a whole array would take, where only a part of it was measured: estimates, called so."""
+"""What a whole array would take, where only a part of it was measured: estimates, called so."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from hyperslab.results.rule import objective
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
 Foretold = Mapping[str, Any]
+# As a share of the machine's memory, an array that stays in the page cache once it was read.
+CACHED_SHARE = 0.5
 
 
 def estimates(found: pd.DataFrame, site: Mapping[str, Any]) -> pd.DataFrame:
@@ -105,6 +107,16 @@ def _file(choice: Mapping[str, Any], prediction: Mapping[str, Any], site: str) -
     least = f", and takes at least {fmt.duration(took)} to write at the speed probed" if took > 1 else ""
     raw = fmt.volume(prediction["whole_bytes"])
     return f" Its file would have about {fmt.volume(size)} ({raw} without filters){least}."
+
+
+def in_cache(prediction: Mapping[str, Any], site: str, file_bytes: float) -> tuple[bool, str]:
+    """Return whether the file of the whole array stays in the page cache of the site's node, and in words how
+    large both are; `file_bytes` are those of the part that was measured.
+    """
+    size = file_bytes * prediction["whole_bytes"] / prediction["raw_bytes"]
+    memory = prediction["sites"][site]["probes"][0]["memory_bytes"]
+    words = f"({fmt.volume(size)} of {fmt.volume(memory)} of memory)"
+    return size <= CACHED_SHARE * memory, words
 
 
 def estimate_table(estimated: pd.DataFrame, shape: str) -> Table | None:
