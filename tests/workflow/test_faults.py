@@ -43,7 +43,7 @@ import loop_file_systems
 from hyperslab.measuring.artifact import NOTE
 from hyperslab.measuring.locks import ROOT_LOCK
 from hyperslab.sites import roots
-from hyperslab.sites.configuration import LEAST_MEMORY_MB
+from hyperslab.sites.schema import LEAST_MEMORY_MB
 from hyperslab.studies.specification import text
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]

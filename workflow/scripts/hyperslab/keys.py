@@ -23,7 +23,7 @@ from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.layouts.zarr_schema import ZarrSettings
 from hyperslab.planning.claims_page import Untested
 from hyperslab.planning.run_configuration import RunConfiguration
-from hyperslab.sites.configuration import Sites
+from hyperslab.sites.schema import Sites
 from hyperslab.studies.advice_schema import AdviceStudy
 from hyperslab.studies.schema import Study
 from hyperslab.validation.errors import NAME_PATTERN, Forms
