@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,13 @@ import pandas as pd
 from hyperslab import text as fmt
 from hyperslab.records import LETTER
 from hyperslab.report.added_rounds import added_rounds
+from hyperslab.report.context_checks import locks, mixtures, not_controlled, reclaim
 from hyperslab.report.data import CELL, Data, PlannedCell
 from hyperslab.report.model import Check, Table, table
 from hyperslab.report.numbers import SIZE_PAIRS, different, requested_otherwise
 from hyperslab.report.speeds import unconfirmed
 from hyperslab.report.throttled import throttled
 from hyperslab.results.comparisons import MIN_ROUNDS
-from hyperslab.results.recommendation import at_one, several_places
 from hyperslab.states import COLD_AT_MOST, STATES, WARM_AT_LEAST
 from hyperslab.studies import case_kinds
 from hyperslab.studies.summary import in_order
@@ -26,10 +25,6 @@ from hyperslab.studies.summary import in_order
 PAUSE_S = 900.0
 # So many reasons for a state that was skipped are told.
 MOST_REASONS = 2
-# What of an object store times depend on.
-OF_STORES = ("endpoint", "latency_ms", "bandwidth")
-# What all results of a site should have in common, as its context calls it -> in words.
-OF_ONE_KIND = {"versions": "versions", "machine": "machines or kernels", "file_system": "file systems"}
 
 
 def checks(data: Data) -> list[Check]:
@@ -189,98 +184,6 @@ def _absent_states(data: Data) -> dict[tuple[str, str], list[PlannedCell]]:
     return absent
 
 
-def _mixtures(data: Data) -> Check:
-    name, found, mixed = "Mixtures", list[str](), several_places(data.context)
-    for site in data.sites:
-        entries = [entry for entry in data.context if entry["site"] == site]
-        known = {words: [entry.get(key) or {} for entry in entries] for key, words in OF_ONE_KIND.items()}
-        # A line without a limit is another one, too. Where the places tell stores apart, they say it below.
-        stores = [entry.get("store") or {} for entry in entries]
-        if len({place.store for place in mixed.get(site, ())} - {""}) < 2:
-            known["object stores"] = [{key: store.get(key, "none") for key in OF_STORES} for store in stores]
-        found += [
-            f"{site}, {words}: {part} is {' or '.join(values)}"
-            for words, several in known.items()
-            for part, values in _differing(several).items()
-        ]
-    for site, places in mixed.items():
-        those = " and ".join(map(str, places))
-        found.append(f"{site}: results of {those} are compared, in claims, too: {at_one(site)}")
-    between = _differing([entry.get("versions") or {} for entry in data.context])
-    if not found:
-        found += [f"between sites: {part} is {' or '.join(values)}" for part, values in between.items()]
-    if not found:
-        return Check(name, "None: one machine, file system and set of versions at each site.", "good")
-    return Check(name, f"Results of different set-ups stand side by side. {'; '.join(found)}.", "bad")
-
-
-def _differing(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return key -> its values, where entries differ in it."""
-    values: dict[str, list[str]] = {}
-    for entry in entries:
-        for key, value in entry.items():
-            known = values.setdefault(str(key).replace("_", " "), [])
-            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-            if text not in known:
-                known.append(text)
-    return {key: known for key, known in values.items() if len(known) > 1}
-
-
-def _not_controlled(data: Data) -> Check:
-    name, parts = "Caches not controlled", []
-    for site in data.sites:
-        known = [entry.get("file_system") or {} for entry in data.context if entry["site"] == site]
-        beyond = sorted({str(entry["server_cache"]) for entry in known if entry.get("server_cache")})
-        if any(entry.get("memory_resident") for entry in known):
-            parts.append(f"{site} lies in memory, so nothing is evicted, and its cold is library-cold.")
-        elif beyond:
-            names = any(entry.get("names_and_inodes") == "cached" for entry in known)
-            parts.append(
-                f"{site}: caches beyond the node's page cache (of {_beyond(known)}) are "
-                f"{' or '.join(beyond)}; cold means that the node's page cache held none of the file"
-                f"{', while names and inodes were cached' if names else ''}."
-            )
-    return Check(name, " ".join(parts) or "Nothing is recorded about caches beyond the node.", "unknown")
-
-
-def _beyond(known: Sequence[Mapping[str, Any]]) -> str:
-    """Return who else may hold the data of such a file system in memory."""
-    places = {"network": "servers", "fuse": "the FUSE program and what lies below it"}
-    found = [place for key, place in places.items() if any(entry.get(key) for entry in known)]
-    return " or ".join(found) or "a host or server"
-
-
-def _reclaim(data: Data) -> Check:
-    name = "Reclaim"
-    sites = dict.fromkeys(
-        str(e["site"]) for e in data.context if (e.get("machine") or {}).get("reclaims_by_itself")
-    )
-    if not sites:
-        return Check(name, "No kernel reclaims cached pages by itself.", "good")
-    text = (
-        f"The kernel reclaims cached pages by itself (DAMON) at {fmt.listing(sites)}: a warm file can lose "
-        "pages between selections."
-    )
-    return Check(name, text, "unknown")
-
-
-def _locks(data: Data) -> Check:
-    name = "Locks"
-    lacking = {
-        f"{e['site']} ({kind})"
-        for e in data.context
-        for kind, held in (e.get("locks") or {}).items()
-        if not held
-    }
-    if not lacking:
-        return Check(name, "Every cell held the lock of its node and of its file system.", "good")
-    return Check(
-        name,
-        f"Not held, so another study may have been timed meanwhile: {fmt.listing(sorted(lacking))}.",
-        "bad",
-    )
-
-
 def _pauses(data: Data) -> Check:
     name, body, longest = "Rounds in parts", [], 0.0
     cells = data.fresh.drop_duplicates(CELL).sort_values("began_wall_s")
@@ -354,13 +257,13 @@ CHECKS: tuple[Callable[[Data], Check], ...] = (
     _skipped,
     _flagged("noisy", "Noisy cells", "None.", "a probe was far from the site's median; not dropped."),
     _flagged("overlap", "Overlapping cells", "None: no two ran at once.", "another ran meanwhile."),
-    _mixtures,
+    mixtures,
     _pauses,
-    _locks,
+    locks,
     _arithmetic,
     _resident("cold", "Cold was cold"),
     _resident("warm", "Warm was warm"),
     throttled,
-    _reclaim,
-    _not_controlled,
+    reclaim,
+    not_controlled,
 )  # fmt: skip
