@@ -20,8 +20,9 @@ from test_environments import ROOT
 
 import pack as command
 import website
-from hyperslab.results import archive, packs
-from hyperslab.results.packs import PackError, pack, unpack
+from hyperslab.results import archive, packing, packs
+from hyperslab.results.packing import pack, unpack
+from hyperslab.results.packs import PackError
 
 BASE = """
 title: a base
@@ -96,7 +97,7 @@ def below(directory: Path) -> dict[str, bytes]:
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
 
 
-def unpacked(file: Path, into: Path) -> packs.Unpacked:
+def unpacked(file: Path, into: Path) -> packing.Unpacked:
     """`unpack` into a checkout of its own."""
     return unpack(file, into / "results", into / "config/studies")
 
@@ -390,7 +391,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         # As a write says it, which knows no name.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(packs, "write_whole", full)
+    monkeypatch.setattr(packing, "write_whole", full)
     with pytest.raises(PackError, match=f"^{tmp_path}/results: No space left on device$"):
         unpacked(file, tmp_path)
 
@@ -425,7 +426,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT / "workflow/scripts")!r})
 from hyperslab.results import archive
-from hyperslab.results.packs import PackError, unpack
+from hyperslab.results.packing import unpack
+from hyperslab.results.packs import PackError
 archive.MOST_BYTES = {MOST} * archive.MIB
 def peak():
     status = Path("/proc/self/status").read_text().splitlines()

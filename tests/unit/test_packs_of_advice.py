@@ -8,7 +8,8 @@ import pytest
 import yaml
 from test_packs import BASE, below, packed, path_of, place, record, refused, unpacked, whole, written
 
-from hyperslab.results.packs import SUFFIX, PackError, measurements, pack, unpack
+from hyperslab.results.packing import pack, unpack
+from hyperslab.results.packs import SUFFIX, PackError, measurements
 from hyperslab.studies import advised
 from hyperslab.studies.study import LoadedStudy
 

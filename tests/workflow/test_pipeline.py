@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from clones import REPORT, TINY, Clone, Kept, make_clone
 
-from hyperslab.results import packs
+from hyperslab.results.packing import unpack
+from hyperslab.results.packs import PackError
 
 
 def pack(clone: Clone, *arguments: str) -> str:
@@ -28,7 +29,7 @@ def pack(clone: Clone, *arguments: str) -> str:
 
 def unpacked(file: Path, clone: Clone) -> None:
     """Do in this process what that command does to unpack a file in a clone."""
-    packs.unpack(file, clone.directory / "results", clone.directory / "config" / "studies")
+    unpack(file, clone.directory / "results", clone.directory / "config" / "studies")
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_other_results_are_not_overwritten(packed: Path, other: Clone) -> None:
     record = next((other.directory / "results/tiny/cells").rglob("*.json"))
     record.write_text(record.read_text(encoding="utf-8").replace('"seed":1', '"seed":2'), encoding="utf-8")
     before = record.read_bytes()
-    with pytest.raises(packs.PackError, match="another result"):
+    with pytest.raises(PackError, match="another result"):
         unpacked(packed, other)
     assert record.read_bytes() == before
 

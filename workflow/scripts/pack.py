@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from hyperslab.planning import snakemake_patches
-from hyperslab.results.packs import SUFFIX, PackError, pack, unpack
+from hyperslab.results.packing import pack, unpack
+from hyperslab.results.packs import SUFFIX, PackError
 from hyperslab.text import count
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TextIO
 
 from hyperslab.records import read_json, write_whole
-from hyperslab.results.packs import SUFFIX, PackError, unpack
+from hyperslab.results.packing import unpack
+from hyperslab.results.packs import SUFFIX, PackError
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKS = Path(os.path.relpath(PROJECT / "packs"))

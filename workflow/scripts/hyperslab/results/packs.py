@@ -1,6 +1,7 @@
 """Packs: the records of one study, and the study, in one small file that gives them back byte for byte.
 
-Of a study whose layouts advice has found also what was predicted, which a recommendation makes use of.
+Of a study whose layouts advice has found also what was predicted, which a recommendation makes use of. Here
+they are read, and all that they hold is checked; `packing.py` makes them and unpacks them.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,22 +19,21 @@ from typing import Any
 import pandas as pd
 
 from hyperslab import layouts
-from hyperslab.records import MALFORMED, Record, is_record, write_whole
-from hyperslab.results.archive import ArchiveError, members, write
+from hyperslab.records import MALFORMED, Record, is_record
+from hyperslab.results.archive import ArchiveError, members
 from hyperslab.results.recommendation import read_foretold
 from hyperslab.results.tables import context_entry, is_sure, record_rows, tidy
 from hyperslab.studies import advised
 from hyperslab.studies.case_kinds import KINDS
-from hyperslab.studies.study import LoadedStudy
 from hyperslab.validation.errors import NAME_PATTERN, ConfigurationError
 from hyperslab.validation.yaml_files import read_yaml
 
 SUFFIX = ".tar.xz"
 # File systems end names at 255 bytes; what is written beside a record is named after it.
 _NAME = f"({NAME_PATTERN.strip('^$').removesuffix('*')}{{0,199}})"
-_STUDY = re.compile(rf"config/studies/{_NAME}\.yaml")
-_RECORD = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9]{{1,6}})\.json")
-_PREDICTION = re.compile(rf"results/{_NAME}/{re.escape(advised.PREDICTION)}")
+STUDY_PATH = re.compile(rf"config/studies/{_NAME}\.yaml")
+RECORD_PATH = re.compile(rf"results/{_NAME}/cells/{_NAME}/{_NAME}/{_NAME}\.([rc][0-9]{{1,6}})\.json")
+PREDICTION_PATH = re.compile(rf"results/{_NAME}/{re.escape(advised.PREDICTION)}")
 MOST_STUDY_BYTES = 2**18
 # Studies that extend each other, and bytes of a record or prediction; real ones have some ten thousand.
 MOST_STUDIES, MOST_RECORD_BYTES = 16, 2**22
@@ -44,95 +43,6 @@ ROWS_AT_ONCE = 20_000
 
 class PackError(Exception):
     """A pack that cannot be made or read; the text is one line."""
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """What was unpacked: the study's name, the number of records, and what the user should know besides."""
-
-    study: str
-    records: int
-    notes: list[str]
-
-
-def pack(
-    study: str, output: Path, results: Path = Path("results"), studies: Path = Path("config/studies")
-) -> int:
-    """Write a study, those that it extends and its records into `output`; return the number of records.
-
-    Raises PackError where there are none, and for anything that could not be unpacked again.
-    """
-    cells = results / study / "cells"
-    paths = sorted(cells.rglob("*.json"))
-    if not paths:
-        raise PackError(f"{cells}: holds no records; measure study {study!r} first")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        described = [
-            (f"config/studies/{name}.yaml", text) for name, text in _measured(study, studies, results).items()
-        ]
-        if (told := results / study / advised.PREDICTION).exists():
-            described.append((f"results/{study}/{told.name}", told.read_bytes()))
-        content = ((f"results/{path.relative_to(results).as_posix()}", path.read_bytes()) for path in paths)
-        write(partial, chain(described, content))
-        # What cannot be unpacked must not take another pack's place.
-        for _ in contents(partial):
-            pass
-        partial.replace(output)
-    except ArchiveError as error:
-        raise PackError(str(error)) from None
-    except OSError as error:
-        raise PackError(f"{error.filename or output}: {error.strerror}") from None
-    except PackError as error:
-        raise PackError(str(error).replace(str(partial), str(output))) from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return len(paths)
-
-
-def unpack(
-    file: Path,
-    results: Path = Path("results"),
-    studies: Path = Path("config/studies"),
-    forget: Callable[[Path], object] = lambda record: None,
-) -> Unpacked:
-    """Write a pack's records below `results` and its study into `studies`; return what was done.
-
-    A record (or prediction) that is there with other content is not overwritten, and a study of that name is
-    kept. `forget` is told each place where a record is about to be put. Raises PackError, before anything is
-    written, for such a record and for a pack that is damaged.
-    """
-    described: dict[str, bytes] = {}
-    told: bytes | None = None
-    count = 0
-    try:
-        for path, content in contents(file):
-            if found := _STUDY.fullmatch(path):
-                described[found[1]] = content
-            elif _PREDICTION.fullmatch(path):
-                told = content
-            else:
-                count += 1
-                _check_place(_below(results, path), content)
-        study = next(iter(described))
-        places, notes = _places(file, described, results / study, studies)
-        if told is not None:
-            # It is of the pack's study, and goes where that goes if another one is kept.
-            kept = next((place.parent for place in places if place.parent != studies), results / study)
-            _check_place(kept / advised.PREDICTION, told)
-            places[kept / advised.PREDICTION] = told
-        for target, text in places.items():
-            write_whole(target, text)
-        for path, content in members(file):
-            if _RECORD.fullmatch(path) and not (target := _below(results, path)).exists():
-                forget(target)
-                write_whole(target, content)
-    except ArchiveError as error:
-        raise PackError(f"{file}: {error}") from None
-    except OSError as error:
-        raise PackError(f"{error.filename or results}: {error.strerror}") from None
-    return Unpacked(study, count, notes)
 
 
 def contents(file: Path) -> Iterator[tuple[str, bytes]]:
@@ -186,7 +96,7 @@ def _checked(file: Path) -> Iterator[_Member]:
             if path in seen:
                 raise PackError(f"{file}: holds {path} twice")
             seen.add(path)
-            if len(described) == len(seen) - 1 and (found := _STUDY.fullmatch(path)):
+            if len(described) == len(seen) - 1 and (found := STUDY_PATH.fullmatch(path)):
                 if len(content) > MOST_STUDY_BYTES:
                     raise PackError(f"{file}: study {found[1]} has more than {MOST_STUDY_BYTES // 1024} KiB")
                 if len(described) == MOST_STUDIES:
@@ -223,25 +133,15 @@ def records(file: Path) -> Iterator[tuple[str, Record]]:
             yield member.path.split("/")[4], member.record
 
 
-def _below(results: Path, path: str) -> Path:
-    return results / path.removeprefix("results/")
-
-
-def _check_place(target: Path, content: bytes) -> None:
-    """Raise PackError where something else is than what is to be written there."""
-    if target.exists() and (not target.is_file() or target.read_bytes() != content):
-        raise PackError(f"{target}: holds another result; move it away, or unpack into another directory")
-
-
 def _member(file: Path, path: str, content: bytes, study: str) -> _Member:
     """Return the record or the prediction at `path`; raises PackError for what is neither of `study`."""
-    found = _PREDICTION.fullmatch(path) or _RECORD.fullmatch(path)
+    found = PREDICTION_PATH.fullmatch(path) or RECORD_PATH.fullmatch(path)
     if found is None or found[1] != study:
         raise PackError(f"{file}: {path!r} is not a record of study {study}")
     if len(content) > MOST_RECORD_BYTES:
         raise PackError(f"{file}: {path} has more than {MOST_RECORD_BYTES // 2**20} MiB")
     with _undamaged(file, path):
-        if found.re is _PREDICTION:
+        if found.re is PREDICTION_PATH:
             read_foretold(content)
             return _Member(path, content)
         record = json.loads(content.decode())
@@ -291,15 +191,7 @@ def _said(error: BaseException) -> str:
 # Studies
 
 
-def _check(file: Path) -> None:
-    """Raise PackError for a mistake in a study."""
-    try:
-        LoadedStudy(file)
-    except ConfigurationError as error:
-        raise PackError(str(error)) from None
-
-
-def _chain(study: str, studies: Path) -> dict[str, bytes]:
+def with_bases(study: str, studies: Path) -> dict[str, bytes]:
     """Return name -> content of a study's file and those that it extends;
     raises PackError where one is missing.
     """
@@ -315,41 +207,19 @@ def _chain(study: str, studies: Path) -> dict[str, bytes]:
     return found
 
 
-def _measured(study: str, studies: Path, results: Path) -> dict[str, bytes]:
-    """Return `_chain`; of a study that asks for advice the one that was made of it, under its name.
-
-    What it asks is answered by probing sites, which are others elsewhere. Raises PackError for a mistake.
-    """
-    file = studies / f"{study}.yaml"
-    try:
-        made = advised.made_of(file, results) if advised.asks(file) else None
-    except ConfigurationError as error:
-        raise PackError(str(error)) from None
-    _check(made or file)
-    return {study: made.read_bytes()} if made else _chain(study, studies)
-
-
-def _answers(text: bytes, here: Path) -> bool:
-    """Return whether a pack's study is what advice has made of what the study `here` asks."""
-    try:
-        return advised.asks(here) and text.startswith(f"{advised.head(advised.question(here))}\n".encode())
-    except ConfigurationError:
-        return False
-
-
 def _check_chain(file: Path, described: Mapping[str, bytes]) -> None:
     """Raise PackError unless these are a study and those that it extends."""
     if not described:
         raise PackError(f"{file}: does not begin with its study")
     own = next(iter(described))
-    with _folder_of(file, described) as folder:
-        needed = _chain(own, folder)
+    with folder_of(file, described) as folder:
+        needed = with_bases(own, folder)
     if more := described.keys() - needed.keys():
         raise PackError(f"{file}: holds a study that {own} does not extend, {', '.join(sorted(more))}")
 
 
 @contextmanager
-def _folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
+def folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
     """Yield a folder with these studies for a while; a PackError that names it then names the pack."""
     with TemporaryDirectory() as folder:
         for name, text in described.items():
@@ -358,39 +228,3 @@ def _folder_of(file: Path, described: Mapping[str, bytes]) -> Iterator[Path]:
             yield Path(folder)
         except PackError as error:
             raise PackError(str(error).replace(f"{folder}/", f"{file}: config/studies/")) from None
-
-
-def _places(
-    file: Path, described: Mapping[str, bytes], beside: Path, studies: Path
-) -> tuple[dict[Path, bytes], list[str]]:
-    """Return where the pack's studies are to be written, and what to say of it; never over another study."""
-    own = next(iter(described))
-    here = studies / f"{own}.yaml"
-    if here.exists():
-        text, made = described[own], beside / advised.STUDY
-        # What was made of a study that asks for advice lies with its results, and the question stays.
-        if _answers(text, here) and (not made.exists() or made.read_bytes() == text):
-            return {made: text}, []
-        if _same(file, here, described):
-            return {}, []
-        kept = beside / "study"
-        note = f"{here} is another study than the pack's and is kept; the pack's is in {kept}"
-        return {kept / f"{name}.yaml": text for name, text in described.items()}, [note]
-    with _folder_of(file, described) as folder:
-        _check(folder / f"{own}.yaml")
-    places = {studies / f"{name}.yaml": text for name, text in described.items()}
-    for place, text in places.items():
-        if place.exists() and place.read_bytes() != text:
-            raise PackError(
-                f"{place}: is another study than the one that {own} extends in {file}; rename one of them"
-            )
-    return places, [f"{here} is new"]
-
-
-def _same(file: Path, here: Path, described: Mapping[str, bytes]) -> bool:
-    """Return whether the study `here` says what the pack's says, comments and order of keys aside."""
-    with _folder_of(file, described) as folder:
-        try:
-            return LoadedStudy(here).study == LoadedStudy(folder / here.name).study
-        except ConfigurationError:
-            return False
