@@ -1,4 +1,4 @@
 """The report of a study, one self-contained HTML page: `build.build_page` and `render.render`.
 
-Nothing is imported here, so that planning can ask `meta.study_meta` without pandas.
+Nothing is imported here, so that planning can ask `templates` without pandas.
 """
