@@ -16,7 +16,6 @@ from hyperslab.results.requests import entry_of, question_of
 from hyperslab.results.rule import objective
 from hyperslab.studies.criteria import IMPERCEPTIBLE_MS
 
-Foretold = Mapping[str, Any]
 # As a share of the machine's memory, an array that stays in the page cache once it was read.
 CACHED_SHARE = 0.5
 
