@@ -1471,3 +1471,41 @@ def test_rounds_are_added_only_where_time_is_left() -> None:
     effort, one = efforts[2]
     assert effort.most_rounds == 3 + int((45 - budget.OVERHEAD_S - budget.LOOK_S - 3 * one) / one) > 3
     assert efforts[3][0] == budget.Effort(5, 7, 3, 3 + budget.MOST_ADDED)
+
+
+def test_chunks_that_are_files_are_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = reading.parse("image: [all, all, 1]; spectrum: [1, 1, all]", AXES, SHAPE)
+    plain = model.Predicted(Candidate(None), {read.name: 0.1 for read in reads}, 480_000.0)
+    small = replace(plain, candidate=Candidate((1, 1, 4), format="zarr"))
+    monkeypatch.setattr(prospect, "choose", lambda *_: choice.Choice(2, [small], [plain, small], {}, {}, 2))
+    monkeypatch.setattr(prospect, "_pair", lambda *_: None)
+    spec = {"axes": AXES, "shape": SHAPE, "dtype": "uint16"}
+
+    def taking(**prices: Any) -> float:
+        return prospect.foresee(
+            subject.Subject("an array", spec), Advise.model_validate({"dataset": spec}), reads,
+            prospect.Part(SHAPE, budget.Effort(2, 3), reads), InMemory(counts()),
+            {"disk": replace(PROBE.storage, **prices)}, 1e9, lambda text: None,
+        ).round_seconds  # fmt: skip
+
+    # Each is written once, and dropped before each of four reads in either way.
+    files, before = 20 * 30 * 100, taking()
+    assert taking(file_s=1e-4) - before == pytest.approx(files * 1e-4)
+    assert taking(evict_s=1e-5) - before == pytest.approx(files * 2 * 4 * 1e-5)
+
+
+def test_what_one_of_many_files_takes_is_probed_where_zarr_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = {"latency_s": 1e-4, "waited_s": 1e-9, "ahead_s": 1e-9, "cached_s": 1e-10}
+    monkeypatch.setattr(probe, "_write", lambda _: None)
+    monkeypatch.setattr(probe, "_reads", lambda _: read)
+    monkeypatch.setattr(probe, "_library", lambda _: {"lookup_s": 1e-6, "open_s": 1e-3})
+    monkeypatch.setattr(probe, "_zarr", lambda _: {"zarr_chunk_s": 1e-4, "zarr_open_s": 1e-3})
+    # However slow they are, one is written.
+    for most in (probe.READING_S, 0.0):
+        monkeypatch.setattr(probe, "READING_S", most)
+        found = probe.storage(tmp_path, zarr=True).storage
+        assert found.file_s and found.evict_s
+    plain = probe.storage(tmp_path).storage
+    assert plain.file_s is None and plain.evict_s is None and not list(tmp_path.iterdir())

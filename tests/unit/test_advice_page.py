@@ -314,6 +314,15 @@ def test_what_is_slow_has_a_speed_all_the_same() -> None:
     assert told["Bytes waited for"] == "1.40 MB/s"
 
 
+def test_what_many_files_take_is_shown_where_it_was_probed() -> None:
+    words = "One of many files written and removed"
+    before = {key: value for key, value in STORAGE.items() if key not in ("file_s", "evict_s")}
+    for storage, said in (({**STORAGE, "file_s": 5e-5}, "50.0 µs"), (STORAGE, None), (before, None)):
+        (site,) = page(sites=at_disk(probes=[{**PROBE, "storage": storage}])).sites
+        told = {fact.term: fact.text for fact in site.probed}
+        assert told.get(words) == said
+
+
 def test_what_is_cold_in_memory_waits_for_no_storage() -> None:
     disk = measured(MAIN, "main")
     memory = disk.assign(site="memory", state="library-cold")

@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hyperslab.advising.candidates import Candidate
+from hyperslab.advising.candidates import HDF5, Candidate
 from hyperslab.advising.model import Array, Predicted
 from hyperslab.advising.prices import Coded, Storage
 from hyperslab.advising.reads import Read
-from hyperslab.layouts.chunks import run_axis
+from hyperslab.layouts.chunks import chunk_count, run_axis
 from hyperslab.measuring.processors import processors
 from hyperslab.measuring.throttling import ENOUGH_SECONDS
 
@@ -123,6 +123,13 @@ def run_bytes(candidate: Candidate, array: Array) -> float:
     return math.prod(candidate.chunks[along:]) * array.itemsize
 
 
+def chunk_files(candidate: Candidate, array: Array) -> int:
+    """Return how many chunks of a layout are files of their own: in HDF5 none, in any other format all."""
+    if candidate.format == HDF5 or candidate.chunks is None:
+        return 0
+    return chunk_count(array.shape, candidate.chunks)
+
+
 def turning_seconds(code: Coded, run: float) -> float:
     """Return what a byte of the array takes until it is as in a file; `run` bytes lie beside each other."""
     return TURN_S + RUN_S / run + code.encode_s / processors()
@@ -174,20 +181,23 @@ def step(
 @dataclass(frozen=True)
 class Planned:
     """A layout that may be measured: what is predicted of the part, what a byte takes until it is as in the
-    file, of two copies both, and in how many files of a round it lies.
+    file, of two copies both, in how many files of a round it lies, and how many chunks are files themselves.
     """
 
     predicted: Predicted
     turning_s: float
     files: int = 1
+    chunk_files: int = 0
 
     def seconds(self, reads: Sequence[Read], raw_bytes: float, repeats: int, storage: Storage) -> float:
         """Return about how long a round of it takes: files written and synced, and read."""
         device = self.predicted.file_bytes * storage.to_device_s
         writing = self.files * (FILE_S + raw_bytes * self.turning_s + device)
-        least = processes_seconds(storage)
+        writing += self.chunk_files * (storage.file_s or 0.0)
+        least, evicting = processes_seconds(storage), self.chunk_files * (storage.evict_s or 0.0)
         return writing + sum(
-            max(CELL_S + (1 + repeats) * self.predicted.times[read.name], least) for read in reads
+            max(CELL_S + (1 + repeats) * (self.predicted.times[read.name] + evicting), least)
+            for read in reads
         )
 
 

@@ -39,9 +39,11 @@ class Storage:
     one read ahead. cached_s: a byte copied from the page cache. lookup_s: one chunk looked up and copied.
     read_s: one read of the library beside these, from the page cache. run_s: one run copied out of a buffer.
     open_s: to open file and dataset. zarr_chunk_s and zarr_open_s: the same through zarr-python, None where
-    it was not asked for. write_s: a byte written and synced; None where nothing can be written. bytes_per_s:
-    what the site is throttled to, None where it is not. chunk_cache_bytes are the library's; large_folios:
-    whether the kernel keeps files of the site in large folios, which is part of how it reads ahead.
+    it was not asked for. file_s and evict_s: one of many small files written, synced and removed, and dropped
+    from the page cache; None where there are none, since nobody asked for Zarr. write_s: a byte written and
+    synced; None where nothing can be written. bytes_per_s: what the site is throttled to, None where it is
+    not. chunk_cache_bytes are the library's; large_folios: whether the kernel keeps files of the site in
+    large folios, which is part of how it reads ahead.
     """
 
     latency_s: float
@@ -55,6 +57,8 @@ class Storage:
     run_s: float = 2e-8
     zarr_chunk_s: float | None = None
     zarr_open_s: float | None = None
+    file_s: float | None = None
+    evict_s: float | None = None
     write_s: float | None = None
     bytes_per_s: float | None = None
     chunk_cache_bytes: int = CACHE_BYTES

@@ -12,7 +12,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,8 @@ from hyperslab.measuring import pagecache, probes
 from hyperslab.sites import mounts
 from hyperslab.states import COLD_AT_MOST
 
+# What directories of a probe are called first.
+PREFIX = ".hyperslab-advice-"
 PROBE_BYTES = 64 * 2**20
 # A file that is read instead has some places for the largest reads.
 LEAST_READ_BYTES = 4 * 2**20
@@ -34,6 +36,8 @@ READS = 40
 READING_S = 2.0
 # Of the library's probe: chunks, and runs in one chunk, are the square of `SIDE`, of `RUN` bytes each.
 SIDE, RUN, TRIES = 64, 16, 10
+# So many small files are written, fewer where that takes long.
+FILES = 1024
 RESOURCES = ("cpu", "memory", "io")
 # Since this kernel readahead makes large folios as `readahead` has it, on these file systems.
 LARGE_FOLIOS, WITH_LARGE_FOLIOS = (6, 17), ("ext4", "xfs")
@@ -82,22 +86,23 @@ def storage(
 ) -> Probe:
     """Probe the storage below `root` with a file of 64 MiB that is removed afterwards; takes some seconds.
 
-    `zarr`: zarr-python, too. `read_ahead_bytes` is what the site sets while a cell is timed. `hold_back`
-    makes this process as slow as one that measures and returns its limits (measuring.limits); whoever
-    writes test files is not. Raises OSError, also where nothing can be written.
+    `zarr`: many small files and zarr-python, too. `read_ahead_bytes` is what the site sets while a cell is
+    timed. `hold_back` makes this process as slow as one that measures and returns its limits
+    (measuring.limits); whoever writes test files is not. Raises OSError, also where nothing can be written.
     """
+    files = _files(root) if zarr else {}
     # The file has no name, so that nothing is left where a probe is killed.
     with tempfile.TemporaryFile(dir=root, buffering=0) as file:
         written = timed(lambda: _write(file))
         throttle = hold_back() or {}
         before = probes.totals()
         found = _reads(file.fileno())
-    with tempfile.TemporaryDirectory(dir=root, prefix=".hyperslab-advice-") as directory:
+    with tempfile.TemporaryDirectory(dir=root, prefix=PREFIX) as directory:
         library = _library(Path(directory) / "probe.h5")
         if zarr:
             library |= _zarr(Path(directory) / "probe.zarr")
     took = Storage(
-        **found, **library, **_kernel(root, read_ahead_bytes),
+        **found, **library, **files, **_kernel(root, read_ahead_bytes),
         write_s=written / PROBE_BYTES, bytes_per_s=throttle.get("read_bytes_per_s"),
     )  # fmt: skip
     return _looked(took, before, probes.totals())
@@ -154,6 +159,30 @@ def _write(file: IO[bytes]) -> None:
     for _ in range(PROBE_BYTES // len(block)):
         file.write(block)
     os.fsync(file.fileno())
+
+
+def _files(root: Path) -> dict[str, Any]:
+    """Return the seconds in which one of many small files is written, synced and removed, and in which it is
+    dropped from the page cache, as before each cold read.
+    """
+    with tempfile.TemporaryDirectory(dir=root, prefix=PREFIX) as directory:
+        files, started = list[Path](), time.perf_counter_ns()
+        while not files or (len(files) < FILES and (time.perf_counter_ns() - started) / 1e9 < READING_S):
+            files.append(Path(directory, str(len(files))))
+            files[-1].write_bytes(bytes(RUN))
+        pagecache.sync_file_system(directory)
+        writing = (time.perf_counter_ns() - started) / 1e9
+        # Tried once: what lies in memory stays there.
+        evicting = timed(lambda: pagecache.evict(lambda: _opened(files), COLD_AT_MOST, attempts=1))
+        removing = timed(lambda: [file.unlink() for file in files])
+    return {"file_s": (writing + removing) / len(files), "evict_s": evicting / len(files)}
+
+
+def _opened(files: Sequence[Path]) -> Iterator[int]:
+    """Yield a descriptor of each file."""
+    for file in files:
+        with file.open("rb") as opened:
+            yield opened.fileno()
 
 
 def _reads(descriptor: int, size: int = PROBE_BYTES) -> dict[str, Any]:

@@ -216,7 +216,9 @@ def foresee(
         storage = probed[site].warm() if question.warm else probed[site]
         each = [
             budget.Planned(
-                predict(one, part, chosen.reads, storage, choice.code_of(one)), _turning(one, choice, part)
+                predict(one, part, chosen.reads, storage, choice.code_of(one)),
+                _turning(one, choice, part),
+                chunk_files=budget.chunk_files(one, part),
             )
             for one in layouts
         ]

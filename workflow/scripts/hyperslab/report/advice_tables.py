@@ -100,6 +100,8 @@ def _speed(value: float) -> str:
 PROBED: Sequence[tuple[str, str, Callable[[float], str]]] = (
     ("Throttled to", "bytes_per_s", lambda value: _speed(1 / value)),
     ("One chunk through zarr-python", "zarr_chunk_s", fmt.seconds),
+    ("One of many files written and removed", "file_s", fmt.seconds),
+    ("One of many files dropped from the page cache", "evict_s", fmt.seconds),
     ("Bytes written and synced", "write_s", _speed),
     ("A cold read begins after", "latency_s", fmt.seconds),
     ("Bytes waited for", "waited_s", _speed),
@@ -120,7 +122,8 @@ def probed(probes: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> list[Fact
     """
     facts = []
     for words, key, said in PROBED:
-        values = [probe["storage"][key] for probe in probes if probe["storage"][key] is not None]
+        # A prediction of before may lack it.
+        values = [value for probe in probes if (value := probe["storage"].get(key)) is not None]
         if not values:
             continue
         ends = [said(pick(values)) for pick in (min, max)]
