@@ -35,6 +35,7 @@ from hyperslab.advising import (
     budget,
     choice,
     coding,
+    foretold,
     model,
     probe,
     prospect,
@@ -61,7 +62,7 @@ from hyperslab.advising.prices import Coded, Counts, Storage, seconds, terms
 from hyperslab.advising.probe import Probe
 from hyperslab.advising.readahead import PAGE, traffic
 from hyperslab.advising.requests import selection
-from hyperslab.data.selections import Box
+from hyperslab.data.selections import Box, asked_boxes
 from hyperslab.formats.donor_files import open_donor, read_box
 from hyperslab.formats.hdf5 import filter_setters
 from hyperslab.formats.hdf5.description import NO_VARIABLE
@@ -72,6 +73,7 @@ from hyperslab.layouts.chunks import touched_per_axis
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.advice_schema import Advise
+from hyperslab.studies.specification import cell_specification
 from hyperslab.validation.errors import ConfigurationError
 
 AXES, SHAPE = ["x", "y", "z"], [20, 30, 400]
@@ -81,6 +83,7 @@ DISK = Storage(
 )  # fmt: skip
 
 
+FREE = Coded(1.0, 0.0)
 PROBE = Probe(replace(DISK, write_s=1e-9), 0.0, {"cpu": 0.0, "memory": None, "io": 0.1}, 1000.0, 8 * 10**9)
 
 
@@ -430,6 +433,39 @@ def test_the_command_writes_a_study_that_loads_and_what_it_was_chosen_by(
     assert rewritten.read_bytes() == b"hours of work"
     assert [path.name for path in (here / "results").iterdir()] == ["advice-mine"]
     assert json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())["guessed"]
+
+
+def test_boxes_are_simulated_for_as_long_as_there_is_time_and_as_many_of_each_cell(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[tuple[Candidate, Box]] = []
+
+    def counted(candidate: Candidate, array: Array, box: Box, *more: Any) -> Counts:
+        simulated.append((candidate, box))
+        return model.of_box(candidate, array, box, *more)
+
+    def told(step: float) -> Any:
+        simulated.clear()
+        clock = itertools.count(0.0, step)
+        monkeypatch.setattr(foretold, "monotonic", lambda: next(clock))
+        advise.main(["mine.h5::/counts", *IMAGE])
+        prediction = json.loads((here / "results" / "advice-mine" / "prediction.json").read_text())
+        return prediction["sites"]["disk"]
+
+    monkeypatch.setattr(foretold, "of_box", counted)
+    every = told(0.0)
+    drawn, count = every["drawn"]
+    assert drawn == count > 1 and len(simulated) > len(every["measured"]) * count
+    few = told(1e6)
+    assert few["drawn"][0] == 1 < few["drawn"][1]
+    study = PlannedStudy(here / "config" / "studies" / "advice-mine.yaml")
+    assert len(simulated) <= len(few["measured"]) * study.study.most_rounds
+    contiguous = next(one for one in few["measured"] if one["layout"] == "contiguous")
+    spec = cell_specification(study, "contiguous", "image", "r1")
+    asked_for = model.of_box(
+        Candidate(None), Array(tuple(SHAPE), 2), next(asked_boxes(spec, "cold")), PROBE.storage, FREE
+    )
+    assert contiguous["boxes"]["image"][1] == pytest.approx(seconds(asked_for, PROBE.storage, FREE))
 
 
 def test_todays_layout_is_not_measured_a_second_time_under_another_name(here: Path) -> None:

@@ -517,6 +517,12 @@ def test_what_chose_the_layout_is_told_as_it_was() -> None:
         assert remark.endswith("A time that is not called predicted or estimated is a measured one.")
 
 
+def test_it_is_said_where_fewer_selections_were_predicted_than_are_measured() -> None:
+    (remark,) = site_of(sites=at_disk(drawn=[3, 7])).remarks
+    assert remark.startswith("Predicted were the first 3 of 7 selections of each read in a round")
+    assert not site_of(sites=at_disk(drawn=[7, 7])).remarks and not site_of().remarks
+
+
 def test_where_another_layout_is_better_for_any_share_no_share_is_named() -> None:
     given = inputs(measured(MAIN, "main"), None, study=meta())
     (choice,) = given["recommendation"]["sites"]

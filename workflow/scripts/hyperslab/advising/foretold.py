@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from hyperslab.advising.candidates import Candidate, Filters
@@ -45,49 +46,70 @@ def at_site(
         short = predict(candidate, arrays[0], part.reads, storage, code) if cut else long
         return {"layout": candidate.name, **_numbers(short), **({"whole": _numbers(long)} if cut else {})}
 
-    measured = []
+    measured: list[dict[str, Any]] = []
+    serves: dict[str, dict[str, Candidate]] = {}
     for one in foreseen.measured:
         reads = [read.name for read in part.reads]
         if isinstance(one, TwoCopies):
             told = _of_both(one, {copy: said(copy) for copy in (one.first, one.second)}, reads)
         else:
             told = said(one)
-        serves = {name: one.of(name) if isinstance(one, TwoCopies) else one for name in reads}
-        codes = {name: site.choice.code_of(copy) for name, copy in serves.items()}
-        told["boxes"] = boxes(study, one.name, serves, codes, arrays[0], storage, state)
+        serves[one.name] = {name: one.of(name) if isinstance(one, TwoCopies) else one for name in reads}
         measured.append(told)
+    each, drawn = boxes(study, serves, site.choice.code_of, arrays[0], storage, state, part.predicting_s)
+    for told in measured:
+        told["boxes"] = each[told["layout"]]
     return {
         "considered": site.choice.considered,
         "predicted": [said(one.candidate) for one in site.choice.predicted[:KEPT]],
         "measured": measured,
+        "drawn": drawn,
         "copies": _copies(site.pair, whole),
         "filters": _tried(site.choice.chains),
     }
 
 
 def boxes(
-    study: LoadedStudy, layout: str, serves: Mapping[str, Candidate], codes: Mapping[str, Coded],
-    array: Array, storage: Storage, state: str,
-) -> dict[str, list[float]]:  # fmt: skip
-    """Return by read, for every round that the study may have, the predicted seconds of a selection.
+    study: LoadedStudy, serves: Mapping[str, Mapping[str, Candidate]], code_of: Callable[[Candidate], Coded],
+    array: Array, storage: Storage, state: str, most_s: float,
+) -> tuple[dict[str, dict[str, list[float]]], tuple[int, int]]:  # fmt: skip
+    """Return by layout and read, for every round that the study may have, the predicted seconds of a
+    selection; and the boxes of a cell that were simulated for that, of how many.
 
-    They are the means over the boxes that a cell of the layout reads in that round. `serves` says which
-    candidate a read finds, `codes` what filters make of the data.
+    They are the means over the boxes that a cell reads in that round: over the first, as many of every cell,
+    where all take longer than about `most_s` to be simulated. `serves` says which candidate a read finds in a
+    layout, `code_of` what filters make of the data.
     """
-    found = {}
-    for name, candidate in serves.items():
-        prices, seen = storage.through(candidate.format), dict[Box, float]()
-        rounds = []
-        for number in range(study.study.most_rounds):
-            spec = cell_specification(study, layout, name, f"r{number}")
-            asked = list(itertools.islice(asked_boxes(spec, state), spec["repeats"][state]))
-            for box in asked:
-                if box not in seen:
-                    counts = of_box(candidate, array, box, storage, codes[name])
-                    seen[box] = float(seconds(counts, prices, codes[name]))
-            rounds.append(sum(seen[box] for box in asked) / len(asked))
-        found[name] = rounds
-    return found
+    end, seen = monotonic() + most_s, dict[tuple[Candidate, Box], float]()
+    numbers = range(study.study.most_rounds)
+    codes = {one: code_of(one) for copies in serves.values() for one in copies.values()}
+    asked = {
+        (layout, name): [_asked(study, layout, name, number, state) for number in numbers]
+        for layout, copies in serves.items()
+        for name in copies
+    }
+    count = min(len(each) for rounds in asked.values() for each in rounds)
+    drawn = 0
+    while drawn < count and (not drawn or monotonic() < end):
+        for (layout, name), rounds in asked.items():
+            candidate = serves[layout][name]
+            prices, code = storage.through(candidate.format), codes[candidate]
+            for key in ((candidate, each[drawn]) for each in rounds):
+                if key not in seen:
+                    counts = of_box(candidate, array, key[1], storage, code)
+                    seen[key] = float(seconds(counts, prices, code))
+        drawn += 1
+    found: dict[str, dict[str, list[float]]] = {layout: {} for layout in serves}
+    for (layout, name), rounds in asked.items():
+        candidate = serves[layout][name]
+        found[layout][name] = [sum(seen[candidate, box] for box in each[:drawn]) / drawn for each in rounds]
+    return found, (drawn, count)
+
+
+def _asked(study: LoadedStudy, layout: str, read: str, number: int, state: str) -> list[Box]:
+    """Return the boxes that a cell reads in the round of that number."""
+    spec = cell_specification(study, layout, read, f"r{number}")
+    return list(itertools.islice(asked_boxes(spec, state), spec["repeats"][state]))
 
 
 def _numbers(predicted: Predicted) -> dict[str, Any]:

@@ -55,6 +55,13 @@ class Part:
     reads: Sequence[Read]
     seconds: float = budget.USUAL_S
 
+    @property
+    def predicting_s(self) -> float:
+        """Seconds in which candidates are predicted at a site, and again the boxes of those that are
+        measured.
+        """
+        return min(MOST_PREDICTING_S, budget.PREDICTING_SHARE * self.seconds)
+
 
 @dataclass(frozen=True)
 class AtSite:
@@ -189,8 +196,8 @@ def foresee(
     _, today = subject.today(chosen.extents)
     question = Asked(
         array, whole, asked.filters, asked.size_bound * subject.raw_bytes,
-        min(MOST_PREDICTING_S, budget.PREDICTING_SHARE * chosen.seconds), tuple(chosen.extents),
-        tuple(asked.formats), asked.orders == "any", asked.state == "warm", subject.grows,
+        chosen.predicting_s, tuple(chosen.extents), tuple(asked.formats), asked.orders == "any",
+        asked.state == "warm", subject.grows,
     )  # fmt: skip
     known = today if today and today.chunks else None
     choices = {

@@ -72,6 +72,7 @@ def _site(data: Data, prediction: Mapping[str, Any], site: str, figure: Figure) 
         remarks = [
             advice_whole.sentence(estimated, choice, prediction, site),
             advice_remarks.chosen_by(choice),
+            advice_remarks.drawn(here),
             advice_remarks.in_memory(prediction, site, ranked(choice, choice["pick"])),
             advice_remarks.plug_ins(
                 prediction, [choice["pick"], *([pair["layout"]] if pair and second else [])]

@@ -40,6 +40,18 @@ def chosen_by(choice: Mapping[str, Any]) -> str:
     )
 
 
+def drawn(here: Mapping[str, Any]) -> str:
+    """Return how many of the selections that were measured are predicted where these are not all."""
+    # A prediction of before lacks it: all were.
+    predicted, count = here.get("drawn", (1, 1))
+    if predicted == count:
+        return ""
+    return (
+        f"Predicted were the first {predicted} of {count} selections of each read in a round, as all would have "
+        "taken too long. It is what helps to choose among layouts that cannot be told from the best."
+    )
+
+
 def plug_ins(prediction: Mapping[str, Any], layouts: Sequence[str]) -> str:
     """Return what readers of these layouts need beside HDF5; "" for nothing, and for today's layout."""
     known = prediction.get("plugins", {})
