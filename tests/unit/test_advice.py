@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -1349,7 +1350,7 @@ def test_what_the_chunks_of_a_part_take_to_be_decoded_is_counted(
 
     def chosen_of(each: float) -> prospect.Part:
         gone.clear()
-        monkeypatch.setattr(prospect, "chunk_seconds", lambda _: each)
+        monkeypatch.setattr(prospect, "chunk_seconds", lambda *_: each)
         return prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
 
     monkeypatch.setattr(budget, "step", stepped)
@@ -1360,6 +1361,37 @@ def test_what_the_chunks_of_a_part_take_to_be_decoded_is_counted(
     asked = asked.model_copy(update={"seconds": None})
     slowest = chosen_of(2.0)
     assert math.prod(slowest.extents) * 2 > 0.9 * budget.LEAST_BYTES and slowest.seconds > 60
+
+
+def test_a_file_is_opened_once_to_choose_a_part_of_it_and_later_openings_are_foreseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    array = written((1000, 512, 512), (1, 512, 512))
+    asked = Advise.model_validate({"file": "frames.h5::/counts", "seconds": 90})
+    whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", array.axes, array.shape)
+    step, gone, clock = budget.step, set[float](), [0.0]
+
+    # As a virtual dataset of thousands of files.
+    def opened(*given: Any) -> Any:
+        clock[0] += 5.0
+        return open_donor(*given)
+
+    def stepped(seconds: float, spent: float, *more: Any) -> Any:
+        gone.add(spent)
+        return step(seconds, spent, *more)
+
+    monkeypatch.setattr(prospect, "open_donor", opened)
+    monkeypatch.setattr(prospect, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(prospect, "timed", lambda work: work() and 0.0)
+    monkeypatch.setattr(budget, "step", stepped)
+    found = prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
+    # Once to copy its values, and once where the run that measures sees whether it is there.
+    assert clock == [5.0] and gone == {3.0 + 5.0 + 2 * 5.0} and found.opening_s == 5.0
+    # And what has no file is opened by nobody.
+    spec = {"axes": array.axes, "shape": array.shape, "dtype": "uint16", "fill": "counts"}
+    found = prospect.part(subject.Subject("an array", spec), asked, whole, {"disk": PROBE.storage}, 3.0)
+    assert clock == [5.0] and found.opening_s == 0.0
 
 
 def test_what_a_chunk_takes_is_timed_of_those_in_a_run(
@@ -1376,14 +1408,19 @@ def test_what_a_chunk_takes_is_timed_of_those_in_a_run(
         work()
         return 1.0
 
+    def took(shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> float:
+        array = written(shape, chunks)
+        with prospect.in_place(array) as own:
+            return prospect.chunk_seconds(array, own)
+
     monkeypatch.setattr(prospect, "read_box", read)
     monkeypatch.setattr(prospect, "timed", timed)
     monkeypatch.setattr(prospect, "RUN_BYTES", 2 * 1200)
-    assert prospect.chunk_seconds(written((20, 30, 400), (1, 5, 100))) == pytest.approx(1 / 2)
-    assert prospect.chunk_seconds(written((20, 30, 400), (1, 1, 100))) == pytest.approx(1 / 12)
-    assert prospect.chunk_seconds(written((20, 30, 400), (20, 30, 400))) == 1.0
+    assert took((20, 30, 400), (1, 5, 100)) == pytest.approx(1 / 2)
+    assert took((20, 30, 400), (1, 1, 100)) == pytest.approx(1 / 12)
+    assert took((20, 30, 400), (20, 30, 400)) == 1.0
     assert boxes == [[1, 5, 200], [1, 3, 400], [20, 30, 400]]
-    assert prospect.chunk_seconds(written((20, 30, 400), None)) == 0.0
+    assert took((20, 30, 400), None) == 0.0
 
 
 def test_where_nothing_can_be_written_samples_are_taken_of_what_is_read_once(
@@ -1402,7 +1439,7 @@ def test_where_nothing_can_be_written_samples_are_taken_of_what_is_read_once(
     # A run of chunks to see what they take, and the values.
     assert sum(opened) == 2 < len(opened)
     # Of chunks that take long, fewer.
-    monkeypatch.setattr(prospect, "chunk_seconds", lambda _: 1.0)
+    monkeypatch.setattr(prospect, "chunk_seconds", lambda *_: 1.0)
     monkeypatch.setattr(budget, "LEAST_BYTES", 1)
     array = subject.subject_of(Advise.model_validate({"file": "mine.h5::/counts"}))
     whole = reading.parse(IMAGE[1], array.axes, array.shape)

@@ -146,7 +146,8 @@ def advise(
         say(f"reading {shape(part.extents)} of {shape(subject.shape)}")
         values = prospect.values_of(subject, part.extents, donor)
         at_read = time.monotonic()
-        left = part.seconds * (1 - budget.PREDICTING_SHARE) - (at_read - begun)
+        # The run that measures opens the file once more.
+        left = part.seconds * (1 - budget.PREDICTING_SHARE) - (at_read - begun) - part.opening_s
         foreseen = prospect.foresee(subject, asked, whole, part, values, storages, left, say)
         text = study_text.measuring(
             study, subject, part.extents, part.reads, foreseen.measured, foreseen.effort, names,

@@ -38,6 +38,9 @@ TRIED, TRYING_S = 3, 1.0
 # Of a file so much is read to know what a chunk takes, where chunks are short, and so much where nothing can
 # be written, bytes.
 RUN_BYTES, MOST_IN_MEMORY = 2**21, 2**27
+# How often the user's file is opened again once it is known how much is measured: its values are copied, and
+# the run that measures sees whether it is there. Of a virtual dataset each opens all files of its values.
+OPENED_AGAIN = 2
 # Of a short array less is predicted in less time.
 MOST_PREDICTING_S = 10.0
 
@@ -48,12 +51,15 @@ class NoneFits(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """The part of the array that is measured, how much of it, its reads, and the seconds for everything."""
+    """The part of the array that is measured, how much of it, its reads, the seconds for everything, and
+    those in which the user's file is opened.
+    """
 
     extents: list[int]
     effort: Effort
     reads: Sequence[Read]
     seconds: float = budget.USUAL_S
+    opening_s: float = 0.0
 
     @property
     def predicting_s(self) -> float:
@@ -104,9 +110,11 @@ def part(
     `spent` are the seconds that are gone.
     """
     begun = time.monotonic()
-    each = chunk_seconds(subject)
-    fixed = [_tried(one, subject, each) for one in always(subject)]
-    spent += time.monotonic() - begun
+    with in_place(subject) as own:
+        opening = time.monotonic() - begun
+        each = chunk_seconds(subject, own)
+        fixed = [_tried(one, own, each) for one in always(subject)]
+    spent += time.monotonic() - begun + OPENED_AGAIN * opening
     array = Array(tuple(subject.shape), subject.itemsize)
 
     def found(seconds: float, spent: float) -> tuple[Effort, list[int]]:
@@ -123,7 +131,7 @@ def part(
 
     seconds = budget.limit(asked.seconds, fitting, probed.values())
     effort, extents = fitting(seconds)
-    return Part(extents, effort, reads.cropped(whole, extents), seconds)
+    return Part(extents, effort, reads.cropped(whole, extents), seconds, opening)
 
 
 def _pieces(subject: Subject) -> list[int]:
@@ -144,38 +152,37 @@ def _extents(
     return part_of(subject.shape, subject.itemsize, whole, largest, chunks, most)
 
 
-def chunk_seconds(subject: Subject) -> float:
+def chunk_seconds(subject: Subject, own: Values | None) -> float:
     """Return what a chunk of the user's file takes until it is read and decoded; 0 where there are none.
 
-    Those in a run are timed, as they are read when values are copied.
+    Those in a run are timed, as they are read when values are copied. `own` are the values in the open file,
+    None where there is no file.
     """
-    found, run = subject.found, _pieces(subject)
-    if found is None or not run:
+    run = _pieces(subject)
+    if own is None or not run:
         return 0.0
     for axis in reversed(range(len(run))):
-        several = RUN_BYTES // (math.prod(run) * found.itemsize)
-        run = [*run[:axis], min(found.shape[axis], run[axis] * max(1, several)), *run[axis + 1 :]]
-    with in_place(subject) as values:
-        return timed(lambda: samples(values, run, 1)) / chunk_count(run, _pieces(subject))
+        several = RUN_BYTES // (math.prod(run) * own.dtype.itemsize)
+        run = [*run[:axis], min(own.shape[axis], run[axis] * max(1, several)), *run[axis + 1 :]]
+    return timed(lambda: samples(own, run, 1)) / chunk_count(run, _pieces(subject))
 
 
-def _tried(candidate: Candidate, subject: Subject, each: float) -> Coded:
+def _tried(candidate: Candidate, own: Values | None, each: float) -> Coded:
     """Return what a layout's filters make of a few chunks, of which one takes `each` to be read."""
-    if not candidate.filters or candidate.chunks is None:
+    if own is None or not candidate.filters or candidate.chunks is None:
         return Coded(1.0, 0.0)
     count = max(1, min(TRIED, int(TRYING_S / max(each, 1e-9))))
-    with in_place(subject) as values:
-        return coded(samples(values, candidate.chunks, count), candidate.filters)
+    return coded(samples(own, candidate.chunks, count), candidate.filters)
 
 
 def sampled(subject: Subject, whole: Sequence[Read], seconds: float) -> Values:
     """Return the values of a part of an array, of which samples are taken where nothing can be written: in
     its own file each would take the chunks that it touches.
     """
-    extents = _extents(subject, whole, MOST_IN_MEMORY, chunk_seconds(subject), seconds)
-    with in_place(subject) as values:
-        block: Any = values.block([0] * len(extents), extents)
-    assert subject.found is not None
+    with in_place(subject) as own:
+        assert subject.found is not None and own is not None
+        extents = _extents(subject, whole, MOST_IN_MEMORY, chunk_seconds(subject, own), seconds)
+        block: Any = own.block([0] * len(extents), extents)
     return InPlace(block, extents, subject.found.dtype, subject.found.file)
 
 
@@ -302,9 +309,11 @@ class InPlace:
 
 
 @contextmanager
-def in_place(subject: Subject) -> Iterator[Values]:
-    """Open the values of an array in its own file, which has to be there; nothing is copied."""
-    assert subject.found is not None
+def in_place(subject: Subject) -> Iterator[Values | None]:
+    """Open the values of an array in its own file, None where it has none; nothing is copied."""
+    if subject.found is None:
+        yield None
+        return
     file, dataset = subject.found.file, subject.found.dataset
     with open_donor(file, dataset) as array:
         yield InPlace(array, subject.shape, subject.found.dtype, file, dataset)
