@@ -1394,6 +1394,41 @@ def test_a_file_is_opened_once_to_choose_a_part_of_it_and_later_openings_are_for
     assert clock == [5.0] and found.opening_s == 0.0
 
 
+def test_chunks_of_a_donor_are_counted_as_those_of_a_file_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    donor = {"path": "frames.h5", "dataset": "/counts"}
+    shape = [10_000, 512, 512]
+    dataset = {"axes": ["t", "y", "x"], "shape": shape, "dtype": "uint16", "donor": donor}
+    asked = Advise.model_validate({"dataset": dataset, "seconds": 60})
+    whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", ["t", "y", "x"], shape)
+    step, gone = budget.step, list[float]()
+
+    def stepped(seconds: float, spent: float, *more: Any) -> Any:
+        gone.append(spent)
+        return step(seconds, spent, *more)
+
+    monkeypatch.setattr(budget, "step", stepped)
+    monkeypatch.setattr(prospect, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(prospect, "timed", lambda work: work() and 0.2)
+    monkeypatch.setattr(prospect, "RUN_BYTES", 1)
+
+    def filled_by(frames: int) -> prospect.Part:
+        gone.clear()
+        written((frames, 512, 512), (1, 512, 512))
+        array = subject.subject_of(asked)
+        assert array.used and array.used.shape == [frames, 512, 512]
+        return prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
+
+    # A frame takes 0.2 s.
+    long = filled_by(5_000)
+    assert long.extents[0] <= budget.DECODING_SHARE * 60 / 0.2
+    assert max(gone) >= 3.0 + 0.2 * long.extents[0]
+    short = filled_by(10)
+    assert short.extents[0] > long.extents[0] and max(gone) == pytest.approx(3.0 + 0.2 * 10)
+
+
 def test_what_a_chunk_takes_is_timed_of_those_in_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ def part(
     def fitting(seconds: float) -> tuple[Effort, list[int]]:
         _, extents = found(seconds, spent)
         # How many chunks a part touches is known when it is cut; a smaller one touches no more of them.
-        return found(seconds, spent + each * chunk_count(extents, _pieces(subject) or extents))
+        return found(seconds, spent + each * _touched(subject, extents))
 
     seconds = budget.limit(asked.seconds, fitting, probed.values())
     effort, extents = fitting(seconds)
@@ -135,8 +135,16 @@ def part(
 
 
 def _pieces(subject: Subject) -> list[int]:
-    """Return the extents of what is read whole of a user's file; [] where there is nothing such."""
-    return (subject.found.pieces if subject.found else None) or []
+    """Return the extents of what is read whole of a file or a donor; [] where there is nothing such."""
+    return subject.used.pieces if subject.used else []
+
+
+def _touched(subject: Subject, extents: Sequence[int]) -> int:
+    """Return how many of these the values of a part lie in; a donor may be shorter than the part."""
+    if subject.used is None or not subject.used.pieces:
+        return 0
+    held = [min(pair) for pair in zip(extents, subject.used.shape, strict=True)]
+    return chunk_count(held, subject.used.pieces)
 
 
 def _extents(
@@ -149,6 +157,8 @@ def _extents(
     if chunks and each > 0:
         least = -(-budget.LEAST_BYTES // (math.prod(chunks) * subject.itemsize))
         most = max(budget.DECODING_SHARE * seconds / each, least)
+        # However large a part is, of a short donor no more is decoded than there is.
+        most = most if _touched(subject, subject.shape) > most else math.inf
     return part_of(subject.shape, subject.itemsize, whole, largest, chunks, most)
 
 
@@ -310,10 +320,11 @@ class InPlace:
 
 @contextmanager
 def in_place(subject: Subject) -> Iterator[Values | None]:
-    """Open the values of an array in its own file, None where it has none; nothing is copied."""
-    if subject.found is None:
+    """Open the values of an array in its own file, or those of its donor, None where there is neither;
+    nothing is copied.
+    """
+    if (used := subject.used) is None:
         yield None
         return
-    file, dataset = subject.found.file, subject.found.dataset
-    with open_donor(file, dataset) as array:
-        yield InPlace(array, subject.shape, subject.found.dtype, file, dataset)
+    with open_donor(used.file, used.dataset) as array:
+        yield InPlace(array, used.shape, subject.spec["dtype"], used.file, used.dataset)

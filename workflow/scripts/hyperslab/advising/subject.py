@@ -16,7 +16,7 @@ from hyperslab.advising.candidates import Candidate, Filter
 from hyperslab.advising.found import Found, arrays, look, meant, shortened
 from hyperslab.advising.reads import Read, line, usual
 from hyperslab.data.donor_paths import SEPARATOR, located
-from hyperslab.formats.donor_files import DonorError, check
+from hyperslab.formats.donor_files import DonorError, Used, used
 from hyperslab.layouts.chunks import chunk_count, chunks_per_axis
 from hyperslab.layouts.hdf5_filters import FILTERS
 from hyperslab.layouts.parameters import spelt_out
@@ -36,11 +36,14 @@ class Unclear(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """The array: what it is called, what a study says of it (`dataset`), and what its file says, if any."""
+    """The array: what it is called, what a study says of it (`dataset`), what its file says, if any, and what
+    of that file, or of a donor, its values are.
+    """
 
     words: str
     spec: dict[str, Any]
     found: Found | None = None
+    used: Used | None = None
 
     @property
     def axes(self) -> list[str]:
@@ -103,9 +106,8 @@ def subject_of(asked: Advise) -> Subject:
     """Return the array that is meant; raises DonorError, NotThere (data.donor_paths) and Unclear."""
     if asked.dataset is not None:
         spec: dict[str, Any] = asked.dataset.model_dump(mode="json", exclude_none=True)
-        if asked.dataset.donor:
-            check(spec)
-        return Subject(f"an array of {shape(asked.dataset.shape)} {asked.dataset.dtype}", spec)
+        words = f"an array of {shape(asked.dataset.shape)} {asked.dataset.dtype}"
+        return Subject(words, spec, used=used(spec) if asked.dataset.donor else None)
     file, dataset = located({"path": asked.file})
     if not dataset and file.is_file() and h5py.is_hdf5(file) and len(wide := meant(arrays(file))) != 1:
         raise Unclear("\n".join(_lines_to_copy(file, wide)))
@@ -113,7 +115,8 @@ def subject_of(asked: Advise) -> Subject:
     donor = {"path": str(found.file), **({"dataset": found.dataset} if found.dataset else {})}
     spec = {"axes": found.axes, "shape": found.shape, "dtype": found.dtype, "donor": donor}
     name = f"{found.file.name}{SEPARATOR}{found.dataset}" if found.dataset else found.file.name
-    return Subject(name, spec, found)
+    own = Used(found.file, found.dataset, found.shape, found.pieces or [])
+    return Subject(name, spec, found, own)
 
 
 def check_named(asked: Advise) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -229,15 +230,31 @@ def _located(donor: dict[str, Any]) -> tuple[Path, str | None]:
         raise DonorError(str(reason)) from None
 
 
-def check(spec: dict[str, Any]) -> int:
-    """Return the bytes that a dataset uses of its donor; raises DonorError where that cannot fill it."""
+@dataclass(frozen=True)
+class Used:
+    """What is used of a file: its array, the extents of that from the first element on, and those of what is
+    read whole, [] where there is nothing such.
+    """
+
+    file: Path
+    dataset: str | None
+    shape: list[int]
+    pieces: list[int]
+
+
+def used(spec: dict[str, Any]) -> Used:
+    """Return what a dataset uses of its donor; raises DonorError where that cannot fill it."""
     path, dataset = _located(spec["donor"])
     try:
-        with open_donor(path, dataset) as array:
-            dtype: np.dtype[Any] = np.dtype(spec["dtype"])
-            return math.prod(_held(path, array, spec)) * dtype.itemsize
+        with open_donor(path, dataset) as array, readable(path):
+            return Used(path, dataset, _held(path, array, spec), list(pieces(array) or []))
     except (OSError, ValueError) as error:
         raise DonorError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def check(spec: dict[str, Any]) -> int:
+    """Return the bytes that a dataset uses of its donor; raises DonorError where that cannot fill it."""
+    return math.prod(used(spec).shape) * int(np.dtype(spec["dtype"]).itemsize)
 
 
 def _held(path: Path, array: DonorArray, spec: dict[str, Any]) -> list[int]:
