@@ -289,6 +289,24 @@ def test_roots_on_the_servers_of_one_file_system_are_not_measured_at_once(
     assert jobs.slots["slot_file_system_wide"] == 1
 
 
+def test_a_run_looks_at_the_mounts_of_its_own_sites_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of another one may be away, and whoever looks there waits for it."""
+    looked: list[str] = []
+
+    def mount_of(path: str) -> mounts.Mount:
+        looked.append(path)
+        return mounts.Mount("/", "ext4", "/dev/sda1", "rw")
+
+    monkeypatch.setattr(mounts, "mount_of", mount_of)
+    found = inventory(tmp_path, {}, {})
+    found.sites["away"] = {**found.sites["far"], "name": "away", "root": "/away"}
+    found.used = frozenset(["far"])
+    assert CellJobs(found, tmp_path).slots_of("far") == {"slot_file_system_shared": 1}
+    assert looked == [str(tmp_path / "files")]
+
+
 def test_what_is_far_away_is_cut_into_more_jobs(tmp_path: Path) -> None:
     found = inventory(tmp_path, {"minutes": 60}, {})
     assert len(BatchJobs(found).of("mine", "far")) == 1

@@ -13,7 +13,7 @@ from studies import BASE
 
 from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.study_checks import check_room
-from hyperslab.sites import roots
+from hyperslab.sites import mounts, roots
 from hyperslab.sites.configuration import load_sites, prepare_root
 from hyperslab.validation.errors import ConfigurationError
 
@@ -182,6 +182,45 @@ def test_what_another_nodes_disk_says_does_not_hold_here(tmp_path: Path) -> None
     # Of as many nodes each has a disk of its own, where one cell is timed at a time.
     prepare_root(load_sites(file), "b", file, {"a": 7, "b": 1000}.__getitem__)
     assert (roots.read(root).memory_mb, roots.read(root).concurrency) == (4000, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "here", "far", "concurrency"),
+    [
+        # What lies there would show it if it were asked: a link that leads to the root.
+        ("nfs4", "files", "away/linked", 1),
+        ("nfs4", "files", "home/linked", 1),
+        ("fuse.sshfs", "files", "away/linked", 1),
+        ("autofs", "files", "away/linked", 1),
+        ("ext4", "files", "away/linked", 3),
+        ("ext4", "files", "home/linked", 3),
+        # Whoever measures there asks it anyway.
+        ("nfs4", "away/files", "away/beside", 3),
+        ("nfs4", "files", "ring", 1),
+    ],
+)
+def test_a_server_on_which_a_root_is_not_is_not_asked_what_leads_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, here: str, far: str, concurrency: int
+) -> None:
+    """It may be away: a run that does without it would wait as well."""
+    for name in ("files", "away", "away/files"):
+        (tmp_path / name).mkdir()
+    links = {"away/linked": "../files", "away/beside": "files", "home": "away", "ring": "ring"}
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    place = str(tmp_path / "away").replace(" ", "\\040")
+    table = f"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:40 / {place} rw - {kind} server:/home rw\n"
+    (tmp_path / "mounts").write_text(table, encoding="utf-8")
+    monkeypatch.setattr(mounts, "TABLE", tmp_path / "mounts")
+    content = {
+        "platforms": {"nodes": {"executor": "slurm"}},
+        "file_systems": {"here": {"root": str(tmp_path / here)}, "far": {"root": str(tmp_path / far)}},
+        "sites": {"here": {"file_system": "here"}, "far": {"platform": "nodes", "file_system": "far"}},
+    }
+    file = tmp_path / "sites.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    prepare_root(load_sites(file), "here", file, {"here": 1, "far": 3}.__getitem__)
+    assert roots.read(str(tmp_path / here)).concurrency == concurrency
 
 
 def test_a_root_lets_in_what_all_its_sites_say_whatever_leads_there(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.run_configuration import checked
 from hyperslab.planning.run_course import RunCourse
 from hyperslab.planning.stages import Stage, listed
+from hyperslab.sites import roots
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
 
@@ -305,6 +306,20 @@ def test_how_far_a_run_is_counts_what_it_measures(inventory: Inventory, tmp_path
     course._outputs = ["results/mine/confirmation.json"]
     # Five finalists at two sites, in one case and three rounds.
     assert [later for _, _, later in course._awaited()] == [30]
+
+
+def test_a_run_looks_at_the_roots_alone_at_which_it_measures(
+    inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of another one may be away, and whoever looks there waits for it."""
+    inventory.sites["away"] = {**inventory.sites["disk"], "name": "away", "root": "/away"}
+    monkeypatch.setattr(roots, "identity_of", lambda root: f"that of {root}")
+    jobs, unused = BatchJobs(inventory), cast(Any, None)
+    asked = Request({}, Invocation(), tmp_path)
+    course = RunCourse(asked, inventory, unused, jobs, reruns_of(inventory), unused, ["mine"])
+    course._due = due.of_outputs(["results/mine/cells/disk/auto/slices.r0.json"])
+    root = inventory.sites["disk"]["root"]
+    assert course._identities() == {root: f"that of {root}"}
 
 
 def measured_everywhere(inventory: Inventory, directory: Path) -> dict[str, list[str]]:

@@ -53,6 +53,9 @@ class CellJobs:
         first: dict[tuple[str, str], str] = {}
         inventory = self._inventory
         for site in (*inventory.submitted, *inventory.direct) if inventory.submitted else ():
+            # The server of one at which nothing is measured may be away.
+            if inventory.used is not None and site["name"] not in inventory.used:
+                continue
             # A disk in each node is another one here.
             if not site["node_local"] and (mount := mounts.mount_of(site["root"])).network:
                 found[site["name"]] = first.setdefault((mount.type, mount.source), site["file_system"])

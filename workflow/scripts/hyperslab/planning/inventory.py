@@ -45,6 +45,8 @@ class Inventory:
         self.claim = claim
         # The studies of which cells are measured; None for all that anything is asked of.
         self.measured: frozenset[str] | None = None
+        # The sites of the studies that this run may measure; None for all that are described.
+        self.used: frozenset[str] | None = None
         # Whether cells may share their test artifacts: not where some of them alone are asked for.
         self.shares = True
         # Whether every site that a study names has to be described: not where nothing is measured.

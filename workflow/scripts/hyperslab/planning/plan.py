@@ -84,6 +84,9 @@ class Plan:
                 RecordKeeping(self.inventory).restore(self.study(name))
         for name in self._studies:
             check_study(self.study(name), request, self.inventory)
+        self.inventory.used = frozenset(
+            site for name in self._studies for site in self.inventory.sites_of(self.study(name))
+        )
         if request.invocation.main and not request.inner:
             self.reruns.check(self._studies)
         for name, layout, suffix in choice.targets(request.targets):

@@ -215,8 +215,7 @@ class RunCourse:
         for name, measured in self._due.items():
             prepare_roots(inventory.study(name), list(measured), inventory)
         # Each cell finds out if its root is exchanged while the run goes on.
-        identities = {site["root"]: roots.identity_of(site["root"]) for site in inventory.direct}
-        os.environ[roots.VARIABLE] = json.dumps(identities)
+        os.environ[roots.VARIABLE] = json.dumps(self._identities())
         # Not before: who has all results deleted means the records, too.
         snakemake_patches.keep(self._keeping.stays)
         snakemake_patches.rest_between_jobs(workflow)
@@ -240,6 +239,12 @@ class RunCourse:
             self._batches.note(list(map(inventory.study, self._studies)), request.phase)
             name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
+
+    def _identities(self) -> dict[str, str]:
+        """Return the identities of the roots at which this very run measures; it looks at no others."""
+        measured = {site for sites in self._due.values() for site in sites}
+        found = (site["root"] for site in self._inventory.direct if site["name"] in measured)
+        return {root: roots.identity_of(root) for root in found}
 
     def _awaited(self) -> Iterator[tuple[str, list[str], int]]:
         """Yield what is measured, its records that are there or that this run makes, and about how many cells

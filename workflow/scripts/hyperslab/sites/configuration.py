@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
-from hyperslab.sites import roots, striping
+from hyperslab.sites import mounts, roots, striping
 from hyperslab.sites.schema import Sites
 from hyperslab.validation.errors import ConfigurationError, validate
 from hyperslab.validation.nearest import choices
@@ -197,12 +197,12 @@ def prepare_root(
     What is local to a node is a root of its own on each, which lets in one.
     """
     site = sites[name]
-    # A link may lead there, too.
     place = os.path.realpath(site["root"])
+    # A link may lead there, too; a server that this site does without may be away.
     sharing = [
         other
         for other in sites.values()
-        if os.path.realpath(other["root"]) == place and not _apart(site, other)
+        if other is site or (not _apart(site, other) and mounts.leads_to(other["root"], place))
     ]
     memory = [other["memory_mb"] for other in sharing if other["executor"] == "slurm"]
     described = roots.Root(

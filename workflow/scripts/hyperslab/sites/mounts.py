@@ -28,6 +28,10 @@ STACKED = ("ecryptfs",)
 TABLE = Path("/proc/self/mountinfo")
 # Its directories of block devices, by "major:minor".
 BLOCK = Path("/sys/dev/block")
+# What mounts a file system as soon as somebody looks there.
+AUTOMATIC = "autofs"
+# As many links on the way of one path as the kernel follows (path_resolution(7)).
+MOST_LINKS = 40
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,29 @@ def control_groups(first: str, second: str) -> Iterator[tuple[Path, int]]:
 def existing(path: Path) -> Path:
     """Return a path, or the nearest of the folders above it that is there: where it would be made."""
     return next(place for place in (path, *path.parents) if os.path.exists(place))
+
+
+def leads_to(path: str, place: str) -> bool:
+    """Return whether a path leads to `place`, which is without links.
+
+    No file system that others serve is asked unless `place` is on it: where its server is away, whoever asks
+    hangs. A link that lies there leads nowhere.
+    """
+    asks_others: dict[str, bool] = {}
+    with suppress(OSError):
+        asks_others = {one.point: one.network or one.fuse or one.type == AUTOMATIC for one in table()}
+    found, ahead, links = "/", list(Path(path).absolute().parts[1:]), 0
+    while ahead:
+        found = os.path.normpath(os.path.join(found, ahead.pop(0)))
+        if asks_others.get(found) and not Path(place).is_relative_to(found):
+            return False
+        if os.path.islink(found):
+            links += 1
+            if links > MOST_LINKS:
+                return False
+            ahead[:0] = Path(os.readlink(found)).parts
+            found = os.path.dirname(found)
+    return found == place
 
 
 def mount_of(path: str | Path) -> Mount:
