@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -225,6 +226,20 @@ def test_few_files_are_open_at_once(memory_root: Path, monkeypatch: pytest.Monke
     assert whole.tobytes() == cell.context.values.block((0, 0, 0), SHAPE).tobytes()
     opened.close()
     assert not live
+
+
+def test_files_that_stay_open_are_as_many_as_a_process_may_have(
+    memory_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 65))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    cell = made(memory_root, "month", "write", filled=False)
+    said = r"writing 2 files at once takes a limit of 66 open files, which is 65 here \(ulimit -Hn\): have it"
+    with pytest.raises(OSError, match=said):
+        cell.context.format.create(cell.context.path, cell.spec)
+    # Of Zarr none is open between calls.
+    cell = made(memory_root, "zarr", "write", filled=False)
+    cell.context.format.create(cell.context.path, cell.spec).close()
 
 
 def test_small_compressed_files_written_side_by_side_are_those_written_in_turn(

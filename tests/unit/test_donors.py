@@ -7,6 +7,7 @@ import errno
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -358,6 +359,35 @@ def test_a_virtual_donor_whose_source_lacks_the_dataset_is_refused(tmp_path: Pat
     with h5py.File(tmp_path / "row0.h5", "r+") as file:
         file.move("values", "renamed")
     with pytest.raises(DonorError, match="row0.h5::values"):
+        check(spec)
+
+
+def test_a_virtual_donor_may_have_more_sources_than_the_soft_limit_lets_be_open(tmp_path: Path) -> None:
+    """HDF5 keeps all of them open, and has fill values for those that it cannot open."""
+    count = 300
+    whole = h5py.VirtualLayout((count, 1, 1), "u4")
+    for number in range(count):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["values"] = [[number + 1]]
+        whole[number] = h5py.VirtualSource(f"{number}.h5", "values", (1, 1))
+    with h5py.File(tmp_path / "donor.h5", "w") as file:
+        file.create_virtual_dataset("values", whole)
+    donor = {"path": str(tmp_path / "donor.h5"), "dataset": "values"}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, hard))
+    try:
+        prepare(dataset(donor, (count, 1, 1)), tmp_path / "kept.npy")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert np.load(tmp_path / "kept.npy").ravel().tolist() == list(range(1, count + 1))
+
+
+def test_a_virtual_donor_with_more_sources_than_may_be_open_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = dataset(write_parts(tmp_path))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 65))
+    with pytest.raises(DonorError, match=r"reading 3 files at once takes a limit of 67 open files, which is"):
         check(spec)
 
 

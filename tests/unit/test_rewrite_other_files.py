@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from h5py import h5d, h5p, h5s, h5t
 from test_rewrite import SCRIPTS, layout
 
 from hyperslab import rewrite
-from hyperslab.rewriting import RewriteError
+from hyperslab.rewriting import RewriteError, taking_in
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
 
@@ -195,6 +196,17 @@ def test_a_value_that_differs_from_that_of_another_file_is_found(
     assert list(differences(original, new, ["counts", "virtual", "numbered", "raw", "inside"])) == [
         "/virtual: values differ"
     ]
+
+
+def test_what_cannot_be_open_at_once_is_not_taken_in_as_fill_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = write_file(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 65))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    with pytest.raises(RewriteError, match="^/virtual: reading 2 files at once takes a limit of 66 "):
+        taking_in.paths(original)
 
 
 def test_what_is_not_there_is_not_taken_in_as_fill_values(

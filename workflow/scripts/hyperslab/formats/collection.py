@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
-import resource
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from hyperslab.data.selections import Box
 from hyperslab.formats.collection_files import Files, ValuesOfFiles, written
 from hyperslab.formats.seam import Format, OpenArray
 from hyperslab.layouts import layout_of
+from hyperslab.measuring import limits
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.processors import processors
 from hyperslab.specifications import Specification
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 MOST_OPEN = 128
 # Files of filtered chunks are written by several processes where there are many, too small for several each.
 MANY, SMALL_BYTES = 8, 32 * 2**20
-# Descriptors that a process has beside those of the files that it writes.
-OTHERS = 64
 # Of what a file says of itself, the numbers that are those of all files together.
 SUMMED = (
     "file_bytes", "files", "stored_bytes", "data_bytes", "padding_bytes", "padding_predicted_bytes",
@@ -122,18 +119,13 @@ class Collections(Format):
         self._one.prepare(Files("", spec).specification(0))
 
     def create(self, path: str, spec: Specification) -> OpenCollection:
-        """Create the folder; its files are made as they are written, and all stay open until they are closed.
+        """Create the folder; its files are made as they are written, and stay open until they are closed.
 
         Raises OSError where a process may not have so many.
         """
         files = Files(path, spec)
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if (needed := len(files.parts) + OTHERS) > hard:
-            raise OSError(
-                errno.EMFILE,
-                f"writing {len(files.parts)} files at once needs a limit of {needed} (ulimit -n)",
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        if self._one.stays_open:
+            limits.allow_files(len(files.parts), "writing")
         Path(path).mkdir()
         make = self._one.create
         return OpenCollection(files, lambda n: make(files.path(n), files.specification(n)), len(files.parts))

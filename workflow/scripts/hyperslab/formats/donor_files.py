@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hyperslab.data.donor_paths import SEPARATOR, NotThere, is_hdf5, located
 from hyperslab.data.tiles import tiles
+from hyperslab.measuring import limits
 from hyperslab.text import megabytes
 from hyperslab.validation.nearest import choices
 
@@ -137,14 +138,22 @@ def check_filters(path: Path, dataset: Any) -> None:
 
 
 def _check_other_files(path: Path, dataset: Any) -> None:
-    """Raise DonorError where files are missing that hold values: a virtual dataset would have fill values."""
-    from hyperslab.formats.hdf5.other_files import missing
+    """Raise DonorError where files are missing that hold values, or too many to be open: a virtual dataset
+    would have fill values.
+    """
+    from hyperslab.formats.hdf5.other_files import holders, missing
 
     # At the end of an external link it is one of another file.
     file = Path(dataset.file.filename)
     if lost := list(dict.fromkeys(missing(dataset.id, file))):
         some = ", ".join(lost[:MOST_NAMED]) + (" and more" if len(lost) > MOST_NAMED else "")
         raise DonorError(f"{path}: {dataset.name} has values in files that are not there: {some}")
+    if dataset.is_virtual:
+        try:
+            # HDF5 closes no source before the dataset is closed.
+            limits.allow_files(len(holders(dataset.id, file)), "reading")
+        except OSError as error:
+            raise DonorError(f"{path}: {dataset.name}: {error.strerror}") from None
 
 
 def _refuse_name(path: Path, dataset: str | None) -> None:

@@ -248,6 +248,8 @@ class Format(Store):
     sub_volumes: SubVolumes | None = None
     # How levels of a box are read, nothing twice, for layouts whose abilities say so.
     refinement: Refinement | None = None
+    # Whether an open array has a file open all the time, and not in its calls alone.
+    stays_open: bool = True
 
     @abstractmethod
     def create(self, path: str, spec: Specification) -> OpenArray:

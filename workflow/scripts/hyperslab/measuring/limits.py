@@ -1,7 +1,8 @@
-"""What holds a measuring process back: a throttled cgroup, and a bound on its memory."""
+"""What holds a measuring process back: a throttled cgroup, and bounds on its memory and its open files."""
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +14,8 @@ from hyperslab.measuring import job_nodes
 
 # What one process of a batch leaves to the Snakemakes around it, in MB (10^6).
 SNAKEMAKES_MB = 650
+# Descriptors that a process has beside those of the files that it reads or writes.
+OTHER_FILES = 64
 # Files of a cgroup that say how its I/O is throttled -> what they limit (version 1; version 2 names it).
 THROTTLES = {
     "blkio.throttle.read_bps_device": "rbps",
@@ -77,6 +80,21 @@ def rules(texts: Mapping[str, str], devices: Collection[str]) -> Iterator[tuple[
                 kind, _, limit = value.rpartition("=")
                 if limit != "max":
                     yield kind or THROTTLES[name], int(limit)
+
+
+def allow_files(count: int, doing: str) -> None:
+    """Let this process have as many files open as it may, of which `doing` needs so many.
+
+    Raises OSError where that is too few: the soft limit, often 1,024, is any process's own to raise.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if (needed := count + OTHER_FILES) > hard:
+        raise OSError(
+            errno.EMFILE,
+            f"{doing} {count:,} files at once takes a limit of {needed:,} open files, which is {hard:,} here "
+            "(ulimit -Hn): have it raised, or take fewer files",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def memory_error(error: MemoryError) -> MemoryError:

@@ -8,25 +8,34 @@ from typing import Any
 
 from h5py import h5d, h5f, h5g, h5o, h5p
 
-from hyperslab.formats.hdf5.other_files import missing
+from hyperslab.formats.hdf5.other_files import holders, missing
+from hyperslab.measuring import limits
 from hyperslab.rewriting import RewriteError, target
 from hyperslab.rewriting.elements import is_plain
 from hyperslab.rewriting.opening import access_for_reading
 from hyperslab.rewriting.other_names import copy_all_but_files
 from hyperslab.rewriting.storage import elsewhere
-from hyperslab.rewriting.survey import survey
+from hyperslab.rewriting.survey import shown, survey
 
 MOST_NAMED = 3
 
 
 def paths(file: Path) -> list[str]:
-    """Return the paths of all datasets of a file whose values lie in other files, as far as it says."""
+    """Return the paths of all datasets of a file whose values lie in other files, as far as it says.
+
+    Raises RewriteError where one has them in more files than may be open: it would have fill values.
+    """
     opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access_for_reading())
     try:
         datasets = [node.path for node in survey(opened).values() if node.kind == h5o.TYPE_DATASET]
-        return [
-            os.fsdecode(path) for path in datasets if any(elsewhere(h5d.open(opened, path), file).values())
-        ]
+        found = [path for path in datasets if any(elsewhere(h5d.open(opened, path), file).values())]
+        for path in found:
+            try:
+                # HDF5 closes no source of a virtual dataset before that is closed.
+                limits.allow_files(len(holders(h5d.open(opened, path), file)), "reading")
+            except OSError as error:
+                raise RewriteError(f"{shown(path)}: {error.strerror}") from None
+        return [os.fsdecode(path) for path in found]
     finally:
         opened.close()
 

@@ -91,6 +91,7 @@ class Zarr(Format):
     """The Zarr side of the format seam."""
 
     artifact = Artifact
+    stays_open = False
 
     def versions(self) -> dict[str, str]:
         """Return the versions of zarr-python, of zarrs and of the codecs."""
