@@ -30,6 +30,7 @@ from hyperslab.planning.site_checks import (
     largest_files,
     sites_of,
 )
+from hyperslab.planning.sites_table import tables
 from hyperslab.sites import mounts, roots
 from hyperslab.sites.configuration import EXAMPLE, configured_file, load_sites, usual_file
 from hyperslab.sites.roots import MARKER
@@ -208,6 +209,20 @@ def test_a_site_given_twice(tmp_path: Path) -> None:
     file = sites_file(tmp_path, SITES + "  disk: {file_system: scratch}\n")
     text = mistake(tmp_path, lambda: load_sites(file))
     assert text == "sites.yaml: sites.disk: this key is given twice, in lines 9 and 11"
+
+
+def test_the_table_names_what_lies_in_a_root_whoever_left_it(tmp_path: Path) -> None:
+    """Nobody else finds what a clone left that is gone, or a version by which it had another name."""
+    file, sites = one_site(tmp_path, root=str(tmp_path / "files"))
+    for name in ("quick", "quick-0123abcd"):
+        (tmp_path / "files" / name).mkdir(parents=True)
+    # What no run has used is of its owner alone.
+    assert "quick" not in tables(sites)
+    roots.prepare(str(tmp_path / "files"), roots.Root())
+    assert "test files of runs that go on, or left by ended ones, in quick, quick-0123abcd\n" in tables(sites)
+    for number in range(5):
+        (tmp_path / "files" / f"study-{number}").mkdir()
+    assert "in quick, quick-0123abcd, study-0, study-1, study-2 and 2 more\n" in tables(sites)
 
 
 # ---- sites of a study

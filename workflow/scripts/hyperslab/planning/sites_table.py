@@ -10,8 +10,11 @@ from typing import Any
 from hyperslab.measuring import limits, machine, read_ahead
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.reachability import left_out
-from hyperslab.sites import mounts, striping
+from hyperslab.sites import mounts, roots, striping
 from hyperslab.text import ABSENT, gigabytes, size, striping_text, throttle_text
+
+# So many folders of a root are named.
+MOST_NAMED = 5
 
 Site = Mapping[str, Any]
 Facts = Mapping[str, Any]
@@ -70,6 +73,10 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
         found.append("only its nodes see it")
     elif not os.path.exists(site["root"]):
         found.append("the root is not made yet")
+    elif names := _folders(site["root"]):
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        held = ", ".join(names[:MOST_NAMED]) + more
+        found.append(f"test files of runs that go on, or left by ended ones, in {held}")
     if site["cap_bytes"]:
         found.append(f"at most {gigabytes(site['cap_bytes'])} are used")
     if facts.get("memory_resident"):
@@ -91,6 +98,14 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
     if site["cgroup"] and existing is not None:
         found.append(_throttle(site["cgroup"], existing))
     return found
+
+
+def _folders(root: str) -> list[str]:
+    """Return the names of the folders in a root that runs have used; those of a study begin with its name."""
+    if not roots.is_prepared(root):
+        return []
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
 def _store(store: Mapping[str, Any]) -> str:
