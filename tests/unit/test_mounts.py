@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hyperslab import text
-from hyperslab.measuring import machine, residency
+from hyperslab.measuring import machine, pagecache, residency
 from hyperslab.measuring.artifact import Artifact
 from hyperslab.measuring.pagecache import NotInState
 from hyperslab.sites import mounts, striping
@@ -97,6 +97,24 @@ def test_where_files_are_cached_elsewhere_the_page_cache_tells_no_state(
     for state in (cache.evicted, cache.filled):
         with pytest.raises(NotInState, match="^zfs keeps what it reads outside the page cache$"):
             state()
+    cache.close()
+    data.unlink()
+
+
+def test_where_a_client_leaves_the_page_cache_empty_warm_is_left_out_with_that_reason(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPFS has a pool of its own for what it reads; that the file does not fit was said of it."""
+    monkeypatch.setattr(residency, "mount_of", lambda _: Mount("/", "gpfs", "fs1", "rw"))
+    monkeypatch.setattr(pagecache, "resident_share", lambda _: 0.0)
+    (data := disk / "data.h5").write_bytes(b"data")
+    cache = residency.NodeCache(Artifact(data), memory_resident=False)
+    assert cache.evicted() == 0
+    with pytest.raises(NotInState, match="^gpfs keeps what it reads outside the page cache, if at all$"):
+        cache.filled()
+    monkeypatch.setattr(pagecache, "resident_share", lambda _: 0.5)
+    with pytest.raises(NotInState, match="^only 50.0% of the file fits in the page cache$"):
+        cache.filled()
     cache.close()
     data.unlink()
 

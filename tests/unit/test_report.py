@@ -287,6 +287,13 @@ def test_that_names_and_inodes_were_cached_is_told_where_it_is_recorded(recorded
     assert text.endswith(ending)
 
 
+def test_who_may_hold_data_of_a_network_file_system_is_named() -> None:
+    file_system = {"type": "gpfs", "network": True, "server_cache": "not controlled"}
+    text = check_of(confirmed(context=[CONTEXT | {"file_system": file_system}]), "Caches not controlled").text
+    said = "(of servers and of the file system's own client) are not controlled"
+    assert said in text
+
+
 def test_a_round_measured_in_parts_is_told() -> None:
     main = measured(MAIN, "main")
     number = main.groupby(CELL, observed=True).ngroup()

@@ -26,6 +26,8 @@ class NodeCache:
         kept = self._files if len(self._files) <= FEW_FILES else []
         self._descriptors = [os.open(file, os.O_RDONLY) for file in kept]
         self._artifact.fsync()
+        own = mount_of(artifact.directory)
+        self._client = own.type if own.network else ""
         places = [artifact.directory] if self._files else []
         places += [file.parent for file in other_file_systems.files_of(artifact.data)]
         mounts = [mount_of(place) for place in places]
@@ -60,7 +62,7 @@ class NodeCache:
     def fill(self) -> float:
         """Bring all data in, and what belongs to them elsewhere; returns the share of the data there then.
 
-        Raises NotInState where the page cache does not tell.
+        Raises NotInState where the page cache does not tell, or the client of a file system leaves it empty.
         """
         self._check()
         for other in other_file_systems.files_of(self._artifact.data):
@@ -71,6 +73,9 @@ class NodeCache:
             for descriptor in self._opened():
                 pagecache.read_whole(descriptor)
             share = self.resident()
+            if self._client and share <= COLD_AT_MOST:
+                # More memory would not help.
+                raise NotInState(f"{self._client} keeps what it reads outside the page cache, if at all")
         return share
 
     def _check(self) -> None:

@@ -74,7 +74,10 @@ def not_controlled(data: Data) -> Check:
 
 def _beyond(known: Sequence[Mapping[str, Any]]) -> str:
     """Return who else may hold the data of such a file system in memory."""
-    places = {"network": "servers", "fuse": "the FUSE program and what lies below it"}
+    places = {
+        "network": "servers and of the file system's own client",
+        "fuse": "the FUSE program and what lies below it",
+    }
     found = [place for key, place in places.items() if any(entry.get(key) for entry in known)]
     return " or ".join(found) or "a host or server"
 
