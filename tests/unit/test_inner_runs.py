@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from hyperslab.planning import failures, inner_run
 from hyperslab.planning.invocation import Invocation, read
 from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.run_configuration import checked
+from hyperslab.records import written_at
 from hyperslab.validation.errors import ConfigurationError
 
 TEXTS = (
@@ -170,3 +172,21 @@ def test_a_run_inside_knows_when_the_one_around_it_began(
     monkeypatch.setenv(BEGAN_VARIABLE, "1795270025.25")
     assert inside.asked_s == 1795270025.25
     assert outside.asked_s == math.inf
+
+
+def test_what_a_failed_run_has_made_is_told_without_a_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of a file server may be minutes behind, and its new report older than the run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("old", "new"):
+        Path(name).touch()
+        os.utime(name, (1000, 1000))
+    before = {name: written_at(name) for name in ("old", "new", "none")}
+    os.utime("new", (1001, 1001))
+    failures.say_not_made({"mine": list(before)}, before)
+    assert capsys.readouterr().err.splitlines() == [
+        "hyperslab: mine: old could not be made, and is still the one of before this run",
+        "hyperslab: mine: new is made, something else is not",
+        "hyperslab: mine: none could not be made",
+    ]

@@ -98,12 +98,15 @@ def partial_result(target: str, title: str, snakefile: Path, config: Mapping[str
     print(f"hyperslab: {title}: not everything could be done; {said}", file=sys.stderr, flush=True)
 
 
-def say_not_made(targets: Mapping[str, Sequence[str]], since: float) -> None:
-    """Say of each target whether a run that began at `since` (s since 1970) and failed has made it."""
+def say_not_made(targets: Mapping[str, Sequence[str]], before: Mapping[str, int | None]) -> None:
+    """Say of each target whether a run that failed has made it; `before` has when each was last written.
+
+    Not by this machine's clock: that of a file server, or of a node, may be minutes off.
+    """
     for study, target in ((study, target) for study, wanted in targets.items() for target in wanted):
-        before = written_at(target)
-        made = before is not None and before >= since * 1e9
-        said = f"{target} is made, something else is not" if made else _not_made(target, before)
+        now = written_at(target)
+        made = now not in (None, before.get(target))
+        said = f"{target} is made, something else is not" if made else _not_made(target, now)
         print(f"hyperslab: {study}: {said}", file=sys.stderr, flush=True)
 
 

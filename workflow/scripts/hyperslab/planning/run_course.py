@@ -26,6 +26,7 @@ from hyperslab.planning.request import BEGAN_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
+from hyperslab.records import written_at
 from hyperslab.sites import roots
 from hyperslab.text import count
 from hyperslab.validation.errors import ConfigurationError
@@ -57,6 +58,8 @@ class RunCourse:
         # What the jobs of this run make, once it has planned.
         self._outputs: list[str] = []
         self._began = time.time()
+        # When each target was written that is made of records, before this run.
+        self._before: dict[str, int | None] = {}
 
     def settle(self, workflow: Any) -> None:
         """Tell Snakemake's `workflow` what cannot be said in rules, and the user what this run is about.
@@ -78,6 +81,8 @@ class RunCourse:
         snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
             self._interrupts.watch_planning()
+            made = self._request.made_of_records(self._studies)
+            self._before = {target: written_at(target) for targets in made.values() for target in targets}
             # Also of cells that another job has measured since the one died.
             self._keeping.sweep(self.batch_records())
         forced = self._reruns.forced(self._studies) | self._inputs.lost(self._studies)
@@ -288,7 +293,7 @@ class RunCourse:
         targets = request.made_of_records(self._studies)
         short = {name for name in targets if self._reruns.short(self._inventory.study(name))}
         whole = {name: target for name, target in targets.items() if name not in short}
-        say_not_made(whole, self._began)
+        say_not_made(whole, self._before)
         lacking = {name: target for name, target in targets.items() if name in short}
         snakefile = self._inventory.directory / "Snakefile"
         partial_results(lacking, snakefile, request.forwarded)
