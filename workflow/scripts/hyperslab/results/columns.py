@@ -23,7 +23,10 @@ _IDENTITY = {
 }
 _TIMES = {
     "time_s": seconds("the operation: the selection, or create to fsync of a write"),
-    "open_s": seconds("to open file and array before the selection (first of an open file)"),
+    "open_s": seconds(
+        "to open file and array before the selection (first of an open file; of several processes the "
+        "slowest); a server has been started before, and files of a collection are opened within time_s"
+    ),
     "close_s": seconds("to close the file"),
     "first_picture_s": seconds(
         "until the coarsest level of a view is there, opening included where the file is cold (resolution); "
