@@ -106,6 +106,7 @@ def test_where_a_client_leaves_the_page_cache_empty_warm_is_left_out_with_that_r
 ) -> None:
     """GPFS has a pool of its own for what it reads; that the file does not fit was said of it."""
     monkeypatch.setattr(residency, "mount_of", lambda _: Mount("/", "gpfs", "fs1", "rw"))
+    monkeypatch.setattr(residency, "cached_image", lambda _: None)
     monkeypatch.setattr(pagecache, "resident_share", lambda _: 0.0)
     (data := disk / "data.h5").write_bytes(b"data")
     cache = residency.NodeCache(Artifact(data), memory_resident=False)

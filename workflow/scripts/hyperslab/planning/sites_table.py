@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,10 @@ def _folders(root: str) -> list[str]:
     """Return the names of the folders in a root that runs have used; those of a study begin with its name."""
     if not roots.is_prepared(root):
         return []
-    with os.scandir(root) as entries:
+    # One that another user may look through may still not be listed.
+    with suppress(OSError), os.scandir(root) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    return []
 
 
 def _store(store: Mapping[str, Any]) -> str:
