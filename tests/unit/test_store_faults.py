@@ -330,7 +330,6 @@ KILLS = {
     ),
     "gateway behind a server": Killed("hsds-s3", "object_store.gateway", 1, "gateway to the|HSDS answers"),
     "store": Killed("zarr-s3", "moto_server", 0, "the store that was started for the cell has ended", True),
-    "store behind a server": Killed("hsds-s3", "moto_server", 0, "StoreEnded|HSDS answers", True),
     "server": Killed("hsds-s3", "hsds-node", 0, "HSDS has ended"),
 }
 
