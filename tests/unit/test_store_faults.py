@@ -230,7 +230,6 @@ def test_what_goes_wrong_while_a_write_is_timed_is_counted_in_its_row(
 # what is put, what goes wrong -> words of the cell's line
 REFUSED = {
     ("objects", "cut-put"): "object store",
-    ("parts", "cut-put"): "object store",
     # Not all stores take as many parts of an object as Amazon's.
     ("parts", "few"): "Part number must be",
 }
