@@ -90,60 +90,39 @@ def measured(spec: Specification, root: Path, record: Path, credentials: dict[st
     return found
 
 
-# Those of HDF5 are copied in tests/workflow/test_store_study.py.
-def test_objects_are_copied_before_they_are_summarised(
-    users: Users, store_root: Path, tmp_path: Path
-) -> None:
+# All objects are copied once for all workers in tests/workflow/test_store_study.py.
+def test_workers_copy_the_objects_of_their_own_parts(users: Users, store_root: Path, tmp_path: Path) -> None:
     put_store(store_root, users.site)
-    found = measured(summed_cell("zarr-s3", fetch=True), store_root, tmp_path / "r", users.credentials)
-    assert len(found["repeats"]) == 2
-    for row in found["repeats"]:
-        assert row["fetch_s"] > 0 and row["wire_bytes"] == found["file"]["file_bytes"]
-        # An object of this size comes in one part.
-        assert row["wire_requests"] == found["file"]["files"]
-        assert row["requested_bytes"] > 0
-    assert users.listed() == []
-
-
-@pytest.mark.parametrize("by", ["processes", "dask"])
-def test_workers_copy_the_objects_of_their_own_parts(
-    users: Users, store_root: Path, tmp_path: Path, by: str
-) -> None:
-    put_store(store_root, users.site)
-    spec = summed_cell("zarr-s3", by, fetch="each")
-    found = measured(spec, store_root, tmp_path / "r", users.credentials)
+    spec = summed_cell("zarr-s3", "dask", fetch="each")
+    # In a job of Slurm's, too, Dask's stay on the node of the gateway; nobody asks which others there are.
+    # Nor does anybody look at a password that is for all hosts.
+    (netrc := tmp_path / "netrc").write_text("default login anonymous password mine\n")
+    job = users.credentials | {"SLURM_JOB_ID": "1", "NETRC": str(netrc)}
+    found = measured(spec, store_root, tmp_path / "r", job)
     chunk_bytes = 4 * 4 * 20 * 25
+    assert len(found["repeats"]) == 2
     for row in found["repeats"]:
         # Of three chunks along t each has its own and the one between them, and both have zarr.json.
         assert row["wire_requests"] == 2 * (2 * 2 * 2 + 1)
         assert 0 < row["wire_bytes"] - 16 * chunk_bytes < 2 * 10_000
         assert row["fetch_s"] > 0 and row["requested_bytes"] >= 16 * chunk_bytes
     assert users.listed() == []
+    assert (tidy(rows_of(tmp_path / "r", "mine", None, {}))["nodes"] != "").all()
 
 
 # Dask's workers read Zarr in the test above and by reference in tests/workflow/test_store_study.py, processes
 # read HDF5 in the test below.
-@pytest.mark.parametrize(("format_", "by"), [("zarr-s3", "processes"), ("hdf5-s3", "dask")])
-def test_workers_summarise_what_lies_in_a_store(
-    users: Users, store_root: Path, tmp_path: Path, format_: str, by: str
-) -> None:
+def test_workers_summarise_what_lies_in_a_store(users: Users, store_root: Path, tmp_path: Path) -> None:
     put_store(store_root, users.site)
-    spec = summed_cell(format_, by, states=["cold", "session"])
-    # In a job of Slurm's, too, Dask's stay on the node of the gateway; nobody asks which others there are.
-    # Nor does anybody look at a password that is for all hosts.
-    (netrc := tmp_path / "netrc").write_text("default login anonymous password mine\n")
-    job = users.credentials | ({"SLURM_JOB_ID": "1", "NETRC": str(netrc)} if by == "dask" else {})
-    found = measured({**spec, "repeats": {"cold": 1, "session": 1}}, store_root, tmp_path / "r", job)
+    spec = summed_cell("zarr-s3", states=["cold", "session"])
+    spec["repeats"] = {"cold": 1, "session": 1}
+    found = measured(spec, store_root, tmp_path / "r", users.credentials)
     assert [row["state"] for row in found["repeats"]] == ["session", "cold"]
     for row in found["repeats"]:
         assert (row["processes"], row["wire_failures"]) == (2, 0)
         assert row["open_requests"] >= 2
-        if format_ == "hdf5-s3":
-            # Blocks of its clients' caches, which keep them.
-            assert row["open_wire_bytes"] + row["wire_bytes"] >= row["chunk_bytes"]
-        else:
-            # The chunks between two parts are read by both.
-            assert row["wire_requests"] == row["chunks_touched"] + row["chunks_shared"]
+        # The chunks between two parts are read by both.
+        assert row["wire_requests"] == row["chunks_touched"] + row["chunks_shared"]
     table = tidy(rows_of(tmp_path / "r", "mine", None, {}))
     assert table["requested_bytes"].isna().all() and (table["nodes"] != "").all()
 
