@@ -7,13 +7,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from groups import Groups, turn
 from preloaded import SELDOM
+
+if TYPE_CHECKING:
+    from slurm_clones import Clusters
 
 
 def pytest_configure() -> None:
@@ -65,6 +68,17 @@ def require() -> Callable[[str | None], None]:
             pytest.skip(reason)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def clusters(require: Callable[[str | None], None]) -> Iterator[Clusters]:
+    """What has a cluster run for tests; the last one ends with them."""
+    # It lies beside the tests of a cluster, which alone find it.
+    from slurm_clones import Clusters
+
+    found = Clusters(require)
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="session")

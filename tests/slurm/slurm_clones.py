@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from clones import Clone, make_clone
 
-from cluster import Cluster, missing, running_cluster
+from cluster import Cluster, all_idle, missing, running_cluster
+from cluster_processes import wait_until
 
 NODES: dict[str, Any] = {"executor": "slurm", "memory_mb": 1000, "minutes": 30}
+IDLE_SECONDS = 5
 
 
-@contextlib.contextmanager
-def short_lived_cluster(require: Callable[[str | None], None], **options: Any) -> Iterator[Cluster]:
-    """A cluster in a short directory, or a skip (in CI a failure) where there can be none."""
-    require(missing())
-    with tempfile.TemporaryDirectory(prefix="hs-") as path, running_cluster(Path(path), **options) as cluster:
-        yield cluster
+class Clusters:
+    """At most one cluster, since all have one /etc/slurm/slurm.conf: modules that want the same share it."""
+
+    def __init__(self, require: Callable[[str | None], None]) -> None:
+        self._require = require
+        self._stack = contextlib.ExitStack()
+        self._up: tuple[dict[str, Any], Cluster] | None = None
+
+    def of(self, **options: Any) -> Cluster:
+        """A cluster of these options that has nothing to do; a skip (in CI a failure) where there can be
+        none.
+        """
+        if self._up and self._up[0] == options:
+            cluster = self._up[1]
+            # A job of the tests before may still be ending.
+            if wait_until(lambda: all_idle(cluster), IDLE_SECONDS):
+                return cluster
+        self.end()
+        self._require(missing())
+        # A short directory.
+        path = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hs-"))
+        cluster = self._stack.enter_context(running_cluster(Path(path), **options))
+        self._up = options, cluster
+        return cluster
+
+    def end(self) -> None:
+        """Stop the cluster, if there is one."""
+        self._up = None
+        self._stack.close()
 
 
 def make_slurm_clone(

@@ -14,6 +14,7 @@ import pytest
 
 from cluster import SYSTEM_CONF, Cluster, missing, running_cluster
 from cluster_processes import wait_until
+from slurm_clones import Clusters
 from test_cluster_jobs import reaches, submit
 
 pytestmark = pytest.mark.slurm
@@ -21,9 +22,10 @@ SCRIPT = Path(__file__).with_name("cluster.py")
 
 
 @pytest.fixture
-def directory(require: Callable[[str | None], None]) -> Iterator[Path]:
-    """A short path: pytest's own may be too long for a step's socket."""
+def directory(require: Callable[[str | None], None], clusters: Clusters) -> Iterator[Path]:
+    """A short path: pytest's own may be too long for a step's socket. There is no other cluster."""
     require(missing())
+    clusters.end()
     with tempfile.TemporaryDirectory(prefix="hs-") as path:
         yield Path(path)
 

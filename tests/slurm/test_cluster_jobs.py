@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from cluster import Cluster
 from cluster_processes import wait_until
-from slurm_clones import job_state, short_lived_cluster
+from slurm_clones import Clusters, job_state
 
 pytestmark = pytest.mark.slurm
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
-    with short_lived_cluster(require) as running:
-        yield running
+def cluster(clusters: Clusters) -> Cluster:
+    return clusters.of()
 
 
 def submit(cluster: Cluster, command: str, *options: str) -> str:

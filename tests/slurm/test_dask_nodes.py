@@ -7,7 +7,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from cluster_processes import wait_until
 from hyperslab.layouts.environments import OF_WORKERS
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.studies.specification import text
-from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
+from slurm_clones import NODES, Clusters, look_early, make_slurm_clone
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 # Fewer and smaller days, in files of months.
@@ -47,9 +47,8 @@ def environment(require: Callable[[str | None], None]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None], environment: Path) -> Iterator[Cluster]:
-    with short_lived_cluster(require) as running:
-        yield running
+def cluster(clusters: Clusters, environment: Path) -> Cluster:
+    return clusters.of()
 
 
 @pytest.fixture

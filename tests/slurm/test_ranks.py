@@ -21,7 +21,7 @@ from samples import file_specification, prepared
 from cluster import Cluster
 from cluster_processes import wait_until
 from hyperslab.studies.specification import text
-from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
+from slurm_clones import NODES, Clusters, look_early, make_slurm_clone
 
 pytestmark = [pytest.mark.slurm, pytest.mark.mpi, pytest.mark.slow]
 STUDY = {
@@ -74,9 +74,10 @@ def environment(require: Callable[[str | None], None]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None], environment: Path) -> Iterator[Cluster]:
-    with short_lived_cluster(require) as running:
-        yield running
+def cluster(clusters: Clusters, environment: Path) -> Iterator[Cluster]:
+    yield clusters.of()
+    # No module that is of the cluster comes after this one (tests/conftest.py).
+    clusters.end()
 
 
 def srun(environment: Path) -> str:

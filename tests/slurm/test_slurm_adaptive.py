@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from adaptive_studies import anew, listed, records, study
 
 from cluster import Cluster
-from slurm_clones import NODES, look_early, make_slurm_clone, short_lived_cluster
+from slurm_clones import NODES, Clusters, look_early, make_slurm_clone
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 # The first that is made of all rounds.
@@ -18,9 +17,8 @@ SUMMARY = "results/tiny/summary.csv"
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
-    with short_lived_cluster(require) as running:
-        yield running
+def cluster(clusters: Clusters) -> Cluster:
+    return clusters.of()
 
 
 @pytest.mark.usefixtures("cluster")

@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from clones import LONGEST_SECONDS, Clone
 from faulty import STUDY, CellProcess, catch, snapshot, wait_for
 
 from cluster import Cluster, ClusterError
-from slurm_clones import NODES, batch_job, look_early, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, Clusters, batch_job, look_early, make_slurm_clone, queue
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
 
@@ -34,9 +34,8 @@ REMEASURE = ("--config", f"remeasure={REMEASURED}", "--", TARGET)
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
-    with short_lived_cluster(require) as running:
-        yield running
+def cluster(clusters: Clusters) -> Cluster:
+    return clusters.of()
 
 
 def described(directory: Path, name: str, minutes: int = 30, **study: Any) -> Clone:

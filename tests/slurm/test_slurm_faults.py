@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ from faulty import STUDY, CellProcess, Suffered, catch, half_records, left_behin
 from cluster import Cluster
 from slurm_clones import (
     NODES,
+    Clusters,
     batch_job,
     job_state,
     look_early,
     make_slurm_clone,
     queue,
-    short_lived_cluster,
 )
 
 pytestmark = [pytest.mark.slurm, pytest.mark.faults, pytest.mark.slow]
@@ -120,9 +120,8 @@ SITES = [*FAULTS, "calm"]
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
-    with short_lived_cluster(require, nodes=len(SITES), memory_limits=True) as running:
-        yield running
+def cluster(clusters: Clusters) -> Cluster:
+    return clusters.of(nodes=len(SITES), memory_limits=True)
 
 
 @pytest.fixture(scope="module")

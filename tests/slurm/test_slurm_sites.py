@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from faulty import STUDY, catch, cell_processes, half_records, left_behind, snap
 
 from cluster import Cluster
 from hyperslab.planning import slurm
-from slurm_clones import NODES, make_slurm_clone, queue, short_lived_cluster
+from slurm_clones import NODES, Clusters, make_slurm_clone, queue
 
 pytestmark = [pytest.mark.slurm, pytest.mark.sites, pytest.mark.slow]
 
@@ -47,11 +46,10 @@ COUNTED = [
 
 
 @pytest.fixture(scope="module")
-def cluster(require: Callable[[str | None], None]) -> Iterator[Cluster]:
+def cluster(clusters: Clusters) -> Cluster:
     pair = "PartitionName=pair Nodes=n[5-6] MaxTime=INFINITE State=UP"
     hidden = "PartitionName=hidden Nodes=n[1-2] Hidden=YES MaxTime=1-12:00:00 State=UP"
-    with short_lived_cluster(require, nodes=6, cpus=4, lines=(pair, hidden)) as running:
-        yield running
+    return clusters.of(nodes=6, cpus=4, lines=(pair, hidden))
 
 
 def pack(clone: Clone, *arguments: str) -> None:
