@@ -211,12 +211,12 @@ def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Clus
     assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", printed)
 
 
-Ended = dict[str, tuple[Clone, int, str]]
+Ended = dict[str, tuple[Clone, preloaded.Run]]
 
 
 @pytest.fixture(scope="module")
-def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Two runs at once whose jobs Slurm ends: each one's clone, its status and what it printed."""
+def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    """Two runs at once whose jobs Slurm ends: each one's clone, and the run, which may still go on."""
     # The cell that outlives its time has to be the first one, and so is one that is not soon over.
     cases = {
         "cancelled": STUDY["cases"],
@@ -236,30 +236,23 @@ def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
         cluster.run("scancel", batch_job(cluster, "nodes", "cancelled"))
         caught["cancelled"].send(signal.SIGCONT)
         cluster.run("scontrol", "update", f"jobid={batch_job(cluster, 'nodes', 'long')}", "timelimit=0")
-    return {
-        name: (clone, runs[name].returncode, clone.log(targets[name]).read_text(encoding="utf-8"))
-        for name, clone in clones.items()
-    }
+        yield {name: (clone, runs[name]) for name, clone in clones.items()}
+
+
+def outcome(ended: Ended, name: str) -> tuple[Clone, int, str]:
+    """The clone of such a run, how it ended, and what it printed."""
+    clone, process = ended[name]
+    status = process.wait(LONGEST_SECONDS)
+    return clone, status, clone.log(f"results/{name}/summary.csv").read_text(encoding="utf-8")
 
 
 def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(ended: Ended) -> None:
-    clone, status, printed = ended["cancelled"]
+    clone, status, printed = outcome(ended, "cancelled")
     assert status == 0, printed[-3000:]
     assert "--specification" not in printed and "HYPERSLAB_" not in printed
     # Both attempts are in the log of the batch.
     log = (clone.directory / "results/cancelled/logs/nodes/r0of1.log").read_text(encoding="utf-8")
     assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
-
-
-def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(ended: Ended) -> None:
-    _, status, printed = ended["long"]
-    assert status == 1
-    (said,) = [
-        line for line in printed.splitlines() if line.startswith("hyperslab: long: batch r0of1 of nodes")
-    ]
-    assert "took longer than 30 min for one cell; raise platforms.nodes.minutes of " in said
-    assert "sites.local.yaml: another attempt would end in the same way" in said
-    assert "Trying to restart" not in printed
 
 
 def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
@@ -297,6 +290,18 @@ def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
     (site,) = json.loads((clone.directory / target).read_text(encoding="utf-8"))["sites"]
     counted = "recommendation: {states: [warm]} counts what was"
     assert site["reason"] == f"not measured here: all (cold; only warm); {counted}"
+
+
+# Slurm looks at limits twice a minute: meanwhile the test before has gone on.
+def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(ended: Ended) -> None:
+    _, status, printed = outcome(ended, "long")
+    assert status == 1
+    (said,) = [
+        line for line in printed.splitlines() if line.startswith("hyperslab: long: batch r0of1 of nodes")
+    ]
+    assert "took longer than 30 min for one cell; raise platforms.nodes.minutes of " in said
+    assert "sites.local.yaml: another attempt would end in the same way" in said
+    assert "Trying to restart" not in printed
 
 
 def test_cells_that_may_not_fit_into_a_job_are_said_before(cluster: Cluster, tmp_path: Path) -> None:
