@@ -108,18 +108,6 @@ def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(
     assert batched.planned(TARGET)["summarise"] == 1
 
 
-def test_a_record_that_is_gone_with_its_marker_is_measured_again(batched: Clone) -> None:
-    results = batched.directory / "results/batched"
-    record, marker = results / "cells/nodes/contiguous/all.r0.json", results / "batches/nodes/r0of1.json"
-    record.unlink()
-    marker.unlink()
-    assert batched.planned(TARGET)["batch_nodes"] == 1
-    batched.build(TARGET)
-    assert record.exists() and marker.exists()
-    assert in_tables(batched)
-    assert not batched.planned(TARGET)
-
-
 @contextlib.contextmanager
 def controller_away(cluster: Cluster, *options: str) -> Iterator[None]:
     """Nobody controls the cluster for the length of a with block; then a controller with these options."""
@@ -195,20 +183,39 @@ def test_a_run_outlives_a_controller_that_is_away(patient: tuple[Clone, str]) ->
     assert "SLURM account" not in printed
 
 
-def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(cluster: Cluster, tmp_path: Path) -> None:
-    clone = described(tmp_path, "forgotten", rounds=1)
-    target = "results/forgotten/summary.csv"
-    with clone.running(target) as process:
-        caught = held(clone, process)
+@pytest.fixture(scope="module")
+def forgotten(cluster: Cluster, batched: Clone) -> str:
+    """What a run printed that measures what is gone, and whose job is forgotten; it must succeed."""
+    record, marker = gone_from(batched)
+    record.unlink()
+    marker.unlink()
+    assert batched.planned(TARGET)["batch_nodes"] == 1
+    with batched.running(TARGET) as process:
+        caught = held(batched, process)
+        # It comes back without its memory (-c), and knows of no job.
         with controller_away(cluster, "-c"):
             caught.send(signal.SIGCONT)
-            marker = clone.directory / "results/forgotten/batches/nodes/r0of1.json"
             wait_for(marker.exists, "the marker")
-        # It comes back without its memory (-c), and knows of no job.
-        process.wait(300)
-    printed = clone.log(target).read_text(encoding="utf-8")
+    printed = batched.log(TARGET).read_text(encoding="utf-8")
     assert process.returncode == 0, printed[-3000:]
-    assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", printed)
+    return printed
+
+
+def gone_from(clone: Clone) -> tuple[Path, Path]:
+    """A record of the measured study, and the marker of its batch."""
+    results = clone.directory / "results/batched"
+    return results / f"cells/{REMEASURED}.json", results / "batches/nodes/r0of1.json"
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_record_that_is_gone_with_its_marker_is_measured_again(batched: Clone) -> None:
+    assert all(file.exists() for file in gone_from(batched))
+    assert in_tables(batched)
+    assert not batched.planned(TARGET)
+
+
+def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(forgotten: str) -> None:
+    assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", forgotten)
 
 
 Ended = dict[str, tuple[Clone, preloaded.Run]]
