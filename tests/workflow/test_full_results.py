@@ -22,7 +22,7 @@ def clone(tmp_path: Path, require: Callable[[str | None], None]) -> Iterator[Clo
     """A clone whose results have a small file system of their own."""
     require("mounting needs root" if os.geteuid() else None)
     made = make_clone(tmp_path / "clone")
-    made.write_study("full", {**TINY, "rounds": 5, "recommendation": {"confirm_rounds": 0}})
+    made.write_study("full", {**TINY, "rounds": 2, "recommendation": {"confirm_rounds": 0}})
     results = made.directory / "results"
     results.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "hyperslab-test", str(results)], check=True)
