@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import preloaded
 import pytest
-from clones import LONGEST_SECONDS, Clone
+from clones import LONGEST_SECONDS, Clone, jobs
 from faulty import STUDY, CellProcess, catch, snapshot, wait_for
 
 from cluster import Cluster, ClusterError
@@ -189,7 +189,6 @@ def forgotten(cluster: Cluster, batched: Clone) -> str:
     record, marker = gone_from(batched)
     record.unlink()
     marker.unlink()
-    assert batched.planned(TARGET)["batch_nodes"] == 1
     with batched.running(TARGET) as process:
         caught = held(batched, process)
         # It comes back without its memory (-c), and knows of no job.
@@ -198,6 +197,7 @@ def forgotten(cluster: Cluster, batched: Clone) -> str:
             wait_for(marker.exists, "the marker")
     printed = batched.log(TARGET).read_text(encoding="utf-8")
     assert process.returncode == 0, printed[-3000:]
+    assert jobs(printed)["batch_nodes"] == 1
     return printed
 
 
