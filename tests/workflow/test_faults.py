@@ -137,7 +137,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Suffered:
     # The last byte of a contiguous file is a value.
     cases = {
         "all": {**STUDY["cases"]["all"], "sites": ["killed-*ing", "calm"]},
-        "whole": {"write": "chunk", "repeats": {"write": 5}, "sites": ["killed-write-case"]},
+        "whole": {"write": "chunk", "repeats": {"write": 2}, "sites": ["killed-write-case"]},
         "plain": {**STUDY["cases"]["all"], "layouts": ["contiguous"], "sites": ["flipped"]},
     }
     with_sites(suffered.clone, "killed", suffered.roots, cases=cases)
