@@ -154,32 +154,7 @@ def test_the_page_of_claims_takes_in_rounds_that_were_brought_to_its_table(clone
     assert records(clone) == before and not clone.planned(PAGE)
 
 
-def test_a_run_that_was_killed_while_rounds_were_added_goes_on(clone: Clone) -> None:
-    for cell in ADDED:
-        record(clone, cell).unlink()
-    before = records(clone)
-    with clone.running(SUMMARY) as process:
-        end = time.monotonic() + 300
-        # The second one is there, so that the first is one that its run knows to be whole.
-        while len(made := anew(before, records(clone))) < 2 and process.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-    here = os.fsencode(clone.directory)
-    wait_for(lambda: not any(here in command for command in commands()), "the last process of the run to end")
-    between = records(clone)
-    assert anew(before, between) <= ADDED
-    clone.build("--unlock", SUMMARY)
-    clone.build(SUMMARY)
-    after = records(clone)
-    assert anew(before, after) == ADDED
-    first = min(made, key=lambda cell: between[cell])
-    assert after[first] == between[first], "what was measured before the kill stays"
-    assert not anew({cell: between[cell] for cell in before}, {cell: after[cell] for cell in before})
-    assert not clone.planned(SUMMARY)
-
-
-def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_run(clone: Clone) -> None:
+def test_added_rounds_go_on_after_a_kill_and_a_cell_that_fails_leaves_a_report(clone: Clone) -> None:
     failing = "disk/twin/slices.r4"
     for cell in ADDED:
         record(clone, cell).unlink()
@@ -192,6 +167,19 @@ def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_ru
     place = "                measured = measure("
     assert text.count(place) == 1
     program.write_text(text.replace(place, broken + place), encoding="utf-8")
+    with clone.running(SUMMARY) as process:
+        end = time.monotonic() + 300
+        # The second one is there, so that the first is one that its run knows to be whole.
+        while len(made := anew(before, records(clone))) < 2 and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    here = os.fsencode(clone.directory)
+    wait_for(lambda: not any(here in command for command in commands()), "the last process of the run to end")
+    killed = records(clone)
+    assert anew(before, killed) <= ADDED
+    clone.build("--unlock", SUMMARY)
+    # All that the kill has cost is measured by the next run.
     done = clone.run(REPORT)
     assert done.returncode != 0
     said = done.stdout + done.stderr
@@ -199,6 +187,8 @@ def test_an_added_cell_that_fails_leaves_a_report_and_is_measured_by_the_next_ru
     assert "broken on purpose" in (clone.directory / "results/tiny/logs/add-rounds.log").read_text()
     assert f"{REPORT} is made of what was measured" in said
     assert anew(before, between := records(clone)) == ADDED - {failing}
+    first = min(made, key=lambda cell: killed[cell])
+    assert between[first] == killed[first], "what was measured before the kill stays"
     page = (clone.directory / REPORT).read_text(encoding="utf-8")
     assert "1 of 16 planned cells have no result" in page
     # It was made without measuring.
