@@ -119,7 +119,8 @@ def test_who_stops_a_run_stops_its_confirming_rounds(clone: Clone, tmp_path: Pat
 def test_who_stops_a_run_stops_its_added_rounds(clone: Clone, tmp_path: Path) -> None:
     root, cells = tmp_path / "root", clone.directory / "results/stopped/cells/here"
     # Twins cannot be told apart, so that rounds are added to the last.
-    with_sites(clone, "stopped", {"here": root}, **study({"first": 3, "most": 40}) | {"sites": ["here"]})
+    without_writes = {"cases": {"slices": TINY["cases"]["slices"]}, "sites": ["here"]}
+    with_sites(clone, "stopped", {"here": root}, **study({"first": 3, "most": 40}) | without_writes)
     with clone.running("results/stopped/summary.csv") as process:
         wait_for(lambda: list(cells.glob("*/*.r3.json")), "an added round")
         caught = catch("measure", root)
