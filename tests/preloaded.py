@@ -2,7 +2,8 @@
 
 A run has arguments, directory, environment, streams and a process group of its own, as one that a shell
 starts has, and of the project it finds nothing imported. Scripts of such a run are forked, too, by a process
-that has imported what tables and figures are made with (forked_script.py asks it).
+that has imported what tables and figures are made with (forked_script.py asks it), and so is a Snakemake that
+a run starts to make pages after a failure.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Parent:
             scripts.listen()
             _started("runs", there, name)
             # It ends when this end of its standard input is closed.
-            self._life = _started("scripts", scripts, "").stdin
+            self._life = _started("scripts", scripts, name).stdin
 
     def begin(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], *printed: int) -> Run:
         """A run whose standard output and error are these descriptors."""
@@ -213,6 +214,7 @@ def _become_run(asked: Mapping[str, Any], streams: Sequence[int], scripts: str) 
     sys.path.insert(0, str(asked["cwd"]))
     sys.argv = ["snakemake", *asked["arguments"]]
     _fork_scripts(scripts)
+    _fork_pages(scripts)
 
 
 def _fork_scripts(scripts: str) -> None:
@@ -223,7 +225,20 @@ def _fork_scripts(scripts: str) -> None:
     module.sys.__dict__.update(sys.__dict__, executable=f"{sys.executable} -IS {client} {scripts}")
 
 
-def _serve_scripts(listener: socket.socket) -> NoReturn:
+def _fork_pages(scripts: str) -> None:
+    """Have a Snakemake that this one starts, for pages after a failure, ask for its process as scripts do."""
+    module: Any = subprocess
+    run, client = subprocess.run, str(Path(__file__).with_name("forked_script.py"))
+
+    def forked(args: Any, *more: Any, **options: Any) -> Any:
+        if isinstance(args, list) and args[1:3] == ["-m", "snakemake"]:
+            args = [args[0], "-IS", client, scripts, *args[1:]]
+        return run(args, *more, **options)
+
+    module.run = forked
+
+
+def _serve_scripts(listener: socket.socket, scripts: str) -> NoReturn:
     """Fork a process for every request, until the standard input of this one ends."""
     del sys.path[0]
     for module in OF_SCRIPTS:
@@ -238,11 +253,11 @@ def _serve_scripts(listener: socket.socket) -> NoReturn:
             connection, _ = listener.accept()
             with connection:
                 if not os.fork():
-                    _attend(connection)
+                    _attend(connection, scripts)
     os._exit(0)
 
 
-def _attend(connection: socket.socket) -> NoReturn:
+def _attend(connection: socket.socket, scripts: str) -> NoReturn:
     """Fork the script that is asked for, say how it ended, and end it when nobody waits for it any more."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     request, streams, _, _ = socket.recv_fds(connection, LONGEST_REQUEST, 3)
@@ -250,6 +265,8 @@ def _attend(connection: socket.socket) -> NoReturn:
         connection.close()
         asked = json.loads(request)
         _become(asked, streams)
+        if asked["arguments"][0] == "-m":
+            _run_snakemake(asked, scripts)
         _run_script(asked["arguments"][0])
     ended = os.pidfd_open(pid)
     with selectors.DefaultSelector() as selector:
@@ -261,6 +278,15 @@ def _attend(connection: socket.socket) -> NoReturn:
     with contextlib.suppress(OSError):
         connection.send(str(status).encode())
     os._exit(0)
+
+
+def _run_snakemake(asked: Mapping[str, Any], scripts: str) -> NoReturn:
+    """Run `-m snakemake …` as an interpreter does, and end as one."""
+    sys.path.insert(0, str(asked["cwd"]))
+    sys.argv = asked["arguments"][1:]
+    _fork_scripts(scripts)
+    runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+    sys.exit()
 
 
 def _run_script(script: str) -> NoReturn:
@@ -296,6 +322,6 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int]) -> None:
 if __name__ == "__main__":
     _, what, descriptor, scripts = sys.argv
     if what == "scripts":
-        _serve_scripts(socket.socket(fileno=int(descriptor)))
+        _serve_scripts(socket.socket(fileno=int(descriptor)), scripts)
     _serve_runs(socket.socket(fileno=int(descriptor)), scripts)
     runpy.run_module("snakemake", run_name="__main__", alter_sys=True)

@@ -54,6 +54,27 @@ def test_a_run_that_was_broken_off_ends_and_says_nothing_to_the_next(tmp_path: P
     assert "this one" in done.stdout + done.stderr
 
 
+# A Snakefile that says whether what scripts import is there, after one that it starts itself has said so.
+NESTED = """
+import os, subprocess, sys
+if "INSIDE" not in os.environ:
+    command = [sys.executable, "-m", "snakemake", "--dry-run"]
+    subprocess.run(command, env={**os.environ, "INSIDE": "1"}, check=True)
+print("drawing:", "matplotlib.figure" in sys.modules, flush=True)
+"""
+
+
+def test_a_run_that_another_starts_is_forked_as_scripts_are_and_ends_as_it_does(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(NESTED, encoding="utf-8")
+    done = preloaded.run(("--dry-run",), tmp_path, os.environ, 300.0)
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if line.startswith("drawing: ")]
+    assert said == ["drawing: True", "drawing: False"]
+    failing = NESTED.replace("--dry-run", "--no-such-option")
+    (tmp_path / "Snakefile").write_text(failing, encoding="utf-8")
+    assert preloaded.run(("--dry-run",), tmp_path, os.environ, 300.0).returncode == 1
+
+
 def test_any_number_of_files_may_be_open() -> None:
     """select() takes none of those from 1,024 on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
