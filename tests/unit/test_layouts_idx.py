@@ -71,8 +71,8 @@ def test_times_and_fields_are_two_axes() -> None:
 @settings(max_examples=40)
 @given(
     # Of four axes shorter ones: all blocks are listed.
-    st.lists(st.integers(1, 40), min_size=2, max_size=3)
-    | st.lists(st.integers(1, 17), min_size=4, max_size=4),
+    st.lists(st.integers(1, 20), min_size=2, max_size=3)
+    | st.lists(st.integers(1, 9), min_size=4, max_size=4),
     st.integers(1, 12), st.integers(1, 300),
     st.sampled_from(["guess", "regular"]),
 )  # fmt: skip
