@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from test_environments import module_files, tree_of
+from test_environments import module_files, nodes_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Verbs in the imperative, as they stand at the beginning; a new one is added here.
@@ -23,7 +23,7 @@ VERBS = set(IN_ORDER.split())
 
 def functions_of(module: str) -> Iterator[Function]:
     """Yield the functions and methods of a module; a property is called by a noun, as an attribute is."""
-    for node in ast.walk(tree_of(module_files()[module])):
+    for node in nodes_of(module_files()[module]):
         if isinstance(node, Function):
             decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
             if not decorators & {"property", "cached_property", "setter"}:

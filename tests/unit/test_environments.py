@@ -52,6 +52,12 @@ def tree_of(file: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+    """All nodes of that tree, walked through once."""
+    return tuple(ast.walk(tree_of(file)))
+
+
+@cache
 def module_files() -> dict[str, Path]:
     """Module name -> file of everything in workflow/scripts."""
     files = {}
@@ -64,18 +70,18 @@ def module_files() -> dict[str, Path]:
 @cache
 def imported(file: Path) -> frozenset[str]:
     """Every module that a file imports, wherever the statement stands."""
-    return frozenset(_imported(tree_of(file), file))
+    return frozenset(_imported(file))
 
 
-def _imported(tree: ast.Module, file: Path) -> Iterator[str]:
+def _imported(file: Path) -> Iterator[str]:
     # What only a type checker reads is imported by nobody.
     unread = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes_of(file)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(file):
         if id(node) in unread:
             continue
         if isinstance(node, ast.Import):
@@ -101,11 +107,11 @@ def is_text(node: ast.AST, text: str) -> bool:
 @cache
 def mentioned(file: Path) -> frozenset[str]:
     """What a file imports, or names in a text as the registries of formats and cases do."""
-    return imported(file) | frozenset(_named(tree_of(file)))
+    return imported(file) | frozenset(_named(file))
 
 
-def _named(tree: ast.Module) -> Iterator[str]:
-    nodes = list(ast.walk(tree))
+def _named(file: Path) -> Iterator[str]:
+    nodes = nodes_of(file)
     # What follows "-m" is a command that another process runs.
     lists = [node.elts for node in nodes if isinstance(node, ast.List)]
     run = {id(b) for parts in lists for a, b in zip(parts, parts[1:], strict=False) if is_text(a, "-m")}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import snakemake.api
 from snakemake.scheduling import job_scheduler
-from test_environments import ROOT, module_files, tree_of
+from test_environments import ROOT, module_files, nodes_of
 
 from hyperslab.planning import slurm_patches, snakemake_patches, snakemake_places
 from hyperslab.validation.errors import ConfigurationError
@@ -82,7 +82,7 @@ def test_a_plug_in_that_lacks_a_place_is_refused_where_it_is_used(monkeypatch: p
 
 
 def imports_snakemake(file: Path) -> bool:
-    nodes = list(ast.walk(tree_of(file)))
+    nodes = nodes_of(file)
     named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     return any(name.split(".")[0] == "snakemake" for name in named)
