@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,22 +127,6 @@ def test_every_figure_of_a_site_without_results_says_so() -> None:
         figure = picture(name, "elsewhere")
         assert not figure.axes
         assert "Not measured here." in texts(figure) or "No score was made here." in texts(figure)
-
-
-def test_names_need_no_plotting_and_drawing_needs_no_measuring() -> None:
-    program = """
-import importlib, sys
-from hyperslab.studies import figures as figure_kinds
-figure_kinds.names({"cases": {}, "grids": [], "score": False, "tradeoff": []})
-assert not {"pandas", "matplotlib", "seaborn"} & set(sys.modules)
-assert "hyperslab.figures" not in sys.modules
-for module in ("hyperslab.figures.canvas", *(f"hyperslab.figures.{kind}" for kind in figure_kinds.CAPTIONS)):
-    importlib.import_module(module)
-assert not {"h5py", "snakemake"} & set(sys.modules)
-"""
-    package = str(Path(figures.__file__).parents[2])
-    program = f"import sys; sys.path.insert(0, {package!r})\n{program}"
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_library_cold_is_never_called_cold() -> None:
