@@ -210,9 +210,12 @@ def context_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """Return a copy whose names are text, not categories, of which some may be nowhere in the table."""
-    present = {name: "str" for name in KEYS if name != "round" and name in table}
-    # `astype` leaves every column a block of its own, which is slow to work with; a copy puts them together.
-    return table.astype(present).copy()
+    others = {
+        name: "str" for name in KEYS if name != "round" and name in table and table[name].dtype != "str"
+    }
+    # `astype` goes through all columns, and leaves each a block of its own, which is slow to work with; a copy
+    # puts them together.
+    return (table.astype(others) if others else table).copy()
 
 
 def completed(measurements: pd.DataFrame) -> pd.DataFrame:
