@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain as joined
 
 import pytest
-from test_environments import SCRIPTS, imported, mentioned, module_files, packages, reached, tree_of
+from test_environments import (
+    SCRIPTS,
+    imported,
+    mentioned,
+    module_files,
+    nodes_of,
+    packages,
+    reached,
+    tree_of,
+)
 
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
@@ -64,6 +74,14 @@ SCRIPTS_OF_RULES = sorted(
     for rules in (SCRIPTS.parents[1] / "rules").glob("*.smk")
     for name in re.findall(r'"\.\./workflow/scripts/(\w+)\.py"', rules.read_text(encoding="utf-8"))
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trees_go_with_the_last_module() -> Iterator[None]:
+    """Of those that look at syntax trees this is the last: what they are made of are millions of objects."""
+    yield
+    nodes_of.cache_clear()
+    tree_of.cache_clear()
 
 
 def room_of(module: str) -> str:
