@@ -35,6 +35,8 @@ MARKERS = "osD"
 # What stands in the opening for the page of verdicts that is dated last.
 NEWEST = "claims-NEWEST.md"
 PHASES = {"confirm": "confirming round", "main": "round"}
+# Layouts and cases.
+Cells = frozenset[tuple[str, str]]
 
 
 class Number(Strict):
@@ -66,17 +68,17 @@ class Findings(Strict):
 
 
 @cache
-def summary_of(pack: Path) -> pd.DataFrame:
-    """Return one row a cell, state and round of what a pack holds; raises PackError."""
-    return summarise(measurements(pack))
+def summary_of(pack: Path, cells: Cells | None) -> pd.DataFrame:
+    """Return one row a cell, state and round of what a pack holds of these, or all; raises PackError."""
+    return summarise(measurements(pack, cells))
 
 
-def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:
+def logs_of(pack: Path, phase: str, site: str | None = None, cells: Cells | None = None) -> pd.DataFrame:
     """Return the log of each round's typical time in seconds, LAYOUT/CASE/STATE x rounds, at one site.
 
     Raises ConfigurationError where a pack holds several and none is named: they are no rounds of one thing.
     """
-    summary = summary_of(pack)
+    summary = summary_of(pack, cells)
     if site is not None:
         summary = summary[summary["site"] == site]
     if len(sites := summary["site"].unique()) > 1:
@@ -85,7 +87,8 @@ def logs_of(pack: Path, phase: str, site: str | None = None) -> pd.DataFrame:
     rows = summary[summary["phase"] == phase]
     if rows.empty:
         return pd.DataFrame()
-    places = rows[["layout", "case", "state"]].astype(str).agg("/".join, axis=1)
+    layouts, cases, states = (rows[name].astype(str) for name in ("layout", "case", "state"))
+    places = layouts + "/" + cases + "/" + states
     return log_medians(rows.assign(layout=places))
 
 
@@ -100,9 +103,15 @@ def shown(finding: Finding) -> list[str]:
     return [place.replace("*", row) for place in finding.series.values() for row in rows]
 
 
-def phase_of(places: list[str], pack: Path, site: str | None) -> str:
+def cells_of(finding: Finding) -> Cells:
+    """Return layout and case of all that a sentence quotes or its figure shows."""
+    named = (place.rpartition("/")[0].partition("/") for place in (*quoted(finding), *shown(finding)))
+    return frozenset((layout, case) for layout, _, case in named)
+
+
+def phase_of(places: list[str], confirming: pd.DataFrame) -> str:
     """Return "confirm" where the confirming rounds hold all of these, else "main"."""
-    return "confirm" if set(places) <= set(logs_of(pack, "confirm", site).index) else "main"
+    return "confirm" if set(places) <= set(confirming.index) else "main"
 
 
 def ratio(logs: pd.DataFrame, number: Number) -> str:
@@ -197,9 +206,12 @@ def page(findings: Findings, packs: Path, figures: Path | None) -> str:
         pack = packs / f"{finding.study}{SUFFIX}"
         if figures:
             print(f"findings: {finding.name}, {number} of {len(findings.findings)}", file=sys.stderr)
-        phase = phase_of(quoted(finding), pack, finding.site)
-        points = phase_of([*quoted(finding), *shown(finding)], pack, finding.site)
-        logs, rounds = (logs_of(pack, one, finding.site) for one in (phase, points))
+        cells = cells_of(finding)
+        by_phase = {one: logs_of(pack, one, finding.site, cells) for one in PHASES}
+        confirming = by_phase["confirm"]
+        phase = phase_of(quoted(finding), confirming)
+        points = phase_of([*quoted(finding), *shown(finding)], confirming)
+        logs, rounds = by_phase[phase], by_phase[points]
         check(finding, quoted(finding), logs)
         check(finding, shown(finding), rounds)
         parts.append(part_of(finding, number, logs, phase, verdicts, points != phase))

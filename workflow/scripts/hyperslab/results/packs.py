@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from hyperslab import layouts
-from hyperslab.records import MALFORMED, Record, is_record
+from hyperslab.records import MALFORMED, Record, cell_of, is_record
 from hyperslab.results.archive import ArchiveError, members
 from hyperslab.results.recommendation import read_foretold
 from hyperslab.results.tables import context_entry, is_sure, record_rows, tidy
@@ -115,12 +115,18 @@ def _checked(file: Path) -> Iterator[_Member]:
     yield from (_Member(f"config/studies/{name}.yaml", text) for name, text in described.items())
 
 
-def measurements(file: Path) -> pd.DataFrame:
+def measurements(file: Path, cells: Collection[tuple[str, str]] | None = None) -> pd.DataFrame:
     """Return the repeats of a pack's records as a table with the columns of MEASUREMENTS; nothing is stale.
 
+    They are of all layouts and cases, or of these alone: to make a table takes longer than to read a pack.
     Raises PackError for a pack that is damaged.
     """
-    return _table(file, {member.path: member.rows for member in _checked(file)}).assign(stale=False)
+    rows = {
+        member.path: member.rows
+        for member in _checked(file)
+        if cells is None or cell_of(Path(member.path))[:2] in cells
+    }
+    return _table(file, rows).assign(stale=False)
 
 
 def records(file: Path) -> Iterator[tuple[str, Record]]:
