@@ -52,14 +52,17 @@ def tables(files: IdxFiles, ranks: Sequence[int] = RANKS, along: Sequence[str] =
     for count in ranks:
         parts = parts_along({axis: files.shape[AXES.index(axis)] for axis in along}, count)
         boxes = sub_volumes(files.shape, [parts.get(axis, 1) for axis in AXES])
-        levels, kept = (sum(division.opens_of(files, box, one) for box in boxes) for one in (False, True))
+        found_in = [division.files_by_level(files, box) for box in boxes]
+        levels, kept = (
+            sum(division.opens_among(files, found, one) for found in found_in) for one in (False, True)
+        )
         opened.append(f"| {count} | {levels:,} | {kept:,} | {len(files.files):,} |")
         rounds = division.rounds_of(files, boxes, range(count))
         writing = sorted({rank for pieces in rounds for rank in pieces})
-        found = division.sent_of(files, boxes, rounds)
+        sent_by = division.sent_of(files, boxes, rounds)
         cells = [
-            _range(found.messages_sent), _range(found.bytes_sent, True),
-            _range(found.messages_received[writing]), _range(found.bytes_received[writing], True),
+            _range(sent_by.messages_sent), _range(sent_by.bytes_sent, True),
+            _range(sent_by.messages_received[writing]), _range(sent_by.bytes_received[writing], True),
         ]  # fmt: skip
         sent.append(f"| {count} | {len(writing)} | {' | '.join(cells)} |")
     return "\n".join([*opened, "", *sent])

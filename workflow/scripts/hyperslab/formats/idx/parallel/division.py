@@ -109,13 +109,23 @@ def exchanged_in(files: IdxFiles, boxes: Sequence[Box], rounds: Sequence[Round])
 
 def held_of(blocks: Blocks, level: int, numbers: Integers, box: Box) -> Integers:
     """Return how many samples of each of these blocks of a level lie in a box."""
+    return _held(blocks, level, starts_of(blocks, level, numbers), box)
+
+
+def starts_of(blocks: Blocks, level: int, numbers: Integers) -> Integers:
+    """Return the first sample of each of these blocks of a level, along each axis: blocks x axes."""
+    first = 1 << level - 1 - blocks.bits if level > blocks.bits else 0
+    places = blocks.bitmask.split_into(0, max(0, level - 1 - blocks.bits), numbers - first)
+    found: Integers = np.stack(places, axis=1) * np.asarray(blocks.counts(level))
+    return found
+
+
+def _held(blocks: Blocks, level: int, starts: Integers, box: Box) -> Integers:
+    """Return `held_of` for the blocks that start there."""
     lattice, counts = blocks.whole_level(level), np.asarray(blocks.counts(level))
     inside = lattice.within(box.origin, box.extent)
     if inside is None:
-        return np.zeros(len(numbers), np.int64)
-    first = 1 << level - 1 - blocks.bits if level > blocks.bits else 0
-    places = blocks.bitmask.split_into(0, max(0, level - 1 - blocks.bits), numbers - first)
-    starts = np.stack(places, axis=1) * counts
+        return np.zeros(len(starts), np.int64)
     low, high = (np.asarray([getattr(part, end) for part in inside]) for end in ("start", "stop"))
     there = np.minimum(starts + counts, high) - np.maximum(starts, low)
     found: Integers = np.prod(np.clip(there, 0, None), axis=1, dtype=np.int64)
@@ -140,6 +150,11 @@ def sent_of(files: IdxFiles, boxes: Sequence[Box], rounds: Sequence[Round]) -> S
         for rank, piece in pieces.items():
             places = np.searchsorted(files.present, piece.blocks(files))
             owner[places], number[places] = rank, count
+    # Where blocks start is the same for all ranks; `present` has them level by level, too.
+    whole = (0,) * len(files.shape), files.shape
+    starts = np.concatenate(
+        [starts_of(files.blocks, level, files.blocks.of_level(level, *whole)) for level in files.levels()]
+    )
     found = np.zeros((len(Sent._fields), len(boxes)), np.int64)
     for rank, box in enumerate(boxes):
         # Of each message, which has a rank that gets it and a round, the samples.
@@ -147,7 +162,7 @@ def sent_of(files: IdxFiles, boxes: Sequence[Box], rounds: Sequence[Round]) -> S
         for level in files.levels():
             touched = files.blocks.of_level(level, box.origin, box.extent)
             places = np.searchsorted(files.present, touched)
-            held = held_of(files.blocks, level, touched, box)
+            held = _held(files.blocks, level, starts[places], box)
             np.add.at(samples, (owner[places], number[places]), held)
         samples[rank] = 0
         messages, sizes = np.count_nonzero(samples, axis=1), samples.sum(axis=1) * files.itemsize
@@ -175,7 +190,11 @@ def opens_of(files: IdxFiles, box: Box, kept: bool) -> int:
     """Return how often a rank that writes level by level opens a file: once where files are kept open, else
     once for each level of each field that has samples of its box.
     """
-    found = files_by_level(files, box)
+    return opens_among(files, files_by_level(files, box), kept)
+
+
+def opens_among(files: IdxFiles, found: Sequence[Integers], kept: bool) -> int:
+    """Return `opens_of` a box whose files have been `found` level by level."""
     return len(np.unique(np.concatenate(found))) if kept else files.fields * sum(map(len, found))
 
 
