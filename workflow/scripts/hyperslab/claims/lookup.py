@@ -43,8 +43,11 @@ class NotMeasured(Untestable):
 
 def by_case(measurements: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     """Return the repeats of a study by site and case, as a Lookup takes them."""
-    sites = measurements.groupby("site", sort=False, observed=True)
-    return {site: dict(iter(rows.groupby("case", sort=False, observed=True))) for site, rows in sites}
+    found: dict[str, dict[str, pd.DataFrame]] = {}
+    # At once: to group the rows of each site by themselves takes as long for each.
+    for (site, case), rows in measurements.groupby(["site", "case"], sort=False, observed=True):
+        found.setdefault(site, {})[case] = rows
+    return found
 
 
 def per_round(rows: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
