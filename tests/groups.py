@@ -20,8 +20,8 @@ OF_ONE_CLONE = (
     "test_agreement.py", "test_claims.py", "test_pipeline.py", "test_rerun.py", "test_run_requests.py",
 )  # fmt: skip
 PARSING = (
-    "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_snakemake_patches.py",
-    "test_structure.py",
+    "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_mpi_environment.py",
+    "test_releases.py", "test_snakemake_patches.py", "test_structure.py",
 )  # fmt: skip
 # Of one worker, as those of the one cluster are.
 TOGETHER = {**dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"), **dict.fromkeys(PARSING, "parsing")}
