@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Iterable
 from functools import cache
@@ -86,7 +87,7 @@ def test_the_largest_error_stands_beside_the_lossy_layout_alone(name: str) -> No
 
 def test_without_a_lossy_layout_no_figure_speaks_of_errors() -> None:
     data = filtered()
-    exact = data_of(data.measurements.assign(error_max=np.nan), study=data.study)
+    exact = dataclasses.replace(data, measurements=data.measurements.assign(error_max=np.nan))
     for name in ("sizes", "ratios"):
         assert "±" not in texts(figures.draw(name, "disk", exact))
 
@@ -105,7 +106,8 @@ def size_table(**columns: Any) -> Table:
     here = main["layout"] == "4x4x2"
     for name, value in columns.items():
         main.loc[here, name] = value
-    found = numbers.size_table(gather(Inputs(**inputs(main, None))), "disk", "4x4x2")
+    given = inputs(measured(MAIN, "main"), None, measurements=main)
+    found = numbers.size_table(gather(Inputs(**given)), "disk", "4x4x2")
     assert found is not None
     return found
 
@@ -141,7 +143,7 @@ def test_an_infinite_error_is_said_in_words() -> None:
     found = cells(size_table(filters="zfp rate 4", **lost), "4x4x2")["Largest error"]
     assert (found.text, found.note) == ("a number became none", "lossy: 25.0 % of the elements")
     data = filtered()
-    infinite = data_of(data.measurements.assign(error_max=np.inf), study=data.study)
+    infinite = dataclasses.replace(data, measurements=data.measurements.assign(error_max=np.inf))
     for name in ("sizes", "ratios"):
         written = texts(figures.draw(name, "disk", infinite))
         assert "a number became none" in written and "± –" not in written

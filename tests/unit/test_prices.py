@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from figure_samples import STUDY, data_of, repeats, texts
+from figure_samples import STUDY, data, data_of, repeats, texts
 from report_samples import CONFIRM, MAIN, inputs, measured, meta
 from studies import BASE, load, mistake
 
@@ -161,7 +162,7 @@ def test_the_report_has_a_table_where_the_study_has_prices() -> None:
 
 def test_the_figure_names_every_layout() -> None:
     priced = {**STUDY, "prices": PRICES}
-    figure = figures.draw("prices", "disk", data_of(repeats(), study=priced))
+    figure = figures.draw("prices", "disk", dataclasses.replace(data(), study=priced))
     assert figure.axes[0].get_xlabel() == "what a month costs [EUR]"
     said = {text.get_text() for text in figure.axes[0].texts}
     assert {"contiguous", "4x4x256", "auto"} <= said
@@ -179,10 +180,9 @@ def test_the_figure_says_of_which_state_an_answer_is(state: str, said: str) -> N
 
 def test_one_figure_has_the_layouts_of_all_sites_where_they_are_wanted_together() -> None:
     # Measured at the sites disk and memory.
-    both = repeats()
     for together, names in ((True, {"contiguous", "contiguous at memory"}), (False, {"contiguous"})):
         priced = {**STUDY, "prices": {**PRICES, "together": together}}
-        figure = figures.draw("prices", "disk", data_of(both, study=priced))
+        figure = figures.draw("prices", "disk", dataclasses.replace(data(), study=priced))
         said = {text.get_text() for text in figure.axes[0].texts}
         assert {name for name in said if name.startswith("contiguous")} == names
 
