@@ -18,7 +18,7 @@ from hyperslab.rewriting.elements import PlainReader, read_elements
 from hyperslab.rewriting.filling import Digests, digest
 from hyperslab.rewriting.forks import in_order
 from hyperslab.rewriting.memory import Plain, References, form_of, same
-from hyperslab.rewriting.pieces import Pieces, shared
+from hyperslab.rewriting.pieces import Pieces, pays, shared
 from hyperslab.rewriting.progress import LARGE_BYTES, Progress
 from hyperslab.rewriting.storage import StoredChunks, chunk_of, storage
 
@@ -80,9 +80,10 @@ def _same_bytes(
     stored, readers = (StoredChunks(ours), StoredChunks(theirs)), (PlainReader(ours), PlainReader(theirs))
     known = digests.values if digests else {}
     held = max(chunks.count_bytes() for chunks in stored)
+    several = processors() if pays(held) else 1
     # Two boxes at once.
     pieces = digests.pieces if digests else shared(
-        shape, chunk_of(theirs), chunk_of(ours), itemsize, budget // 2, held, processors()
+        shape, chunk_of(theirs), chunk_of(ours), itemsize, budget // 2, held, several
     )  # fmt: skip
     boxes = list(pieces.boxes(shape))
     # What is not stored has the fill value, unless it never gets it.

@@ -123,6 +123,11 @@ def plan(
         extent = best[3]
 
 
+def pays(held: int) -> bool:
+    """Return whether so many bytes may be shared by processes; how many there are is not asked for less."""
+    return held >= LEAST_BYTES
+
+
 def shared(
     shape: Sequence[int],
     unit: Sequence[int] | None,
@@ -140,7 +145,7 @@ def shared(
     order, then the smaller.
     """
     alone = plan(shape, unit, chunk, itemsize, budget // 2)
-    if held < LEAST_BYTES:
+    if not pays(held):
         return alone
     found = [alone]
     for processes in range(2, processors + 1):

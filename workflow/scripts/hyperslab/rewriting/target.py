@@ -14,7 +14,7 @@ from hyperslab.formats.hdf5.settings import KNOBS, Lists
 from hyperslab.layouts.chunks import automatic_chunk, balanced_chunk
 from hyperslab.layouts.hdf5_filters import refusal
 from hyperslab.layouts.parameters import NUMBERS
-from hyperslab.measuring.processors import processors
+from hyperslab.measuring.processors import MOST_PROCESSES, processors
 from hyperslab.rewriting import RewriteError
 from hyperslab.rewriting.elements import is_plain
 from hyperslab.rewriting.storage import StoredChunks
@@ -210,5 +210,9 @@ def opened(file: Any, path: bytes, budget: int) -> h5d.DatasetID:
     # While it is open another cache is not to be had.
     dataset.close()
     access = h5p.create(h5p.DATASET_ACCESS)
-    access.set_chunk_cache(521, min(2 * chunk, budget // max(8, 4 * processors())), 1.0)
+    size = 2 * chunk
+    # How many there are the system is asked each time, which takes longer than to open a dataset.
+    if size > budget // (4 * MOST_PROCESSES):
+        size = min(size, budget // max(8, 4 * processors()))
+    access.set_chunk_cache(521, size, 1.0)
     return h5d.open(file, path, access)
