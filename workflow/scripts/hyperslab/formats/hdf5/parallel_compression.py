@@ -55,13 +55,13 @@ def suits(spec: Specification) -> bool:
     several cores.
     """
     layout, dataset = spec["layout"], spec["dataset"]
-    if not layout["filters"] or processors() < 2:
+    if not layout["filters"]:
         return False
     itemsize = np.dtype(dataset["dtype"]).itemsize
     whole, chunk = (
         math.prod(shape) * itemsize for shape in (dataset["shape"], layout["chunks"] or dataset["shape"])
     )
-    return bool(whole >= LEAST_BYTES and chunk <= TILE_BYTES)
+    return bool(whole >= LEAST_BYTES and chunk <= TILE_BYTES and processors() > 1)
 
 
 def fill(
@@ -89,10 +89,11 @@ def fill(
     else:
         return 0
     # A new interpreter each: what a fork would share (the library's caches, its locks) none has.
-    pool = ProcessPoolExecutor(processors(), get_context("spawn"), _begin, (os.getpid(), spec, values, order))
+    several = processors()
+    pool = ProcessPoolExecutor(several, get_context("spawn"), _begin, (os.getpid(), spec, values, order))
     try:
         memory: dict[int, int] = {}
-        for tile, run in _in_order(pool, runs):
+        for tile, run in _in_order(pool, runs, several):
             store(tile, run.chunks)
             memory[run.worker] = run.memory_bytes
         return sum(memory.values())
@@ -106,15 +107,16 @@ def fill(
 
 def _worth_processes(seconds: float) -> bool:
     """Return whether processes would spare more of what takes so long here than their start takes."""
-    return seconds * (1 - 1 / processors()) > START_SECONDS
+    # The system is asked how many there may be, which for each run of chunks would take long, too.
+    return seconds > START_SECONDS and seconds * (1 - 1 / processors()) > START_SECONDS
 
 
-def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box]) -> Iterator[tuple[Box, Run]]:
+def _in_order(pool: ProcessPoolExecutor, runs: Iterator[Box], workers: int) -> Iterator[tuple[Box, Run]]:
     """Yield each run with its chunks, as the runs come; no more are under way than keep all workers busy."""
     waiting: deque[tuple[Box, Future[Run]]] = deque()
     for tile in runs:
         waiting.append((tile, pool.submit(_compressed, tile)))
-        if len(waiting) > processors():
+        if len(waiting) > workers:
             first, future = waiting.popleft()
             yield first, future.result()
     while waiting:
