@@ -10,16 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain as joined
 
 import pytest
-from test_environments import (
-    SCRIPTS,
-    imported,
-    mentioned,
-    module_files,
-    nodes_of,
-    packages,
-    reached,
-    tree_of,
-)
+from test_environments import SCRIPTS, imported, mentioned, module_files, nodes_of, packages, reached, tree_of
 
 # Floors, the ground floor first: a room imports rooms of lower floors only. "hyperslab" is the package's own
 # __init__, "commands" are its modules with a main, "scripts" what lies beside it in workflow/scripts.
