@@ -20,7 +20,6 @@ PACKS = sorted((ROOT / "packs").glob(f"*{SUFFIX}"))
 # Packs that hold a part of what their studies ask for -> the layouts and cases that they lack, as the rows of
 # these studies in docs/full-size.md name them.
 INCOMPLETE = {
-    "ncep-store": {"direct", "parted"},
     "vl-paged": {
         "offset-vector",
         "offset-vector-1K-pages",
