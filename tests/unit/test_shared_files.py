@@ -16,6 +16,7 @@ from studies import BASE
 from hyperslab import generate
 from hyperslab.measuring import other_file_systems
 from hyperslab.measuring.artifact import in_turn, leave, shared
+from hyperslab.planning import record_keeping
 from hyperslab.planning.batch_jobs import BatchJobs
 from hyperslab.planning.cell_jobs import CellJobs
 from hyperslab.planning.estimates import WRITE_BYTES_PER_S, estimated_seconds, total_bytes
@@ -30,7 +31,7 @@ from hyperslab.sites.configuration import load_sites
 PAIR = {"chunks": [4, 4, 64], "second": {"chunks": [8, 8, 1], "filters": [{"gzip": 4}], "cases": ["slices"]}}
 
 
-def inventory(directory: Path, axes_reduced: bool = False, **changes: Any) -> Inventory:
+def inventory(directory: Path, axes_reduced: bool = False, split_on: str = "", **changes: Any) -> Inventory:
     """A project with the study `mine`, which has three reads, one of which two copies serve otherwise."""
     (directory / "config/studies").mkdir(parents=True)
     sites = directory / "config/sites.yaml"
@@ -45,6 +46,9 @@ def inventory(directory: Path, axes_reduced: bool = False, **changes: Any) -> In
         }
     study["cases"]["write"]["layouts"] = ["auto"]
     study["layouts"] = {"auto": {"chunks": "auto"}, "pair": PAIR}
+    if split_on:
+        driver = {"name": "split", "metadata_on": split_on}
+        study["layouts"]["split"] = {"settings": {"driver": driver}}
     study["score"] = None
     (directory / "config/studies/mine.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
     return Inventory(directory, load_sites(sites), sites, {}, "")
@@ -161,7 +165,7 @@ def test_what_a_dead_job_left_is_swept_whatever_shared_it_and_wherever_it_lies(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(other_file_systems.VARIABLE, raising=False)
-    found = inventory(tmp_path)
+    found = inventory(tmp_path, split_on="far")
     root, other = tmp_path / "files", tmp_path / "other"
     found.sites["disk"]["root"] = str(root)
     found.sites["far"] = {**found.sites["disk"], "file_system": "far", "root": str(other)}
@@ -178,6 +182,19 @@ def test_what_a_dead_job_left_is_swept_whatever_shared_it_and_wherever_it_lies(
     RecordKeeping(found).sweep(["results/mine/cells/disk/auto/slices.r0.json"])
     assert kept.exists() and not left.exists()
     assert other.exists() and not list(other.iterdir())
+
+
+def test_a_sweep_asks_no_root_on_which_no_layout_of_its_study_has_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of another one may be away, and whoever looks there waits for it."""
+    found = inventory(tmp_path, split_on="far")
+    for name in ("far", "away"):
+        found.sites[name] = {**found.sites["disk"], "file_system": name, "root": f"/{name}"}
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(record_keeping, "remove_directory", lambda _, elsewhere: asked.append(elsewhere))
+    RecordKeeping(found).sweep(["results/mine/cells/disk/auto/slices.r0.json"])
+    assert asked == [{"far": "/far"}]
 
 
 def test_a_name_that_no_file_system_has_is_not_made(tmp_path: Path) -> None:

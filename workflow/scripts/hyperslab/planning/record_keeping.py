@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from hyperslab.measuring.artifact import remove_directory
@@ -61,13 +62,18 @@ class RecordKeeping:
 
     def sweep(self, records: list[str]) -> None:
         """Remove what dead jobs left of the cells of `records`: test files, and halves of records."""
+
+        @cache
+        def elsewhere(study: str) -> dict[str, str]:
+            return requirements.other_roots(self._inventory.study(study), self._inventory.sites)
+
         for record in map(Path, records):
             _, study, _, site, *_ = record.parts
             # Where the file system has gone, so has the file.
             with suppress(OSError):
                 for place in self._inventory.places(self._inventory.study(study), site, cell_of(record)):
                     # The environment of this process says nothing of other file systems.
-                    remove_directory(place, requirements.roots_by_file_system(self._inventory.sites))
+                    remove_directory(place, elsewhere(study))
             for half in record.parent.glob(f".{glob.escape(record.name)}.*"):
                 if half != previous(record):
                     half.unlink(missing_ok=True)

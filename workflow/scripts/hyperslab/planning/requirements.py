@@ -30,6 +30,15 @@ def roots_by_file_system(sites: Mapping[str, Mapping[str, Any]]) -> dict[str, st
     return {site["file_system"]: site["root"] for site in sites.values()}
 
 
+def other_roots(study: LoadedStudy, sites: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return name -> root of the file systems on which layouts of a study put parts of test files.
+
+    Nothing lies on any other, whose server may be away: whoever looks there waits for it.
+    """
+    named = {place for layout in study.layouts.values() for place in layout_of(layout).other_file_systems()}
+    return {name: root for name, root in roots_by_file_system(sites).items() if name in named}
+
+
 def other_sites(study: LoadedStudy, sites: Mapping[str, Mapping[str, Any]], file: Path) -> list[str]:
     """Return the sites on whose file systems parts of test files lie; raises ConfigurationError."""
     known = roots_by_file_system(sites)
