@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -25,7 +25,7 @@ from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.progress import planned
 from hyperslab.planning.remeasure import named
-from hyperslab.planning.request import Request
+from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.sites.configuration import load_sites
 from hyperslab.validation.errors import ConfigurationError
@@ -85,8 +85,8 @@ def write_list(records: list[str]) -> None:
     Path(LIST).write_text(json.dumps({"wanted": records, "records": records}), encoding="utf-8")
 
 
-def reruns_of(inventory: Inventory, remeasure: str = "", asked_s: float = float("inf")) -> Reruns:
-    return Reruns(inventory, BatchJobs(inventory), remeasure, asked_s)
+def reruns_of(inventory: Inventory, remeasure: str = "", noted: dict[str, int] | None = None) -> Reruns:
+    return Reruns(inventory, BatchJobs(inventory), remeasure, noted)
 
 
 def test_only_cells_that_there_can_be_are_wanted(inventory: Inventory) -> None:
@@ -221,18 +221,30 @@ def test_noisy_confirming_rounds_are_found_in_their_table(inventory: Inventory) 
 
 
 def test_what_was_measured_again_since_it_was_asked_for_is_not_measured_once_more(
-    inventory: Inventory,
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No two clocks are compared: those of a node, and of a file server, may be minutes off."""
     old, new, gone, confirming = (
         f"{CELLS}/far/auto/slices.{round_}.json" for round_ in ("r0", "r1", "r2", "c0")
     )
-    for record, written_s in ((old, 999.0), (new, 1001.0), (confirming, 999.0)):
-        os.utime(record, (written_s, written_s))
+    for record in (old, new, confirming):
+        os.utime(record, (4e9, 4e9))
     Path(gone).unlink()
-    study, pattern = inventory.study("mine"), "far/auto/slices.*"
-    assert reruns_of(inventory, pattern).asked(study, "far") == {old, new, gone, confirming}
+    # Who comes into the confirming rounds is known only later.
+    later = Path(f"{CELLS}/far/auto/slices.c1.json")
+    later.touch()
+    monkeypatch.setenv(ASKED_VARIABLE, "")
+    study, asked = inventory.study("mine"), {"remeasure": "far/auto/slices.*"}
+    outside = Request(asked, Invocation(), Path())
+    reruns = reruns_of(inventory, outside.remeasure, outside.noted)
+    assert reruns.asked(study, "far") == {old, new, gone, confirming}
+    unused = cast(Any, None)
+    run_course.RunCourse(outside, inventory, unused, unused, reruns, unused, ["mine"])._note_asked()
+    noted = Request({**asked, "batched": "far"}, Invocation(), Path()).noted
+    assert noted is not None and noted.keys() == {old, new, confirming, str(later)}
     # In a job that goes on where an earlier one was ended.
-    assert reruns_of(inventory, pattern, 1000.0).asked(study, "far") == {old, gone, confirming}
+    os.utime(new, (1000.0, 1000.0))
+    assert reruns_of(inventory, outside.remeasure, noted).asked(study, "far") == {old, gone, confirming}
 
 
 def test_it_is_known_before_where_confirming_rounds_are_measured(inventory: Inventory) -> None:

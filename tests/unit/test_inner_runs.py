@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 from pathlib import Path
@@ -15,7 +14,7 @@ from snakemake.cli import parse_config
 from hyperslab import batch
 from hyperslab.planning import failures, inner_run
 from hyperslab.planning.invocation import Invocation, read
-from hyperslab.planning.request import BEGAN_VARIABLE, Request
+from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.run_configuration import checked
 from hyperslab.records import written_at
 from hyperslab.validation.errors import ConfigurationError
@@ -162,16 +161,20 @@ def test_who_asks_to_be_shown_something_has_no_sites_probed(option: str) -> None
     assert not read(("--cores", "1", "results/mine/report.html", "--touch")).dry_run
 
 
-def test_a_run_inside_knows_when_the_one_around_it_began(
+def test_a_run_inside_knows_what_the_one_around_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = Request({"study": "mine", "batched": "far"}, Invocation(), tmp_path)
     outside = Request({"study": "mine"}, Invocation(), tmp_path)
-    monkeypatch.delenv(BEGAN_VARIABLE, raising=False)
-    assert inside.asked_s == math.inf
-    monkeypatch.setenv(BEGAN_VARIABLE, "1795270025.25")
-    assert inside.asked_s == 1795270025.25
-    assert outside.asked_s == math.inf
+    monkeypatch.delenv(ASKED_VARIABLE, raising=False)
+    assert inside.noted is None
+    note = tmp_path / "asked.json"
+    monkeypatch.setenv(ASKED_VARIABLE, str(note))
+    # It goes with the run that wrote it: then nothing is known to have been measured again.
+    assert inside.noted is None
+    note.write_text('{"one": 1795270025123456789}', encoding="utf-8")
+    assert inside.noted == {"one": 1795270025123456789}
+    assert outside.noted is None
 
 
 def test_what_a_failed_run_has_made_is_told_without_a_clock(

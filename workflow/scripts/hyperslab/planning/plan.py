@@ -63,7 +63,7 @@ class Plan:
         self.inventory.batch = request.batch
         self.cells = CellJobs(self.inventory, request.directory)
         self.batches = BatchJobs(self.inventory)
-        self.reruns = Reruns(self.inventory, self.batches, request.remeasure, request.asked_s)
+        self.reruns = Reruns(self.inventory, self.batches, request.remeasure, request.noted)
         self.inputs = PageInputs(self.inventory, self.reruns)
         named = request.studies
         if called.main:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from hyperslab.planning.claims_page import TARGET
 from hyperslab.planning.confirmation import CONFIRMING
 from hyperslab.planning.invocation import Invocation
 from hyperslab.planning.stages import ADDING, phase_of
+from hyperslab.records import read_json
 from hyperslab.sites.configuration import named_file
 
 # What is said to one run alone, which tells those inside it for itself.
@@ -22,8 +23,8 @@ OWN = ("batched", "batch", "stage")
 # What of the results of a study shows none of its records.
 NOT_SHOWN = ("cells", "batches", "layout")
 
-# When a run began, in s since 1970, for the runs inside it: a job has it, also when it is tried again.
-BEGAN_VARIABLE = "HYPERSLAB_BEGAN"
+# Where a run notes, for those inside it, what it was asked to measure again: a job has it in each attempt.
+ASKED_VARIABLE = "HYPERSLAB_ASKED"
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,13 @@ class Request:
         return str(self.config["remeasure"])
 
     @property
-    def asked_s(self) -> float:
-        """When `remeasure` was asked for, in s since 1970: inside a run when that began; else inf."""
-        return float(os.environ.get(BEGAN_VARIABLE, math.inf)) if self.inner else math.inf
+    def noted(self) -> dict[str, int] | None:
+        """When each record that `remeasure` names was written as that was asked for, in ns since 1970: inside
+        a run where that has noted it; else None.
+        """
+        with suppress(KeyError, FileNotFoundError):
+            return dict(read_json(os.environ[ASKED_VARIABLE])) if self.inner else None
+        return None
 
     @property
     def aggregate_here(self) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hyperslab.planning.batch_jobs import BatchJobs
@@ -12,7 +11,7 @@ from hyperslab.planning.inventory import Inventory
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.remeasure import NOISY, named
 from hyperslab.planning.stages import ADDED, listing, made_of
-from hyperslab.records import LETTER, Cell, cell_of, record_of, site_of
+from hyperslab.records import LETTER, Cell, cell_of, record_of, site_of, written_at
 from hyperslab.results import sources
 from hyperslab.validation.errors import ConfigurationError
 
@@ -23,16 +22,21 @@ MADE_OF_RECORDS = ("measurements.parquet", "summary.csv", "report.html")
 class Reruns:
     """What is made again; `remeasure` names the records that the user asks for again.
 
-    `asked_s` says when that was (s since 1970): what is younger was made for it. Without it nothing is.
+    `noted` says when each of them was written as they were asked for (`there`): what was written at another
+    time was made for it, whichever clock says so. Without it nothing is.
     """
 
     def __init__(
-        self, inventory: Inventory, batches: BatchJobs, remeasure: str, asked_s: float = math.inf
+        self,
+        inventory: Inventory,
+        batches: BatchJobs,
+        remeasure: str,
+        noted: Mapping[str, int] | None = None,
     ) -> None:
         self._inventory = inventory
         self._batches = batches
         self._remeasure = remeasure
-        self._asked_s = asked_s
+        self._noted = noted
         self._asked: dict[tuple[str, str], set[str]] = {}
 
     def asked(self, study: PlannedStudy, site: str) -> set[str]:
@@ -43,15 +47,24 @@ class Reruns:
             known = self._planned(study, site)
             if self._remeasure:
                 known += self._inventory.records_of(study, site, "confirm")
-            self._asked[key] = {record for record in filter(again, known) if self._older(record)}
+            self._asked[key] = {record for record in filter(again, known) if self._is_old(record)}
         return self._asked[key]
 
-    def _older(self, record: str) -> bool:
-        """Tell whether a record is of before it was asked for again, or not there."""
-        try:
-            return Path(record).stat().st_mtime < self._asked_s
-        except FileNotFoundError:
-            return True
+    def _is_old(self, record: str) -> bool:
+        """Tell whether a record is the one that was asked for again, or not there."""
+        return self._noted is None or written_at(record) in (None, self._noted.get(record))
+
+    def there(self, studies: list[str]) -> dict[str, int]:
+        """Return when each record that is asked for again was written, of those that are there, in whichever
+        round: of whom confirming rounds are is known only later.
+        """
+        found = {}
+        for name in studies:
+            again = named(self._remeasure, name)
+            for record in filter(again, map(str, Path(f"results/{name}/cells").glob("*/*/*.json"))):
+                if (written := written_at(record)) is not None:
+                    found[record] = written
+        return found
 
     def _planned(self, study: PlannedStudy, site: str) -> list[str]:
         """Return where the records of a site's first and added rounds lie."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
-import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,11 @@ from hyperslab.planning.one_line import end, in_one_line
 from hyperslab.planning.page_inputs import PageInputs
 from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.planning.record_keeping import RecordKeeping
-from hyperslab.planning.request import BEGAN_VARIABLE, Request
+from hyperslab.planning.request import ASKED_VARIABLE, Request
 from hyperslab.planning.reruns import Reruns
 from hyperslab.planning.site_checks import check_results
 from hyperslab.planning.study_checks import check_room, prepare_roots
-from hyperslab.records import written_at
+from hyperslab.records import write_record, written_at
 from hyperslab.sites import roots
 from hyperslab.text import count
 from hyperslab.validation.errors import ConfigurationError
@@ -57,7 +58,6 @@ class RunCourse:
         self._due: due.Due = {}
         # What the jobs of this run make, once it has planned.
         self._outputs: list[str] = []
-        self._began = time.time()
         # When each target was written that is made of records, before this run.
         self._before: dict[str, int | None] = {}
 
@@ -76,8 +76,6 @@ class RunCourse:
             # A job on a cluster removes what it makes, too.
             snakemake_patches.keep(self._keeping.stays)
             return
-        if not self._request.inner:
-            os.environ[BEGAN_VARIABLE] = repr(self._began)
         snakemake_patches.leave_other_locks()
         if not invocation.dry_run:
             self._interrupts.watch_planning()
@@ -221,6 +219,8 @@ class RunCourse:
             prepare_roots(inventory.study(name), list(measured), inventory)
         # Each cell finds out if its root is exchanged while the run goes on.
         os.environ[roots.VARIABLE] = json.dumps(self._identities())
+        if request.remeasure and not request.inner:
+            self._note_asked()
         # Not before: who has all results deleted means the records, too.
         snakemake_patches.keep(self._keeping.stays)
         snakemake_patches.rest_between_jobs(workflow)
@@ -244,6 +244,15 @@ class RunCourse:
             self._batches.note(list(map(inventory.study, self._studies)), request.phase)
             name = self._studies[0] if len(self._studies) == 1 else "hyperslab"
             slurm_patches.begin(workflow, name, "results/*/batches/*/*.json", self._batches.judge)
+
+    def _note_asked(self) -> None:
+        """Note which records are asked for again, for the runs inside this one: what these measure of it they
+        know from that, and not by clocks, of which each machine has its own.
+        """
+        note = Path(".snakemake", f"asked-{uuid.uuid4().hex}.json").absolute()
+        atexit.register(note.unlink, missing_ok=True)
+        write_record(note, self._reruns.there(self._studies))
+        os.environ[ASKED_VARIABLE] = str(note)
 
     def _identities(self) -> dict[str, str]:
         """Return the identities of the roots at which this very run measures; it looks at no others."""
