@@ -1,7 +1,7 @@
 """Run a script in a process that finds everything imported: python -IS forked_script.py NAME SCRIPT.
 
 NAME is that of the socket of the process that forks scripts (preloaded.py). This one has its streams, and
-ends with its status.
+ends with its status. In place of SCRIPT there may be `-m snakemake …`, which makes pages after a failure.
 """
 
 import _socket
