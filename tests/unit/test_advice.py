@@ -1617,3 +1617,18 @@ def test_what_one_of_many_files_takes_is_probed_where_zarr_is_asked_for(
         assert found.file_s and found.evict_s
     plain = probe.storage(tmp_path).storage
     assert plain.file_s is None and plain.evict_s is None and not list(tmp_path.iterdir())
+
+
+def test_what_others_have_yet_to_write_is_no_time_of_many_small_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system is synced as a whole, with whatever anybody has written to it."""
+    clock, waiting = [0], [100 * 10**9]
+
+    def synced(_: str) -> None:
+        clock[0] += waiting.pop() if waiting else 10**6
+
+    monkeypatch.setattr(probe, "time", SimpleNamespace(perf_counter_ns=lambda: clock[0]))
+    monkeypatch.setattr(probe, "FILES", 4)
+    monkeypatch.setattr("hyperslab.measuring.pagecache.sync_file_system", synced)
+    assert probe._files(tmp_path)["file_s"] == pytest.approx(1e-3 / 4)
