@@ -47,8 +47,8 @@ def drawn(here: Mapping[str, Any]) -> str:
     if predicted == count:
         return ""
     return (
-        f"Predicted were the first {predicted} of {count} selections of each read in a round, as all would have "
-        "taken too long. It is what helps to choose among layouts that cannot be told from the best."
+        f"Predicted were the first {predicted} of {count} selections of each read in a round: all would have "
+        "taken too long. These predictions help to choose among layouts that cannot be told from the best."
     )
 
 
