@@ -219,10 +219,10 @@ def test_the_table_names_what_lies_in_a_root_whoever_left_it(tmp_path: Path) -> 
     # What no run has used is of its owner alone.
     assert "quick" not in tables(sites)
     roots.prepare(str(tmp_path / "files"), roots.Root())
-    assert "test files of runs that go on, or left by ended ones, in quick, quick-0123abcd" in tables(sites)
+    assert "folders in it: quick, quick-0123abcd" in tables(sites)
     for number in range(5):
         (tmp_path / "files" / f"study-{number}").mkdir()
-    assert "in quick, quick-0123abcd, study-0, study-1, study-2 and 2 more" in tables(sites)
+    assert "in it: quick, quick-0123abcd, study-0, study-1, study-2 and 2 more" in tables(sites)
 
 
 # ---- sites of a study

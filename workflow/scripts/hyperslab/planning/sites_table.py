@@ -77,7 +77,7 @@ def _remarks(site: Site, existing: Path | None, facts: Facts) -> list[str]:
     elif names := _folders(site["root"]):
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         held = ", ".join(names[:MOST_NAMED]) + more
-        found.append(f"test files of runs that go on, or left by ended ones, in {held}")
+        found.append(f"folders in it: {held}")
     if site["cap_bytes"]:
         found.append(f"at most {gigabytes(site['cap_bytes'])} are used")
     if facts.get("memory_resident"):
