@@ -44,7 +44,8 @@ def artifact(words: str = "") -> Any:
             return str(directory / SOCKET)
 
         def command(self, layout: Mapping[str, Any], connection: Connection) -> list[str]:
-            self.data.mkdir(parents=True, exist_ok=True)
+            if not self.data.exists():
+                self.data.mkdir(parents=True)
             more = [words.format(password=connection.password)] if words else []
             return [sys.executable, "-IS", __file__, connection.directory, *more]
 

@@ -16,15 +16,21 @@ from typing import Any
 import pytest
 from little_server import artifact
 from process_tree import alive
+from samples import file_specification, prepared, read_cell
 from test_workers import wait_until
 
 import hyperslab
-from hyperslab.measuring import servers, supervise
+from hyperslab.formats.hdf5.array import FORMAT
+from hyperslab.generate import generate
+from hyperslab.measure import measure
+from hyperslab.measuring import locks, residency, servers, supervise
 from hyperslab.measuring.artifact import end_servers
 from hyperslab.measuring.counters import Counters, between, of_servers
 from hyperslab.measuring.machine import largest_memory_bytes
+from hyperslab.measuring.pagecache import NotInState
 from hyperslab.measuring.servers import ServerError, connection_of, private_directory
 from hyperslab.measuring.supervise import below
+from hyperslab.sites.mounts import Mount
 
 SECONDS = 60
 
@@ -63,6 +69,49 @@ def test_a_server_that_starts_anew_is_another_one(started: Any) -> None:
     assert connection_of(str(started.data)).password != password
 
 
+@pytest.mark.parametrize(("repeats", "starts"), [({"cold": 2}, 2), ({"warm": 1, "session": 1}, 2)], ids=str)
+def test_no_server_is_started_that_would_be_started_anew_before_anybody_asks_it(
+    memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeats: dict[str, int], starts: int
+) -> None:
+    monkeypatch.setenv(locks.VARIABLE, str(tmp_path))
+    spec = read_cell(file_specification((8, 10, 200)), (5, 5, 100), repeats)
+    little, begun = artifact(), list[Any]()
+    start = little.start
+
+    def counted(self: Any, layout: Any) -> None:
+        begun.append(self)
+        start(self, layout)
+
+    with prepared(memory) as root:
+        cell = root / "study" / "layout" / "box.r0"
+        generate(spec, cell, None)
+        # It stands beside a file that the cell reads by itself.
+        monkeypatch.setattr(little, "start", counted)
+        monkeypatch.setattr(FORMAT, "artifact", little)
+        record = measure(spec, cell, None)
+    assert len(begun) == starts and record["skipped"] == {}
+    assert len(record["repeats"]) == 2 and all(row["server_memory_bytes"] for row in record["repeats"])
+
+
+def test_a_state_that_cannot_be_had_leaves_a_server_that_can_be_asked_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residency, "mount_of", lambda _: Mount("/", "ecryptfs", "/home/.me", "rw"))
+    one = artifact()(tmp_path / "cell" / "data.little")
+    one.data.mkdir(parents=True)
+    (one.data / "piece").write_bytes(b"content")
+    one.start_for_case({}, ["cold"])
+    cache = residency.NodeCache(one, memory_resident=False)
+    try:
+        assert one.processes() == ()
+        with pytest.raises(NotInState, match="^files below ecryptfs"):
+            cache.evicted()
+        assert len(one.processes()) == 2
+    finally:
+        cache.close()
+        one.stop()
+
+
 def test_what_is_cleared_is_served_again_without_data(started: Any) -> None:
     (started.data / "piece").write_bytes(b"content")
     before = started.processes()
@@ -86,7 +135,9 @@ def test_a_server_that_was_stopped_leaves_nothing(started: Any) -> None:
     assert started.processes() == () and started.memory_bytes() == 0
     with pytest.raises(ServerError, match="no server of .* is there"):
         connection_of(str(started.data))
-    # Nothing to start anew.
+    # Nothing to start anew, nor for the first time.
+    started.start_for_case({}, ["cold"])
+    started.stop()
     started.restart()
     assert started.processes() == () and started._end not in end_servers
 

@@ -74,7 +74,7 @@ def measure(
             if written and (lacking := written.get("unavailable")):
                 raise formats.Unavailable(lacking)
             format_.prepare(spec)
-            artifact.start(spec["layout"])
+            artifact.start_for_case(spec["layout"], spec["case"]["states"])
             uploaded = artifact.upload()
             uploaded |= artifact.control()
             outcome = cases.load(spec["case"]["kind"])(context)

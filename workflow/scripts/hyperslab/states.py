@@ -9,6 +9,8 @@ LIBRARY_COLD = "library-cold"
 # States each of whose repeats is a first access: on a file that was evicted (where there is a cache to evict
 # it from) and is opened for it.
 COLD_STATES = ("cold", LIBRARY_COLD)
+# States that each begin with what serves the data being started anew.
+STARTED_ANEW = frozenset({"cold", "session"})
 # Above this share of a file in the page cache a read is not cold, below that one it is not warm.
 COLD_AT_MOST, WARM_AT_LEAST = 0.01, 0.99
 # state -> its words; tables and figures show states in this order.

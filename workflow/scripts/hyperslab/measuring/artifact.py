@@ -163,6 +163,10 @@ class Artifact:
         """Start what takes the data that are to be written, which is mostly what serves them later."""
         self.start(layout)
 
+    def start_for_case(self, layout: Mapping[str, Any], states: Sequence[str]) -> None:
+        """Start what a case in these states needs, which is mostly what serves the data from then on."""
+        self.start(layout)
+
     def stop(self) -> None:
         """Stop it, and whatever it started; nothing where it does not run."""
 

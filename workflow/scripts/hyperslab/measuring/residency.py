@@ -46,12 +46,13 @@ class NodeCache:
         stays, where the image or the files in which they lie are cached themselves, and where the page cache
         does not tell.
         """
+        # Also where the state cannot be had: who reports of the data asks what serves them.
+        self._artifact.restart()
         self._check()
         if self._images:
             raise NotInState(f"{self._images[0]}, in which it lies, is cached itself: losetup --direct-io=on")
         if self._stacked:
             raise NotInState(f"files below {self._stacked[0]}, in which it lies, are cached themselves")
-        self._artifact.restart()
         # Dirty pages could not be dropped.
         self._artifact.write_back()
         for other in other_file_systems.files_of(self._artifact.data):

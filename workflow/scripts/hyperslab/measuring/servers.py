@@ -27,6 +27,7 @@ from hyperslab.measuring import received, supervise
 from hyperslab.measuring.artifact import Artifact, end_servers
 from hyperslab.measuring.machine import largest_memory_bytes
 from hyperslab.records import read_json
+from hyperslab.states import STARTED_ANEW
 
 # Beside the data, for clients: where the server's own directory is; and what is in that.
 PLACE = "server"
@@ -103,6 +104,8 @@ class ServerArtifact(Artifact):
     def __init__(self, data: str | Path) -> None:
         super().__init__(data)
         self._layout: Mapping[str, Any] = {}
+        # Whether it is still to be started, by the first `restart`.
+        self._waits = False
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._life: int | None = None
         # The server's own directory, while it runs.
@@ -131,6 +134,12 @@ class ServerArtifact(Artifact):
 
     def begun(self) -> None:
         """Let go of them, once it has them."""
+
+    def start_for_case(self, layout: Mapping[str, Any], states: Sequence[str]) -> None:
+        """Start the server, unless each of `states` begins by starting it anew: it waits for that then."""
+        self._layout, self._waits = layout, STARTED_ANEW.issuperset(states)
+        if not self._waits:
+            self.start(layout)
 
     def start(self, layout: Mapping[str, Any]) -> None:
         """Start the server, and wait until it answers; raises ServerError with its last words."""
@@ -197,6 +206,7 @@ class ServerArtifact(Artifact):
 
     def end_server(self) -> None:
         """Do so, and leave alone whatever else belongs to the artifact."""
+        self._waits = False
         self._end()
         if self._supervisor is not None:
             self._supervisor.wait()
@@ -206,8 +216,8 @@ class ServerArtifact(Artifact):
             self._place.unlink(missing_ok=True)
 
     def restart(self) -> None:
-        """Start another server of the same data, which holds nothing of them yet."""
-        if self._supervisor is not None:
+        """Start another server of the same data, or the one that waits: it holds nothing of them yet."""
+        if self._waits or self._supervisor is not None:
             self.end_server()
             self.start(self._layout)
 

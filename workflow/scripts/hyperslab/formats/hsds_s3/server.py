@@ -25,8 +25,6 @@ class HsdsS3Artifact(HsdsArtifact):
         # It writes at the top of a bucket and knows no prefix.
         self._store = StoredArtifact(self.data, alias=(BUCKET, f"{self.data.name}/{BUCKET}/"))
         self._put = False
-        # Whether it is still to be started, by what would start it anew.
-        self._waits = False
 
     def root(self) -> str:
         """Return that there is no directory: its objects are in the store."""
@@ -67,26 +65,17 @@ class HsdsS3Artifact(HsdsArtifact):
             super().start(layout)
 
     def upload(self) -> dict[str, float]:
-        """Put what was written before the server starts into the bucket, and start it where nothing was.
+        """Put what was written before the server starts into the bucket, and start it unless it waits.
 
-        Returns columns of that; none where nothing was, or the server has written by itself. Whoever reads
-        starts it anew first: what lies in a store is never read warm.
+        Returns columns of that; none where nothing was, or the server has written by itself.
         """
         if self._put:
             return {}
         columns = self._store.upload()
-        self._put, self._waits = True, bool(columns)
+        self._put = True
         if not self._waits:
             self.start(self._layout)
         return columns
-
-    def restart(self) -> None:
-        """Start another server of the same data, or the first one where it was not started yet."""
-        if self._waits:
-            self._waits = False
-            self.start(self._layout)
-        else:
-            super().restart()
 
     def files(self) -> list[Path]:
         """Return the files in which a store that lies here keeps its objects; none of any other."""
