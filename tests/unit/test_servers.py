@@ -120,6 +120,18 @@ def test_what_is_cleared_is_served_again_without_data(started: Any) -> None:
     assert set(started.processes()).isdisjoint(before)
 
 
+def test_what_is_written_waits_for_no_server_but_the_one_after_clearing(tmp_path: Path) -> None:
+    one = artifact()(tmp_path / "cell" / "data.little")
+    one.directory.mkdir()
+    try:
+        one.start_for_case({}, ["write"])
+        assert one.processes() == ()
+        one.clear()
+        assert len(one.processes()) == 2
+    finally:
+        one.stop()
+
+
 def test_what_is_removed_at_last_is_served_no_more(started: Any) -> None:
     before = started.processes()
     started.remove()

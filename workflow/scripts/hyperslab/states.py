@@ -10,7 +10,7 @@ LIBRARY_COLD = "library-cold"
 # it from) and is opened for it.
 COLD_STATES = ("cold", LIBRARY_COLD)
 # States that each begin with what serves the data being started anew.
-STARTED_ANEW = frozenset({"cold", "session"})
+STARTED_ANEW = frozenset({"cold", "session", "write"})
 # Above this share of a file in the page cache a read is not cold, below that one it is not warm.
 COLD_AT_MOST, WARM_AT_LEAST = 0.01, 0.99
 # state -> its words; tables and figures show states in this order.

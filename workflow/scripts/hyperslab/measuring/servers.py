@@ -104,7 +104,7 @@ class ServerArtifact(Artifact):
     def __init__(self, data: str | Path) -> None:
         super().__init__(data)
         self._layout: Mapping[str, Any] = {}
-        # Whether it is still to be started, by the first `restart`.
+        # Whether it is still to be started, by the first `restart` or `clear`.
         self._waits = False
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._life: int | None = None
@@ -215,17 +215,21 @@ class ServerArtifact(Artifact):
             end_servers.remove(self._end)
             self._place.unlink(missing_ok=True)
 
+    def _wanted(self) -> bool:
+        """Return whether it runs, or waits until it is started."""
+        return self._waits or self._supervisor is not None
+
     def restart(self) -> None:
         """Start another server of the same data, or the one that waits: it holds nothing of them yet."""
-        if self._waits or self._supervisor is not None:
+        if self._wanted():
             self.end_server()
             self.start(self._layout)
 
     def clear(self) -> None:
-        """Remove the data; a server that was running is started anew without any."""
-        running = self._supervisor is not None
+        """Remove the data; a server that was running, or waits, is started anew without any."""
+        wanted = self._wanted()
         self.remove()
-        if running:
+        if wanted:
             self.start(self._layout)
 
     def remove(self) -> None:
