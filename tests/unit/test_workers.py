@@ -11,53 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from errands import errands
 from process_tree import alive
 
 import hyperslab
-from hyperslab.measuring.workers import Counts, Workers
 
 SECONDS = 60.0
-
-
-class Errand:
-    """A job that says who and when, and fails or dies when told to."""
-
-    def __init__(self, index: int) -> None:
-        self._index = index
-        self._ran_at = 0.0
-        self._unreported = False
-
-    def command(self, name: str) -> float:
-        if name == f"fail {self._index}":
-            raise OSError(f"told to\n{name}")
-        return float(self._index)
-
-    def prepare(self, task: str) -> Callable[[], None]:
-        self._unreported = task == f"no result {self._index}"
-        if task == f"not ready {self._index}":
-            raise ValueError("cannot be prepared")
-
-        def go() -> None:
-            self._ran_at = time.clock_gettime(time.CLOCK_MONOTONIC)
-            if task == f"die {self._index}":
-                os.kill(os.getpid(), signal.SIGKILL)
-            if task == f"fail {self._index}":
-                raise ArithmeticError("in the middle")
-            if task == "never end":
-                os.write(1, b"busy\n")
-                while True:
-                    pass
-
-        return go
-
-    def result(self) -> Counts:
-        if self._unreported:
-            raise OSError("nothing to report")
-        return {"ran_at": self._ran_at, "pid": os.getpid()}
-
-
-def errands(count: int) -> Workers:
-    return Workers(Errand, [(index,) for index in range(count)])
 
 
 def wait_until(met: Callable[[], bool]) -> bool:
@@ -126,7 +85,7 @@ def test_a_worker_that_dies_between_orders_is_named() -> None:
 
 
 PARENT = """
-from test_workers import errands
+from errands import errands
 if __name__ == "__main__":
     workers = errands(2)
     workers.prepare("run")
@@ -141,7 +100,7 @@ if __name__ == "__main__":
 def test_busy_workers_end_with_a_killed_parent(tmp_path: Path, number: signal.Signals) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    path = os.pathsep.join(map(str, [Path(hyperslab.__file__).parents[1], *Path(__file__).parents[:2]]))
+    path = os.pathsep.join(map(str, [Path(hyperslab.__file__).parents[1], Path(__file__).parents[1]]))
     parent = subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": path},
