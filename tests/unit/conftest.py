@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forked_cells import fork_server
 from hypothesis import settings
-from own_environments import interpreter, ranks_environment
+from own_environments import interpreter, ranks_environment, variables
 from samples import prepared
 from stored_cells import Users, store_of_users
 
@@ -86,6 +86,28 @@ def forked_cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with fork_server(os.environ) as name:
             patch.setenv(run_forked.VARIABLE, name)
             yield
+
+
+@pytest.fixture(scope="session")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What tells cells of several modules of their server, and of one place for locks and temporary files."""
+    place = str(tmp_path_factory.mktemp("forked") / "tmp")
+    with fork_server(variables()) as name:
+        yield {run_forked.VARIABLE: name, "TMPDIR": place, VARIABLE: place}
+
+
+@pytest.fixture
+def forked_alike(
+    one_server: dict[str, str], own_locks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As own_locks, for cells that one parent forks: their environment is the same, since it names a link,
+    which leads to the place of each test.
+    """
+    for name, value in one_server.items():
+        monkeypatch.setenv(name, value)
+    link = Path(one_server["TMPDIR"])
+    link.unlink(missing_ok=True)
+    link.symlink_to(tmp_path / "tmp")
 
 
 @pytest.fixture

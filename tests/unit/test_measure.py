@@ -20,9 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import forked_cells
 import h5py
 import numpy as np
 import pytest
+from own_environments import variables
 from samples import CELL, SHAPE, STATES, file_specification, prepared, read_cell, write_cell
 
 from hyperslab import cases
@@ -44,7 +46,7 @@ from hyperslab.sites.roots import MARKER
 from hyperslab.specifications import Specification
 from hyperslab.studies.specification import text
 
-pytestmark = pytest.mark.usefixtures("own_locks")
+pytestmark = pytest.mark.usefixtures("forked_alike")
 Spec = Specification
 SECONDS = 60
 
@@ -81,15 +83,21 @@ def measure_command(spec: Spec, root: Path, record: Path) -> list[str]:
     return command("measure", spec, root, "--record", str(record), "--site", "here")
 
 
+def forked(words: list[str]) -> list[str]:
+    """The same program, which a server forks, as that of a run does."""
+    _, _, module, *given = words
+    return forked_cells.job(module, *given)
+
+
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+    return subprocess.run(words, env=variables(), capture_output=True, text=True, timeout=SECONDS)
 
 
 def measured(spec: Spec, root: Path, record: Path) -> Any:
     """The record of a cell, its test file written first where it is a read case."""
     if spec["case"]["kind"] == "read":
-        assert run(command("generate", spec, root)).stderr == ""
-    done = run(measure_command(spec, root, record))
+        assert run(forked(command("generate", spec, root))).stderr == ""
+    done = run(forked(measure_command(spec, root, record)))
     assert (done.returncode, done.stderr) == (0, "")
     return read_record(record)
 
@@ -110,6 +118,8 @@ def left_in(directory: Path) -> list[str]:
 def test_read_cell_on_a_disk(disk_root: Path, tmp_path: Path) -> None:
     record = measured(CELL, disk_root, tmp_path / "cells" / "box.r0.json")
     assert record["specification"] == CELL
+    # As in a run: what these tests cost.
+    assert record["environment"]["HYPERSLAB_FORKED"] == "1"
     assert (record["site"], record["protocol"], record["skipped"]) == ("here", CELL["protocol"], {})
     assert [(row["state"], row["repeat"]) for row in record["repeats"]] == [
         (state, repeat) for state in ("warm", "session", "cold") for repeat in range(STATES[state])
@@ -226,10 +236,10 @@ def test_a_donor_fills_the_array(memory_root: Path, tmp_path: Path) -> None:
     spec["dataset"]["shape"], spec["dataset"]["donor"] = [6, 7, 50], {"path": "elsewhere"}
     spec["layout"]["chunks"], spec["case"]["extent"] = [2, 3, 20], [6, 7, 3]
     donor = ["--donor", str(tmp_path / "donor.npy")]
-    assert run([*command("generate", spec, memory_root), *donor]).returncode == 0
+    assert run(forked([*command("generate", spec, memory_root), *donor])).returncode == 0
     with h5py.File(data(memory_root)) as file:
         assert file["data"][3, 5, 7] == np.load(tmp_path / "donor.npy")[0, 3, 0]
-    done = run([*measure_command(spec, memory_root, tmp_path / "a.json"), *donor])
+    done = run(forked([*measure_command(spec, memory_root, tmp_path / "a.json"), *donor]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -254,7 +264,7 @@ def test_two_jobs_never_overlap(memory_root: Path, tmp_path: Path) -> None:
     for name in names:
         words = measure_command(spec, memory_root, tmp_path / f"{name}.json")
         words[words.index("--artifact") + 1] = str(memory_root / name)
-        jobs.append(subprocess.Popen(words))
+        jobs.append(subprocess.Popen(forked(words), env=variables()))
     assert [job.wait(SECONDS) for job in jobs] == [0, 0]
     records = [read_record(tmp_path / f"{name}.json") for name in names]
     spans = sorted((record["began"]["boottime_s"], record["ended"]["boottime_s"]) for record in records)
@@ -281,7 +291,7 @@ def test_data_that_another_run_has_written_are_refused_and_left_to_it(
 ) -> None:
     # Of that shape and type, so that values alone could not tell them.
     generate(file_specification(SHAPE, (5, 4, 100)), artifact(memory_root), None)
-    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    done = run(forked(measure_command(CELL, memory_root, tmp_path / "box.r0.json")))
     assert (done.returncode, done.stderr) == (
         1,
         f"hyperslab.measure: {artifact(memory_root)}: OthersData: these data are of another specification; "
@@ -314,7 +324,7 @@ def test_one_flipped_bit_fails_the_cell(disk_root: Path, tmp_path: Path, state: 
     path = artifact(disk_root)
     generate(whole, path, None)
     flip_a_bit(data(disk_root), (5, 7, 111))
-    done = run(measure_command(whole, disk_root, tmp_path / "box.r0.json"))
+    done = run(forked(measure_command(whole, disk_root, tmp_path / "box.r0.json")))
     assert done.returncode == 1
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
@@ -344,7 +354,7 @@ def test_a_broken_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> N
     path = data(memory_root)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"no HDF5 at all" * 100)
-    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    done = run(forked(measure_command(CELL, memory_root, tmp_path / "box.r0.json")))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert left_in(memory_root) == []
@@ -352,7 +362,7 @@ def test_a_broken_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> N
 
 
 def test_a_missing_file_fails_in_one_line(memory_root: Path, tmp_path: Path) -> None:
-    done = run(measure_command(CELL, memory_root, tmp_path / "box.r0.json"))
+    done = run(forked(measure_command(CELL, memory_root, tmp_path / "box.r0.json")))
     assert done.returncode == 1
     assert f"hyperslab.measure: {artifact(memory_root)}: FileNotFoundError" in done.stderr
     assert len(done.stderr.splitlines()) == 1
