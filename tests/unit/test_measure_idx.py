@@ -13,7 +13,7 @@ from test_measure_zarr import measured
 
 from hyperslab.results.tables import record_rows
 
-pytestmark = pytest.mark.usefixtures("own_locks")
+pytestmark = pytest.mark.usefixtures("forked_alike")
 SHAPE = (64, 48, 400)
 
 

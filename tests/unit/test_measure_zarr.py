@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_cells import job
+from own_environments import variables
 from samples import prepared, read_cell, write_cell
 from zarr_cells import cell
 
@@ -19,7 +20,7 @@ from hyperslab.results.tables import record_rows
 from hyperslab.specifications import CaseSpecification, Specification
 from hyperslab.studies.specification import text
 
-pytestmark = pytest.mark.usefixtures("own_locks")
+pytestmark = pytest.mark.usefixtures("forked_alike")
 Spec = Specification
 SHAPE = (20, 24, 800)
 CHUNKS, SHARDS = [4, 4, 128], [16, 16, 256]
@@ -37,11 +38,9 @@ def measured(spec: Spec, root: Path, record: Path) -> Any:
     directory = root / "study" / "layout" / "cell.r0"
     if spec["case"]["kind"] != "write":
         generate(spec, directory, None)
-    words = [
-        sys.executable, "-m", "hyperslab.measure", "--specification", text(spec),
-        "--artifact", str(directory), "--record", str(record), "--site", "here",
-    ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+    words = job("hyperslab.measure", "--specification", text(spec), "--artifact", str(directory))
+    words += ["--record", str(record), "--site", "here"]
+    done = subprocess.run(words, env=variables(), capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     return read_record(record)
 
