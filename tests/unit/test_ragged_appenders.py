@@ -59,21 +59,22 @@ def said(process: subprocess.Popen[str]) -> tuple[str, str]:
         return process.communicate("\n", timeout=60)
 
 
-@pytest.mark.parametrize("name", ["one", "other"])
-def test_two_processes_do_not_append_at_once_where_locks_are_off(two: Path, name: str) -> None:
+def test_two_processes_do_not_append_at_once_where_locks_are_off(two: Path) -> None:
     with started(APPENDER, two, "one") as first:
         assert first.stdout is not None and first.stdout.readline() == "4\n"
-        _, refused = said(started(APPENDER, two, name))
-        assert refused.splitlines()[-1].endswith(
-            "another process appends to this file; it has to close it first"
-        )
+        for name in ("one", "other"):
+            _, refused = said(started(APPENDER, two, name))
+            assert refused.splitlines()[-1].endswith(
+                "another process appends to this file; it has to close it first"
+            )
         # Readers are not refused, with HDF5's locks or without.
         for locking in ("TRUE", "FALSE"):
             assert said(started(READER, two, locking=locking)) == ("3\n", "")
         assert first.communicate("\n", timeout=60)[1] == ""
-    assert said(started(APPENDER, two, name))[1] == ""
+    for name in ("one", "other"):
+        assert said(started(APPENDER, two, name))[1] == ""
     with h5py.File(two) as file:
-        assert len(ragged.open(file["one"])) + len(ragged.open(file["other"])) == 8
+        assert (len(ragged.open(file["one"])), len(ragged.open(file["other"]))) == (5, 4)
 
 
 def test_hdf5s_own_lock_refuses_another_writer(two: Path) -> None:
