@@ -83,3 +83,22 @@ def test_a_cell_takes_no_more_memory_than_its_node_allows(
     assert kept[-1] == (set_mb * 10**6, hard)
     said = str(limits.memory_error(MemoryError("no room.")))
     assert said == f"no room; a cell may take {set_mb} MB here: {why}"
+
+
+def test_files_are_opened_up_to_the_soft_limit_where_the_kernel_refuses_to_raise_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where fs.nr_open was lowered below the hard limit it refuses that, even if nothing were changed."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    limits.allow_files(900, "reading")
+    said = r"takes a limit of 1,064 open files, which is 1,024 here \(ulimit -n; fs\.nr_open is less than"
+    with pytest.raises(OSError, match=said):
+        limits.allow_files(1000, "reading")
+    # There is nothing to raise.
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4096, 4096))
+    limits.allow_files(4000, "reading")

@@ -87,14 +87,20 @@ def allow_files(count: int, doing: str) -> None:
 
     Raises OSError where that is too few: the soft limit, often 1,024, is any process's own to raise.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if (needed := count + OTHER_FILES) > hard:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most, named, needed = hard, "ulimit -Hn", count + OTHER_FILES
+    if soft < hard and needed <= hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except ValueError:
+            # The kernel refuses what is beyond fs.nr_open, which may have been lowered since the login.
+            most, named = soft, "ulimit -n; fs.nr_open is less than ulimit -Hn"
+    if needed > most:
         raise OSError(
             errno.EMFILE,
-            f"{doing} {count:,} files at once takes a limit of {needed:,} open files, which is {hard:,} here "
-            "(ulimit -Hn): have it raised, or take fewer files",
+            f"{doing} {count:,} files at once takes a limit of {needed:,} open files, which is {most:,} here "
+            f"({named}): have it raised, or take fewer files",
         )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def memory_error(error: MemoryError) -> MemoryError:
