@@ -385,9 +385,10 @@ def test_a_virtual_donor_may_have_more_sources_than_the_soft_limit_lets_be_open(
 def test_a_virtual_donor_with_more_sources_than_may_be_open_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Three sources, each of which has one of its own.
     spec = dataset(write_parts(tmp_path))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 65))
-    with pytest.raises(DonorError, match=r"reading 3 files at once takes a limit of 67 open files, which is"):
+    with pytest.raises(DonorError, match=r"reading 6 files at once takes a limit of 70 open files, which is"):
         check(spec)
 
 

@@ -17,6 +17,7 @@ from h5py import h5d, h5p, h5s, h5t
 from test_rewrite import SCRIPTS, layout
 
 from hyperslab import rewrite
+from hyperslab.formats.hdf5 import other_files
 from hyperslab.rewriting import RewriteError, taking_in
 from hyperslab.rewriting.differences import differences
 from hyperslab.rewriting.progress import Progress
@@ -205,8 +206,14 @@ def test_what_cannot_be_open_at_once_is_not_taken_in_as_fill_values(
     monkeypatch.chdir(tmp_path / "data")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 65))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
-    with pytest.raises(RewriteError, match="^/virtual: reading 2 files at once takes a limit of 66 "):
+    with pytest.raises(RewriteError, match="^/numbered: reading 2 files at once takes a limit of 66 "):
         taking_in.paths(original)
+
+
+def test_two_percent_signs_are_one_whatever_comes_behind_them(tmp_path: Path) -> None:
+    (tmp_path / "50%b.h5").touch()
+    name = b"50%%b.h5"
+    assert other_files.found(name, tmp_path / "mine.h5", virtual=True) == tmp_path / "50%b.h5"
 
 
 def test_what_is_not_there_is_not_taken_in_as_fill_values(

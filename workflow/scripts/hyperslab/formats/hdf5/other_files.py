@@ -6,17 +6,19 @@ from a copy that lies elsewhere.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from h5py import h5d, h5f, h5i, h5o, h5p, h5s
 
-# What stands for a number in the name of a virtual dataset's source; %% is a percent sign.
-NUMBER = re.compile(rb"%\d*b")
+# What stands for a number in the name of a virtual dataset's source, or for a percent sign.
+ESCAPED = re.compile(rb"%(\d*b|%)")
 # A virtual dataset may be made of virtual ones; so many times at most.
 DEEPEST = 16
 
@@ -60,9 +62,9 @@ def virtual_sources(creation: h5p.PropDCID) -> list[Source]:
     ]
 
 
-def _written(name: bytes) -> bytes:
-    """Return the name of a virtual source as its first file has it."""
-    return NUMBER.sub(b"0", name).replace(b"%%", b"%")
+def _written(name: bytes, number: int = 0) -> bytes:
+    """Return the name of a virtual source as its file of that number has it."""
+    return ESCAPED.sub(lambda one: b"%" if one[0] == b"%%" else b"%d" % number, name)
 
 
 def _beside(file: Path) -> list[Path]:
@@ -154,29 +156,59 @@ def missing(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[str]:
         elif deep < DEEPEST:
             # A file that is open already is opened in the same way.
             access = h5i.get_file_id(dataset).get_access_plist()
-            yield from _missing_in(place, _written(inner), access, deep + 1)
+            written = _written(inner)
+            try:
+                yield from _inside(missing, place, written, access, deep + 1)
+            except KeyError:
+                yield f"{place}::{os.fsdecode(written)}"
 
 
-def _missing_in(file: Path, dataset: bytes, access: Any, deep: int) -> Iterator[str]:
-    """Yield `missing` of a dataset that is opened for it; the dataset itself where it is not there."""
+def _inside(
+    look: Callable[[h5d.DatasetID, Path, int], Iterator[Any]], file: Path, dataset: bytes, access: Any,
+    deep: int,
+) -> Iterator[Any]:  # fmt: skip
+    """Yield what `look` finds of a dataset that is opened for it; raises KeyError where it is not there."""
     opened = h5f.open(os.fsencode(file), h5f.ACC_RDONLY, fapl=access)
     try:
         source: Any = h5o.open(opened, dataset)
-        yield from missing(source, file, deep)
-    except KeyError:
-        yield f"{file}::{os.fsdecode(dataset)}"
+        yield from look(source, file, deep)
     finally:
         opened.close()
 
 
 def holders(dataset: h5d.DatasetID, file: Path) -> list[Path]:
-    """Return the files that hold the values of a dataset of `file`, which mostly is the only one."""
+    """Return the files that hold the values of a dataset of `file`, which mostly is the only one.
+
+    Where sources of a virtual dataset are virtual themselves, both they and theirs are open while it is read.
+    """
+    return list(dict.fromkeys(_opened_for(dataset, file))) or [file]
+
+
+def _opened_for(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> Iterator[Path]:
+    """Yield each file that is opened for values of a dataset of `file`, as often as it is named."""
     creation = dataset.get_create_plist()
-    places = [storage_found(external.name, file) for external in external_files(creation)]
+    yield from filter(None, (storage_found(external.name, file) for external in external_files(creation)))
     # A dataset has thousands of sources in as many files, or in one.
-    for name in dict.fromkeys(source.file for source in virtual_sources(creation)):
-        places.append(file if name == b"." else found(name, file, virtual=True))
-    return [place for place in places if place is not None] or [file]
+    for name, inner in dict.fromkeys((source.file, source.dataset) for source in virtual_sources(creation)):
+        for place, written in _series(name, inner, file):
+            yield place
+            # Whether it can be opened is for `missing` to say.
+            with suppress(KeyError, OSError):
+                if deep < DEEPEST:
+                    access = h5i.get_file_id(dataset).get_access_plist()
+                    yield from _inside(_opened_for, place, written, access, deep + 1)
+
+
+def _series(name: bytes, inner: bytes, file: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield file and dataset of a virtual source of `file`: of numbered files all up to the first gap."""
+    numbered = _written(name, 0) != _written(name, 1)
+    for number in itertools.count():
+        place = file if name == b"." else found(_written(name, number), file)
+        if place is None:
+            return
+        yield place, _written(inner, number)
+        if not numbered:
+            return
 
 
 def chunks_of(dataset: h5d.DatasetID, file: Path, deep: int = 0) -> tuple[int, ...] | None:
