@@ -185,29 +185,36 @@ def test_what_another_nodes_disk_says_does_not_hold_here(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "here", "far", "concurrency"),
+    ("kind", "here", "far", "works", "concurrency"),
     [
         # What lies there would show it if it were asked: a link that leads to the root.
-        ("nfs4", "files", "away/linked", 1),
-        ("nfs4", "files", "home/linked", 1),
-        ("fuse.sshfs", "files", "away/linked", 1),
-        ("autofs", "files", "away/linked", 1),
-        ("ext4", "files", "away/linked", 3),
-        ("ext4", "files", "home/linked", 3),
+        ("nfs4", "files", "away/linked", ".", 1),
+        ("nfs4", "files", "home/linked", ".", 1),
+        ("fuse.sshfs", "files", "away/linked", ".", 1),
+        ("autofs", "files", "away/linked", ".", 1),
+        ("ext4", "files", "away/linked", ".", 3),
+        ("ext4", "files", "home/linked", ".", 3),
         # Whoever measures there asks it anyway.
-        ("nfs4", "away/files", "away/beside", 3),
-        ("nfs4", "files", "ring", 1),
+        ("nfs4", "away/files", "away/beside", ".", 3),
+        ("nfs4", "files", "ring", ".", 1),
+        # So does a run whose own directory is there, but for what else is mounted beside it.
+        ("nfs4", "files", "home/linked", "away/me", 3),
+        ("autofs", "files", "away/me/linked", "away/me", 3),
+        ("autofs", "files", "away/other/linked", "away/me", 1),
     ],
 )
 def test_a_server_on_which_a_root_is_not_is_not_asked_what_leads_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, here: str, far: str, concurrency: int
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, here: str, far: str, works: str,
+    concurrency: int,
+) -> None:  # fmt: skip
     """It may be away: a run that does without it would wait as well."""
-    for name in ("files", "away", "away/files"):
+    for name in ("files", "away", "away/files", "away/me", "away/other"):
         (tmp_path / name).mkdir()
     links = {"away/linked": "../files", "away/beside": "files", "home": "away", "ring": "ring"}
+    links |= {f"away/{name}/linked": "../../files" for name in ("me", "other")}
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
+    monkeypatch.chdir(tmp_path / works)
     place = str(tmp_path / "away").replace(" ", "\\040")
     table = f"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:40 / {place} rw - {kind} server:/home rw\n"
     (tmp_path / "mounts").write_text(table, encoding="utf-8")

@@ -104,16 +104,21 @@ def existing(path: Path) -> Path:
 def leads_to(path: str, place: str) -> bool:
     """Return whether a path leads to `place`, which is without links.
 
-    No file system that others serve is asked unless `place` is on it: where its server is away, whoever asks
-    hangs. A link that lies there leads nowhere.
+    No file system that others serve is asked unless `place` is on it or this process works there: where its
+    server is away, whoever asks hangs. A link that lies there leads nowhere.
     """
-    asks_others: dict[str, bool] = {}
+    kinds: dict[str, Mount] = {}
     with suppress(OSError):
-        asks_others = {one.point: one.network or one.fuse or one.type == AUTOMATIC for one in table()}
+        kinds = {one.point: one for one in table()}
+    automatic = {point for point, one in kinds.items() if one.type == AUTOMATIC}
+    asks_others = automatic | {point for point, one in kinds.items() if one.network or one.fuse}
+    depended_on = (Path(place), Path.cwd())
     found, ahead, links = "/", list(Path(path).absolute().parts[1:]), 0
     while ahead:
         found = os.path.normpath(os.path.join(found, ahead.pop(0)))
-        if asks_others.get(found) and not Path(place).is_relative_to(found):
+        # Each name in a folder of automatic mounts may be one of a server of its own.
+        others = found in asks_others or os.path.dirname(found) in automatic
+        if others and not any(one.is_relative_to(found) for one in depended_on):
             return False
         if os.path.islink(found):
             links += 1
