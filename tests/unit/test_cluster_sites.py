@@ -620,6 +620,31 @@ def test_two_probes_of_a_new_root_at_once_do_not_take_it_from_each_other(
     assert not (tmp_path / "new").exists()
 
 
+# It is told to end while it has a directory in the root; what comes before is left out.
+TERMINATED = """
+import os, runpy, signal
+from pathlib import Path
+from hyperslab.advising import probe
+def library(path):
+    assert list(Path("new/files").glob(f"{probe.PREFIX}*/"))
+    path.touch()
+    os.kill(os.getpid(), signal.SIGTERM)
+probe._write = probe._reads = lambda *_: {}
+probe._library = library
+runpy.run_module("hyperslab.probe_site", run_name="__main__")
+"""
+
+
+@pytest.mark.usefixtures("own_locks")
+def test_a_probe_that_is_told_to_end_leaves_nothing_in_its_root(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINATED, "--root", "new/files"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "hyperslab.probe_site: interrupted\n")
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.usefixtures("own_locks")
 def test_nothing_is_timed_on_a_node_while_a_file_is_read_to_probe_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -80,7 +81,11 @@ def main() -> None:
         sys.exit(f"hyperslab.probe_site: {options.file or options.root}: {error.strerror or error}")
     except (ConfigurationError, ValueError) as error:
         sys.exit(f"hyperslab.probe_site: {error}")
+    except KeyboardInterrupt:
+        sys.exit("hyperslab.probe_site: interrupted")
 
 
 if __name__ == "__main__":
+    # It ends as by Ctrl-C, with nothing left in the root (scancel, a time limit).
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()
