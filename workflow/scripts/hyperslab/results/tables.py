@@ -213,8 +213,8 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     others = {
         name: "str" for name in KEYS if name != "round" and name in table and table[name].dtype != "str"
     }
-    # `astype` goes through all columns, and leaves each a block of its own, which is slow to work with; a copy
-    # puts them together.
+    # `astype` goes through all columns, and leaves each a block of its own, which is slow to work with; a
+    # copy puts them together.
     return (table.astype(others) if others else table).copy()
 
 
