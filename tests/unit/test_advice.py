@@ -1334,6 +1334,18 @@ def written(shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> subject.S
     return subject.subject_of(Advise.model_validate({"file": "frames.h5::/counts"}))
 
 
+def spent_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that are gone whenever it is asked how large a part may be, from now on."""
+    step, gone = budget.step, list[float]()
+
+    def stepped(seconds: float, spent: float, *more: Any) -> Any:
+        gone.append(spent)
+        return step(seconds, spent, *more)
+
+    monkeypatch.setattr(budget, "step", stepped)
+    return gone
+
+
 def test_what_the_chunks_of_a_part_take_to_be_decoded_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1342,18 +1354,13 @@ def test_what_the_chunks_of_a_part_take_to_be_decoded_is_counted(
     asked = Advise.model_validate({"file": "frames.h5::/counts", "seconds": 60})
     whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", array.axes, array.shape)
     monkeypatch.setattr(prospect, "_tried", lambda *_: Coded(0.5, 4e-9))
-    step, gone = budget.step, list[float]()
-
-    def stepped(seconds: float, spent: float, *more: Any) -> Any:
-        gone.append(spent)
-        return step(seconds, spent, *more)
+    gone = spent_of(monkeypatch)
 
     def chosen_of(each: float) -> prospect.Part:
         gone.clear()
         monkeypatch.setattr(prospect, "chunk_seconds", lambda *_: each)
         return prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
 
-    monkeypatch.setattr(budget, "step", stepped)
     quick, slow = chosen_of(1e-6), chosen_of(0.2)
     assert slow.extents[0] <= budget.DECODING_SHARE * 60 / 0.2 < quick.extents[0]
     assert max(gone) >= 3.0 + 0.2 * slow.extents[0]
@@ -1370,24 +1377,19 @@ def test_a_file_is_opened_once_to_choose_a_part_of_it_and_later_openings_are_for
     array = written((1000, 512, 512), (1, 512, 512))
     asked = Advise.model_validate({"file": "frames.h5::/counts", "seconds": 90})
     whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", array.axes, array.shape)
-    step, gone, clock = budget.step, set[float](), [0.0]
+    gone, clock = spent_of(monkeypatch), [0.0]
 
     # As a virtual dataset of thousands of files.
     def opened(*given: Any) -> Any:
         clock[0] += 5.0
         return open_donor(*given)
 
-    def stepped(seconds: float, spent: float, *more: Any) -> Any:
-        gone.add(spent)
-        return step(seconds, spent, *more)
-
     monkeypatch.setattr(prospect, "open_donor", opened)
     monkeypatch.setattr(prospect, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(prospect, "timed", lambda work: work() and 0.0)
-    monkeypatch.setattr(budget, "step", stepped)
     found = prospect.part(array, asked, whole, {"disk": PROBE.storage}, 3.0)
     # Once to copy its values, and once where the run that measures sees whether it is there.
-    assert clock == [5.0] and gone == {3.0 + 5.0 + 2 * 5.0} and found.opening_s == 5.0
+    assert clock == [5.0] and set(gone) == {3.0 + 5.0 + 2 * 5.0} and found.opening_s == 5.0
     # And what has no file is opened by nobody.
     spec = {"axes": array.axes, "shape": array.shape, "dtype": "uint16", "fill": "counts"}
     found = prospect.part(subject.Subject("an array", spec), asked, whole, {"disk": PROBE.storage}, 3.0)
@@ -1403,13 +1405,7 @@ def test_chunks_of_a_donor_are_counted_as_those_of_a_file_as_far_as_it_goes(
     dataset = {"axes": ["t", "y", "x"], "shape": shape, "dtype": "uint16", "donor": donor}
     asked = Advise.model_validate({"dataset": dataset, "seconds": 60})
     whole = reading.parse("image: [1, all, all]; series: [all, 1, 1]", ["t", "y", "x"], shape)
-    step, gone = budget.step, list[float]()
-
-    def stepped(seconds: float, spent: float, *more: Any) -> Any:
-        gone.append(spent)
-        return step(seconds, spent, *more)
-
-    monkeypatch.setattr(budget, "step", stepped)
+    gone = spent_of(monkeypatch)
     monkeypatch.setattr(prospect, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(prospect, "timed", lambda work: work() and 0.2)
     monkeypatch.setattr(prospect, "RUN_BYTES", 1)
