@@ -10,7 +10,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -218,60 +217,40 @@ def test_a_job_that_the_controller_has_forgotten_is_not_waited_for(forgotten: st
     assert re.search(r"hyperslab: Slurm has forgotten job \d+; it has made what it was to make", forgotten)
 
 
-Ended = dict[str, tuple[Clone, preloaded.Run]]
+Going = tuple[Clone, preloaded.Run]
 
 
 @pytest.fixture(scope="module")
-def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
-    """Two runs at once whose jobs Slurm ends: each one's clone, and the run, which may still go on."""
+def long(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Going]:
+    """A clone, and its run whose job Slurm ends because its time is over, and which may still go on."""
     # The cell that outlives its time has to be the first one, and so is one that is not soon over.
-    cases = {
-        "cancelled": STUDY["cases"],
-        "long": {"all": {**STUDY["cases"]["all"], "repeats": {"warm": 200}}},
-    }
-    clones = {
-        name: described(tmp_path_factory.mktemp(name), name, cases=case, rounds=1)
-        for name, case in cases.items()
-    }
-    targets = {name: f"results/{name}/summary.csv" for name in clones}
-    with contextlib.ExitStack() as stack:
-        runs = {name: stack.enter_context(clone.running(targets[name])) for name, clone in clones.items()}
-        with ThreadPoolExecutor(len(runs)) as pool:
-            caught = dict(zip(runs, pool.map(held, clones.values(), runs.values()), strict=True))
-        named = sorted(name.partition("_")[0] for name in cluster.run("squeue", "-h", "-o", "%j").split())
-        assert named == sorted(clones)
-        cluster.run("scancel", batch_job(cluster, "nodes", "cancelled"))
-        caught["cancelled"].send(signal.SIGCONT)
+    cases = {"all": {**STUDY["cases"]["all"], "repeats": {"warm": 200}}}
+    clone = described(tmp_path_factory.mktemp("long"), "long", cases=cases, rounds=1)
+    with clone.running("results/long/summary.csv") as process:
+        held(clone, process)
         cluster.run("scontrol", "update", f"jobid={batch_job(cluster, 'nodes', 'long')}", "timelimit=0")
-        yield {name: (clone, runs[name]) for name, clone in clones.items()}
+        yield clone, process
 
 
-def outcome(ended: Ended, name: str) -> tuple[Clone, int, str]:
-    """The clone of such a run, how it ended, and what it printed."""
-    clone, process = ended[name]
-    status = process.wait(LONGEST_SECONDS)
-    return clone, status, clone.log(f"results/{name}/summary.csv").read_text(encoding="utf-8")
+VANISHED = "results/vanished/recommendation.json"
+ATTEMPT = "hyperslab.batch: r0of1 of nodes on "
 
 
-def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(ended: Ended) -> None:
-    clone, status, printed = outcome(ended, "cancelled")
-    assert status == 0, printed[-3000:]
-    assert "--specification" not in printed and "HYPERSLAB_" not in printed
-    # Both attempts are in the log of the batch.
-    log = (clone.directory / "results/cancelled/logs/nodes/r0of1.log").read_text(encoding="utf-8")
-    assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
+def batch_log(clone: Clone) -> str:
+    """What the batch of the study has said."""
+    return (clone.directory / "results/vanished/logs/nodes/r0of1.log").read_text(encoding="utf-8")
 
 
-def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    clone = described(tmp_path, "vanished")
-    target, root = "results/vanished/recommendation.json", root_of(clone)
+@pytest.fixture(scope="module")
+def vanished(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """A clone whose root vanished during a run, which failed for that; now it is there again."""
+    clone = described(tmp_path_factory.mktemp("vanished"), "vanished")
+    root = root_of(clone)
     mount = ["mount", "-t", "tmpfs", "-o", "size=128m", "hyperslab-test", str(root)]
     root.mkdir()
     subprocess.run(mount, check=True)
     try:
-        with clone.running(target) as process:
+        with clone.running(VANISHED) as process:
             held(clone, process).send(signal.SIGCONT)
             cells = clone.directory / "results/vanished/cells"
             wait_for(lambda: list(cells.glob("*/*/*.json")), "a record", pause=0.005)
@@ -279,29 +258,52 @@ def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(
             subprocess.run(["umount", "--lazy", str(root)], check=True)
             caught.send(signal.SIGKILL)
         assert process.returncode == 1
-        log = (clone.directory / "results/vanished/logs/nodes/r0of1.log").read_text(encoding="utf-8")
-        assert log.count("hyperslab.batch: r0of1 of nodes on ") == 2
-        (line,) = [line for line in log.splitlines() if line.startswith("hyperslab: ")]
-        assert f"file_systems.shared.root: {root} was there when the run began, and is not now" in line
         # Snakemake removes empty directories.
         assert not root.exists() or not list(root.iterdir())
         root.mkdir(exist_ok=True)
         subprocess.run(mount, check=True)
-        clone.build(target)
+        yield clone
     finally:
         subprocess.run(["umount", "--lazy", str(root)], check=False)
-    records = [json.loads(content) for _, content in snapshot(clone.directory / "results").values()]
+
+
+# Slurm looks at limits twice a minute: meanwhile these tests go on.
+@pytest.mark.usefixtures("long")
+def test_a_root_that_vanishes_during_a_run_is_not_measured_on_what_lies_beneath(vanished: Clone) -> None:
+    log = batch_log(vanished)
+    assert log.count(ATTEMPT) == 2
+    (line,) = [line for line in log.splitlines() if line.startswith("hyperslab: ")]
+    gone = f"file_systems.shared.root: {root_of(vanished)} was there when the run began, and is not now"
+    assert gone in line
+    assert 0 < len(snapshot(vanished.directory / "results")) < 4
+
+
+def test_a_cancelled_job_goes_on_under_a_name_that_tells_its_study(cluster: Cluster, vanished: Clone) -> None:
+    results, before = vanished.directory / "results", batch_log(vanished)
+    with vanished.running(VANISHED) as process:
+        caught = held(vanished, process)
+        names = cluster.run("squeue", "-h", "-o", "%j").split()
+        assert "vanished" in {name.partition("_")[0] for name in names}
+        cluster.run("scancel", batch_job(cluster, "nodes", "vanished"))
+        caught.send(signal.SIGCONT)
+    printed = vanished.log(VANISHED).read_text(encoding="utf-8")
+    assert process.returncode == 0, printed[-3000:]
+    assert "--specification" not in printed and "HYPERSLAB_" not in printed
+    # Both attempts are in the log of the batch.
+    assert batch_log(vanished).removeprefix(before).count(ATTEMPT) == 2
+    records = [json.loads(content) for _, content in snapshot(results).values()]
     assert len(records) == 4
     assert {record["file_system"]["type"] for record in records} == {"tmpfs"}
     # All lie at one place, so that nothing but the state of its one case stands against a recommendation.
-    (site,) = json.loads((clone.directory / target).read_text(encoding="utf-8"))["sites"]
+    (site,) = json.loads((vanished.directory / VANISHED).read_text(encoding="utf-8"))["sites"]
     counted = "recommendation: {states: [warm]} counts what was"
     assert site["reason"] == f"not measured here: all (cold; only warm); {counted}"
 
 
-# Slurm looks at limits twice a minute: meanwhile the test before has gone on.
-def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(ended: Ended) -> None:
-    _, status, printed = outcome(ended, "long")
+def test_a_cell_that_takes_longer_than_its_job_is_not_tried_twice(long: Going) -> None:
+    clone, process = long
+    status = process.wait(LONGEST_SECONDS)
+    printed = clone.log("results/long/summary.csv").read_text(encoding="utf-8")
     assert status == 1
     (said,) = [
         line for line in printed.splitlines() if line.startswith("hyperslab: long: batch r0of1 of nodes")
