@@ -247,8 +247,8 @@ def test_batches_side_by_side_and_disks_of_nodes(cluster: Cluster, tmp_path: Pat
     def goes_on_without(node: str) -> bool:
         return any(node_of(record) != node for record in cells.glob("*/*.json"))
 
-    # Batches that are submitted together become an array, one alone does not.
-    options = ("--slurm-array-jobs", "all", "--")
+    # Jobs of one rule that are submitted together become an array.
+    options = ("--slurm-array-jobs", "batch_wide", "--")
     with clone.running(*options, *targets) as process:
         # While one batch stands still in the middle of a measurement, the other goes on.
         caught = catch("measure", shared)
