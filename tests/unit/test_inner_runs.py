@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +51,15 @@ def test_a_batch_is_of_the_study_that_it_is_asked_for(name: str) -> None:
     assert told(batch.command(name, "node", "r0of1", run)) == {
         "measure": True, "study": name, "batched": "node", "batch": "r0of1"
     }  # fmt: skip
+
+
+def test_what_makes_a_batch_be_measured_plans_nothing() -> None:
+    code = "import sys\nfrom hyperslab import batch\nsys.exit('hyperslab.studies.schema' in sys.modules)"
+    scripts = str(Path(batch.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": scripts}, check=False
+    )
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

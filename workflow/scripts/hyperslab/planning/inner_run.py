@@ -10,12 +10,14 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.measuring.parent import end_with_parent
-from hyperslab.planning.planned_study import PlannedStudy
 from hyperslab.records import cell_of
 from hyperslab.validation.errors import ConfigurationError, name_mistake
+
+if TYPE_CHECKING:
+    from hyperslab.planning.planned_study import PlannedStudy
 
 # What runs it; whoever asks the run around it to stop means it, too (planning/failures.py).
 PROGRAMS = frozenset((b"hyperslab.confirm", b"hyperslab.add_rounds"))
@@ -63,6 +65,9 @@ def planned(run: Mapping[str, Any], name: str) -> PlannedStudy:
 
     Ends the process with one line where it is faulty: its author may go on writing while it is measured.
     """
+    # What makes a batch be measured needs none, and to import this takes longer than all that it does.
+    from hyperslab.planning.planned_study import PlannedStudy
+
     try:
         return PlannedStudy(Path(run["snakefile"]).parent / "config" / "studies" / f"{name}.yaml")
     except ConfigurationError as error:
