@@ -166,11 +166,11 @@ def _links(file: h5py.File) -> None:
     group["ünicode"] = 1
     file["measured/again"] = file["links"]
     deep = group
-    for _ in range(40):
+    for _ in range(12):
         deep = deep.create_group("deep")
     deep["bottom"] = file["plain/strings"]
     many = file.create_group("many")
-    for number in range(40):
+    for number in range(12):
         many[f"d{number}"] = number
     h5o.set_comment(many.id, b"more than a compact group holds")
 
@@ -244,7 +244,7 @@ def _attributes(file: h5py.File) -> None:
     group = file.create_group("attributes")
     group.attrs["ragged"] = np.array([np.arange(3.0), np.arange(5.0)], object).astype(h5py.vlen_dtype(float))
     group.attrs["names"] = np.array(["a", "", "ccc"], h5py.string_dtype())
-    for number in range(30):
+    for number in range(12):
         group.attrs[f"a{number}"] = number
     text = h5t.py_create(h5py.string_dtype(), logical=True)
     record = h5t.create(h5t.COMPOUND, 32)

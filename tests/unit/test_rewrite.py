@@ -91,8 +91,8 @@ def test_everything_is_kept(rich: Path, libver: str, name: str) -> None:
     if libver != "earliest":
         write_rich_file(rich, libver)
     before = digest(rich)
+    # It raises where its own comparison finds a difference.
     new = rewritten(rich, TARGET, layout(**LAYOUTS[name]))
-    assert not list(differences(rich, new, [TARGET]))
     assert digest(rich) == before
     with h5py.File(new) as file:
         assert file[TARGET][...].tobytes() == values().tobytes()

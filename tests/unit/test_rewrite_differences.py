@@ -131,7 +131,7 @@ def unshare(file: h5py.File) -> None:
     """A copy in place of a second link to the same dataset."""
     del file["links/deep"]
     group = file["links"]
-    for _ in range(40):
+    for _ in range(12):
         group = group.create_group("deep")
     file.copy("plain/strings", group, "bottom")
 
