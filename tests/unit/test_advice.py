@@ -576,7 +576,15 @@ def test_a_site_that_cannot_be_written_is_probed_by_the_file_and_advised_on_from
         file["counts"] = np.zeros((40, 50, 2000), "uint16")
     monkeypatch.setattr(at_sites, "writable", lambda directory: False)
     monkeypatch.setattr(at_sites, "one_device", lambda file, directory: False)
-    monkeypatch.setattr(at_sites, "probed", PROBED)
+    known: dict[Path, Probe] = {}
+
+    def once(site: Mapping[str, Any], zarr: bool, file: Path) -> Probe:
+        """Probe a file once: its storage takes the same whatever is considered."""
+        if file not in known:
+            known[file] = PROBED(site, zarr, file)
+        return known[file]
+
+    monkeypatch.setattr(at_sites, "probed", once)
     before = files(here)
     with pytest.raises(SystemExit) as error:
         advise.main(["long.h5::/counts", "--reads", "image: [all, all, 1]; spectrum: [1, 1, all]"])
