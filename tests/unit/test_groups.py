@@ -34,8 +34,11 @@ def test_what_a_crashed_worker_had_left_is_run_by_others(tmp_path: Path) -> None
     for number in range(MODULES):
         code = MODULE.format(tests=TESTS, mark=str(tmp_path / "mark"), crashes=number == MODULES - 4)
         (tmp_path / f"test_{number:02}.py").write_text(code, encoding="utf-8")
-    words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "-p", "xdist"]
+    words = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # Plug-ins that nothing here needs import much, in four processes.
+    plain["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(words, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=120)
     # The test in which it crashed counts as failed, and is run once more.
     assert f"1 failed, {MODULES * TESTS} passed" in done.stdout, done.stdout[-3000:]
