@@ -23,8 +23,14 @@ PARSING = (
     "test_case_kinds.py", "test_docstrings.py", "test_environments.py", "test_mpi_environment.py",
     "test_releases.py", "test_snakemake_patches.py", "test_structure.py",
 )  # fmt: skip
+# A module about the process that forks runs waits with one that needs it: workers that compute need none.
+FORKING = ("test_preloaded.py", "test_refusals.py")
 # Of one worker, as those of the one cluster are.
-TOGETHER = {**dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"), **dict.fromkeys(PARSING, "parsing")}
+TOGETHER = {
+    **dict.fromkeys(OF_ONE_CLONE, "workflow/one clone"),
+    **dict.fromkeys(FORKING, "workflow/refusals"),
+    **dict.fromkeys(PARSING, "parsing"),
+}
 
 
 def turn(module: PurePath) -> int:
