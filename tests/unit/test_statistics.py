@@ -143,7 +143,7 @@ def test_a_study_four_times_as_large_takes_no_more_than_some_ten_times_as_long()
     for layouts in (100, 400):
         shape = np.random.default_rng(6).normal(0, 0.1, (layouts, 3))
         parts = [
-            study(shape, repeats=50, case=case, state=state)
+            study(shape, repeats=15, case=case, state=state)
             for case, state in itertools.product("abc", ("cold", "warm", "session"))
         ]
         rows = pd.concat(parts, ignore_index=True)
