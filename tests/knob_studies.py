@@ -72,12 +72,12 @@ def _objects(content: Content) -> Content:
 
 
 def _planes(content: Content) -> Content:
-    """Four planes of the 256, and one of them in a selection."""
+    """Two planes of the 256, and one of them in a selection."""
     cases = {
         name: {**case, "read": {**case["read"], "x": 1}} if "read" in case else case
         for name, case in content["cases"].items()
     }
-    return {**content, "dataset": {**content["dataset"], "shape": [4, 256, 1024]}, "cases": cases}
+    return {**content, "dataset": {**content["dataset"], "shape": [2, 256, 1024]}, "cases": cases}
 
 
 def _allocation(content: Content) -> Content:
