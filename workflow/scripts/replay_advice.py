@@ -34,6 +34,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -153,17 +154,27 @@ def halves(count: int) -> list[tuple[list[int], list[int]]]:
     return [*pairs, *((other, one) for one, other in pairs)]
 
 
+@cache
+def _weights(count: int) -> tuple[Floats, Floats]:
+    """Return the weights (ways x rounds) of the halves that name the best, and of those that time it."""
+    pairs = halves(count)
+    naming, timing = np.zeros((2, len(pairs), count))
+    for way, (one, other) in enumerate(pairs):
+        naming[way, one], timing[way, other] = 1 / len(one), 1 / len(other)
+    return naming, timing
+
+
 def regrets(judging: Floats, pick: int) -> tuple[float, float]:
     """Return the regret of a layout, published and fair, by logs of layouts x rounds that judge."""
     mean = judging.mean(axis=1)
     published = math.exp(mean[pick] - mean.min()) - 1
     if judging.shape[1] < 2:
         return published, published
-    fair = []
-    for naming, timing in halves(judging.shape[1]):
-        best = int(judging[:, naming].mean(axis=1).argmin())
-        fair.append(float(judging[pick, timing].mean() - judging[best, timing].mean()))
-    return published, math.exp(sum(fair) / len(fair)) - 1
+    # Ways x layouts.
+    naming, timing = (weights @ judging.T for weights in _weights(judging.shape[1]))
+    best = naming.argmin(axis=1)
+    fair = timing[:, pick] - timing[np.arange(len(best)), best]
+    return published, math.exp(float(fair.mean())) - 1
 
 
 def choices(count: int) -> list[tuple[int, ...]]:
