@@ -14,10 +14,11 @@ from typing import Any
 import pandas as pd
 
 from hyperslab.layouts import layout_of
+from hyperslab.report.answer import site_answer
 from hyperslab.report.build import build_page
 from hyperslab.report.checks import checks
 from hyperslab.report.data import Inputs, gather
-from hyperslab.report.model import Check, Page
+from hyperslab.report.model import Check, Page, SiteAnswer
 from hyperslab.results.columns import of_type
 from hyperslab.results.recommend import recommend, size_bound
 from hyperslab.results.scoring import absolute_score, matched_score
@@ -157,6 +158,11 @@ def page_of(**changes: Any) -> Page:
 @cache
 def _page() -> Page:
     return build_page(Inputs(**confirmed()))
+
+
+def answer_of(given: Mapping[str, Any]) -> SiteAnswer:
+    """The answer for the disk, sooner than on the page that `build_page` makes of the same."""
+    return site_answer(gather(Inputs(**given)), "disk", "answer-1")
 
 
 def check_of(found: Page | Mapping[str, Any], name: str) -> Check:

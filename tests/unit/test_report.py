@@ -12,6 +12,7 @@ from report_samples import (
     CONFIRM,
     CONTEXT,
     MAIN,
+    answer_of,
     assert_self_contained,
     check_of,
     confirmed,
@@ -24,9 +25,9 @@ from report_samples import (
 
 from hyperslab import text as fmt
 from hyperslab.layouts import layout_of
-from hyperslab.report.answer import layout_text
+from hyperslab.report.answer import layout_text, overview
 from hyperslab.report.build import build_page
-from hyperslab.report.data import CELL, Inputs
+from hyperslab.report.data import CELL, Inputs, gather
 from hyperslab.report.model import Table
 from hyperslab.report.render import render
 from hyperslab.results.recommend import recommend
@@ -81,7 +82,7 @@ def test_the_answer_has_the_numbers_of_the_confirming_rounds() -> None:
 def test_what_the_pick_gives_up_is_told_and_for_whom() -> None:
     main = {"contiguous": (0.4, 0.04), "auto": (0.5, 0.5), "4x4x2": (0.04, 0.1)}
     given = inputs(measured(main, "main"), measured(main, "confirm"))
-    (answer,) = build_page(Inputs(**given)).answers
+    answer = answer_of(given)
     assert "It gives up some spectra: 110 ms where contiguous takes 44.1 ms." in answer.lead
     assert "Take contiguous if more than 86 % of your requests are for some spectra." in answer.lead
     # Luck made it look so in the rounds that chose.
@@ -97,7 +98,7 @@ def test_of_the_runner_up_nothing_of_the_rounds_that_chose_is_quoted() -> None:
     again = {**CONFIRM, "auto": (0.04, 0.03)}
 
     def runner_up(confirmation: Any) -> str:
-        (answer,) = build_page(Inputs(**inputs(measured(MAIN, "main"), confirmation))).answers
+        answer = answer_of(inputs(measured(MAIN, "main"), confirmation))
         return {fact.term: fact.text for fact in answer.facts}["Runner-up"]
 
     told = "auto: 4.00x the fastest, some slices: 44.1 ms, measured again after the choice"
@@ -131,16 +132,17 @@ def test_bounds_are_called_published_only_where_a_publication_is_named() -> None
 def test_filters_of_the_automatic_chunks_are_told() -> None:
     study = meta()
     study["layouts"]["auto"]["filters"] = "gzip 4"
-    page = build_page(Inputs(**inputs(measured(MAIN, "main"), measured(CONFIRM, "confirm"), study=study)))
-    assert page.overview.columns[4].name == "With automatic chunks with gzip 4"
-    assert "automatic chunks with gzip 4 22.0 ms" in page.answers[0].lead
+    given = confirmed(study=study)
+    table, _ = overview(gather(Inputs(**given)))
+    assert table.columns[4].name == "With automatic chunks with gzip 4"
+    assert "automatic chunks with gzip 4 22.0 ms" in answer_of(given).lead
 
 
 def test_nobody_regrets_a_file_that_would_have_been_too_large() -> None:
     main = measured(MAIN, "main")
     # The fastest has a file beyond the bound.
     main.loc[main["layout"] == "4x4x2", "file_bytes"] = 3e6
-    (row,) = build_page(Inputs(**inputs(main, None))).overview.rows
+    (row,) = overview(gather(Inputs(**inputs(main, None))))[0].rows
     assert [cell.text for cell in row[1:4]] == ["auto", "as good as the fastest", "4.00x the fastest"]
 
 
@@ -156,7 +158,7 @@ def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> Non
     told = given["recommendation"]
 
     def said(**usual: Any) -> tuple[list[str], str]:
-        (answer,) = build_page(Inputs(**{**given, "recommendation": {**told, **usual}})).answers
+        answer = answer_of({**given, "recommendation": {**told, **usual}})
         assert answer.speeds is not None
         return [column.name for column in answer.speeds.columns[3:]], answer.lead
 
@@ -174,8 +176,7 @@ def test_only_what_was_measured_is_compared_with_and_else_the_runner_up() -> Non
 def test_the_sentence_says_its_verb_once() -> None:
     study = copy.deepcopy(meta())
     study["cases"]["slices"]["title"] = "read some slices"
-    (answer,) = page_of(study=study).answers
-    assert answer.lead.startswith("It reads some slices in ")
+    assert answer_of(confirmed(study=study)).lead.startswith("It reads some slices in ")
 
 
 @pytest.mark.parametrize(
@@ -340,10 +341,10 @@ def test_a_disagreement_with_arithmetic_is_shown() -> None:
 
 
 def test_under_three_rounds_there_is_no_interval() -> None:
-    page = build_page(Inputs(**inputs(measured(MAIN, "main", rounds=2), None)))
-    row = page.overview.rows[0]
+    given = inputs(measured(MAIN, "main", rounds=2), None)
+    (row,) = overview(gather(Inputs(**given)))[0].rows
     assert (row[3].text, row[7].text) == ("8.00x the fastest", "unknown")
-    assert any("under 3 rounds" in text for text in page.answers[0].warnings)
+    assert any("under 3 rounds" in text for text in answer_of(given).warnings)
 
 
 def test_a_site_without_results_does_not_break_it() -> None:
@@ -455,7 +456,7 @@ def test_an_interval_says_its_level() -> None:
     (told,) = given["recommendation"]["sites"]
     assert told["alpha"] == 0.05
     given["recommendation"]["sites"] = [{**told, "alpha": 0.0125}]
-    (answer,) = build_page(Inputs(**given)).answers
+    answer = answer_of(given)
     assert answer.ranking is not None
     notes = [row[2].note for row in answer.ranking.rows]
     assert any(note.startswith("98.75 % ") for note in notes) and "95 %" not in " ".join(notes)
