@@ -255,38 +255,53 @@ def test_a_pipeline_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPat
         FORMAT.prepare(cell((8, 64), chunks=[8, 64], settings={"pipeline": "zarrs"}))
 
 
-def test_defaults_named_here_are_zarr_pythons() -> None:
-    code = (
-        "import zarr; from hyperslab.formats.zarr.settings import OWN\n"
-        "for name in ('array.write_empty_chunks', 'async.concurrency', 'threading.max_workers',\n"
-        "             'codec_pipeline.batch_size'):\n"
-        "    assert zarr.config.get(name) == OWN[name], name\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=SCRIPTS, check=True, timeout=120)
-
-
-@pytest.mark.parametrize("pipeline", ["default", "zarrs"])
-def test_importing_starts_no_thread_and_a_fork_reads(tmp_path: Path, pipeline: str) -> None:
-    spec = cell(SHAPE, chunks=CHUNKS, codecs=["zstd"], settings={"pipeline": pipeline})
-    written(tmp_path / "a", spec)
-    code = f"""
+IMPORTED = f"""
 import json, os, sys
+import zarr
+defaults = {{name: zarr.config.get(name) for name in json.loads(sys.argv[1])}}
 from hyperslab.formats.zarr.array import FORMAT
 import zarrs
 from hyperslab.data.selections import Box
-assert len(os.listdir("/proc/self/task")) == 1, os.listdir("/proc/self/task")
-spec = json.loads(sys.argv[1])
-for _ in range(2):
-    child = os.fork()
-    if not child:
-        FORMAT.prepare(spec)
-        found = FORMAT.open(sys.argv[2], spec).read(Box((0, 0, 0), {SHAPE}))
-        os._exit(0 if found.any() and len(os.listdir("/proc/self/task")) > 1 else 3)
-    assert os.waitpid(child, 0)[1] == 0
+threads, ends = len(os.listdir("/proc/self/task")), {{}}
+for pipeline, (path, spec) in json.loads(sys.argv[2]).items():
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            FORMAT.prepare(spec)
+            found = FORMAT.open(path, spec).read(Box((0, 0, 0), {SHAPE}))
+            os._exit(0 if found.any() and len(os.listdir("/proc/self/task")) > 1 else 3)
+        ends.setdefault(pipeline, []).append(os.waitpid(child, 0)[1])
+print(json.dumps([defaults, threads, ends]))
 """
-    arguments = [json.dumps(spec), str(tmp_path / "a")]
+DEFAULTS = (
+    "array.write_empty_chunks", "async.concurrency", "threading.max_workers", "codec_pipeline.batch_size",
+)  # fmt: skip
+PIPELINES = ("default", "zarrs")
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Defaults and threads of an interpreter that has imported zarr, and how its forks ended that read."""
+    stores = {}
+    for pipeline in PIPELINES:
+        spec = cell(SHAPE, chunks=CHUNKS, codecs=["zstd"], settings={"pipeline": pipeline})
+        path = tmp_path_factory.mktemp("imported") / "a"
+        written(path, spec)
+        stores[pipeline] = (str(path), spec)
+    command = [sys.executable, "-c", IMPORTED, json.dumps(DEFAULTS), json.dumps(stores)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPTS)}
-    subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, timeout=120)
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, timeout=120)
+    return json.loads(done.stdout)
+
+
+def test_defaults_named_here_are_zarr_pythons(imported: Any) -> None:
+    assert imported[0] == {name: settings.OWN[name] for name in DEFAULTS}
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_importing_starts_no_thread_and_a_fork_reads(imported: Any, pipeline: str) -> None:
+    _, threads, ends = imported
+    assert threads == 1 and ends[pipeline] == [0, 0]
 
 
 def test_a_store_with_large_shards_takes_little_memory(
