@@ -53,7 +53,7 @@ def start(file: Path, first: int, last: int) -> subprocess.Popen[str]:
 def test_two_workers_keep_what_one_cannot(disk: Path, groups: Path) -> None:
     file = disk / "large"
     try:
-        file.write_bytes(os.urandom(FILE_BYTES))
+        file.write_bytes(os.urandom(2**20) * (FILE_BYTES // 2**20))
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
         found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -233,7 +234,7 @@ def test_the_command_says_where_names_lead(tmp_path: Path) -> None:
     new = tmp_path / "new.h5"
     command: list[Any] = [sys.executable, "-m", "hyperslab.rewrite", original, new, "--dataset", "counts"]
     done = subprocess.run(
-        [*command, "--layout", "{chunks: [10]}"],
+        [*command, "--layouts", json.dumps({"it": layout([10])})],
         env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "100% raw/row1.h5 is now data/100% raw/row1.h5" in done.stderr
