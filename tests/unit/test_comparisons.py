@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
 
 from hyperslab.results.comparisons import (
     MODERATED_ROUNDS,
@@ -29,12 +29,12 @@ def test_under_five_rounds_it_is_the_paired_t_test() -> None:
     logs = rng.normal(0, 0.1, (8, 2, 4))
     found = of_rounds(logs[:, 0] - logs[:, 1])
     for pair, p, value in zip(logs, found.p_different(), found.value, strict=True):
-        direct = stats.ttest_rel(*pair)
+        direct = scipy.stats.ttest_rel(*pair)
         assert p == pytest.approx(direct.pvalue)
         low, high = direct.confidence_interval(0.9)
         (at,) = np.flatnonzero(found.value == value)
         assert [end[at] for end in found.interval(0.1)] == pytest.approx([low, high])
-    above = [stats.ttest_rel(*pair, alternative="greater").pvalue for pair in logs]
+    above = [scipy.stats.ttest_rel(*pair, alternative="greater").pvalue for pair in logs]
     assert found.p_above().tolist() == pytest.approx(above)
     assert found.p_below().tolist() == pytest.approx([1 - p for p in above])
     assert found.p_above(0.05).tolist() == pytest.approx(of_rounds(logs[:, 0] - logs[:, 1] - 0.05).p_above())
@@ -118,8 +118,8 @@ def test_equivalent_needs_both_sides() -> None:
     assert equivalent(found, 1.05).tolist() == [True, False, False]
     by_hand = [
         max(
-            stats.ttest_1samp(row, np.log(1.05), alternative="less").pvalue,
-            stats.ttest_1samp(row, -np.log(1.05), alternative="greater").pvalue,
+            scipy.stats.ttest_1samp(row, np.log(1.05), alternative="less").pvalue,
+            scipy.stats.ttest_1samp(row, -np.log(1.05), alternative="greater").pvalue,
         )
         for row in noise
     ]

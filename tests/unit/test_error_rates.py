@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+import scipy
 from simulated_studies import LAYOUTS, noise, study
 
 from hyperslab.results.comparisons import of_rounds, table
@@ -82,7 +82,7 @@ def test_repeats_of_one_process_would_have_called_twins_different() -> None:
     logs = np.zeros(LAYOUTS)[:, None] + noise(rng)
     rows = study(logs, repeats=50)
     times = rows[rows["round"] == 0].pivot(index="layout", columns="repeat", values="time_s")
-    wrong = [stats.mannwhitneyu(times.loc[a], times.loc[b]).pvalue < 0.05 for a, b in PAIRS]
+    wrong = [scipy.stats.mannwhitneyu(times.loc[a], times.loc[b]).pvalue < 0.05 for a, b in PAIRS]
     assert np.mean(wrong) > 0.2
 
 

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import MAIN, measured
-from scipy import stats
 from simulated_studies import PLAIN, study
 
 from hyperslab.results.measurements import with_flags
@@ -77,7 +77,7 @@ def test_pooled_statistics_by_hand() -> None:
     assert table.pooled_median_s.tolist() == pytest.approx([2.0, 3.0])
     # Each cell has its own deviation: what varies in one does not widen the interval of the other.
     assert table.sd_log.tolist() == pytest.approx([np.log(2), 0.0])
-    half = stats.t.ppf(0.975, 2) * np.log(2) / np.sqrt(3)
+    half = scipy.stats.t.ppf(0.975, 2) * np.log(2) / np.sqrt(3)
     assert np.log(table.pooled_high_s / table.pooled_median_s).tolist() == pytest.approx([half, 0], abs=1e-7)
     assert np.log(table.pooled_median_s / table.pooled_low_s).tolist() == pytest.approx([half, 0], abs=1e-7)
 

@@ -39,7 +39,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from scipy import stats
+import scipy
 
 from hyperslab.results.comparisons import ALPHA, MIN_ROUNDS, of_rounds, table
 from hyperslab.results.looks import as_if_stopped, level, looks
@@ -104,8 +104,9 @@ def rank_correlation(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return Spearman's correlation of the layouts' order in two runs of a study, by site, case and state."""
     both = [summarise(run).drop_duplicates([*FAMILY, "layout"]) for run in (one, other)]
     merged = both[0].merge(both[1], on=[*FAMILY, "layout"], suffixes=("", "_other"))
+    names = ["pooled_median_s", "pooled_median_s_other"]
     rows = [
-        (*key, len(rows), stats.spearmanr(rows["pooled_median_s"], rows["pooled_median_s_other"]).statistic)
+        (*key, len(rows), scipy.stats.spearmanr(*(rows[name] for name in names)).statistic)
         for key, rows in merged.groupby(FAMILY, observed=True)
     ]
     return pd.DataFrame(rows, columns=[*FAMILY, "layouts", "spearman"])
@@ -129,11 +130,11 @@ def gates(same: pd.DataFrame, planted: pd.DataFrame | None, stopped: bool = Fals
         parts |= {"noisiest fifth": same[spread > 0.8], "quietest half": same[spread <= 0.5]}
     rows = []
     for name, part in parts.items():
-        low, high = stats.binom.interval(LEVEL, len(part), ALPHA)
+        low, high = scipy.stats.binom.interval(LEVEL, len(part), ALPHA)
         low = 0.0 if stopped else low
         rows.append((f"p under {ALPHA:g}, {name}", int((part["p"] < ALPHA).sum()), len(part), low, high))
     families = same.groupby(OF_SET, observed=True)["different"].any()
-    most = stats.binom.ppf(LEVEL, len(families), ALPHA)
+    most = scipy.stats.binom.ppf(LEVEL, len(families), ALPHA)
     rows.append(("families with equals called different", int(families.sum()), len(families), 0, most))
     if planted is not None:
         least = FOUND * len(planted)

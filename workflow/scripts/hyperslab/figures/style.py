@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import seaborn as sns
-
 from hyperslab.studies.figure_style import FigureStyle
 
 STYLE: dict[str, Any] = FigureStyle().model_dump()
@@ -25,11 +23,16 @@ def colours(style: Mapping[str, Any]) -> list[str]:
 
 @cache
 def _ten(palette: str) -> tuple[str, ...]:
+    # Where something is drawn, and not by whoever imports this: it takes a second.
+    import seaborn as sns
+
     return tuple(str(colour) for colour in sns.color_palette(palette, 10).as_hex())
 
 
 def settings(style: Mapping[str, Any]) -> dict[str, Any]:
     """Return Matplotlib's settings while a figure is drawn."""
+    import seaborn as sns
+
     size, ink = style["font_size"], style["ink"]
     return {
         **sns.axes_style("whitegrid"),
