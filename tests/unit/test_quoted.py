@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -44,13 +45,13 @@ def confirmation(found: Data) -> Check:
 @pytest.mark.parametrize(
     ("again", "said"),
     [
-        (measured(CONFIRM, "confirm", 2), "some slices, cold: 2 of 3; some spectra, cold: 2 of 3"),
-        (measured(CONFIRM, "confirm").query("case == 'slices'"), "some spectra, cold: 0 of 3"),
+        (lambda: measured(CONFIRM, "confirm", 2), "some slices, cold: 2 of 3; some spectra, cold: 2 of 3"),
+        (lambda: measured(CONFIRM, "confirm").query("case == 'slices'"), "some spectra, cold: 0 of 3"),
     ],
     ids=["rounds", "cases"],
 )
-def test_a_few_confirming_records_confirm_nothing(again: pd.DataFrame, said: str) -> None:
-    found = data(measured(MAIN, "main"), again)
+def test_a_few_confirming_records_confirm_nothing(again: Callable[[], pd.DataFrame], said: str) -> None:
+    found = data(measured(MAIN, "main"), again())
     check = confirmation(found)
     assert check.tone == "bad"
     assert f"4x4x2 at disk: too few confirming rounds ({said}). Its speed-ups come from" in check.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -181,11 +182,17 @@ def test_the_sentence_says_its_verb_once() -> None:
 
 @pytest.mark.parametrize(
     "confirmation",
-    [None, measured(CONFIRM, "confirm").iloc[:0], measured({"auto": (1, 1)}, "confirm")],
+    [
+        lambda: None,
+        lambda: measured(CONFIRM, "confirm").iloc[:0],
+        lambda: measured({"auto": (1, 1)}, "confirm"),
+    ],
     ids=["none", "empty", "without the pick"],
 )
-def test_without_confirming_rounds_it_is_said_that_the_figures_flatter(confirmation: Any) -> None:
-    page = page_of(confirmation=confirmation)
+def test_without_confirming_rounds_it_is_said_that_the_figures_flatter(
+    confirmation: Callable[[], pd.DataFrame | None],
+) -> None:
+    page = page_of(confirmation=confirmation())
     assert page.overview.rows[0][3].text == "8.00x the fastest"
     assert "No confirming rounds" in page.overview_note
     assert "flatter" in page.answers[0].lead
