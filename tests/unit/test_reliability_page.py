@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).parents[2]
-ROWS = [
-    line
-    for line in (REPOSITORY / "docs/reliability.md").read_text(encoding="utf-8").splitlines()
-    if line.startswith("|") and not line.startswith(("|---", "| fault |"))
-]
 
 
 @cache
 def defined_tests(file: Path) -> set[str]:
     """Names of the test functions that a file defines."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return {function.name for function in functions if function.name.startswith("test_")}
+    return set(re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.M))
 
 
-def test_the_page_lists_faults() -> None:
-    assert len(ROWS) > 20
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_every_fault_names_tests_that_exist(row: str) -> None:
-    named = re.findall(r"`(tests/[^`:]+)::(\w+)`", row)
-    assert named
-    for file, name in named:
-        assert name in defined_tests(REPOSITORY / file)
+def test_every_fault_names_tests_that_exist() -> None:
+    lines = (REPOSITORY / "docs/reliability.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("|") and not line.startswith(("|---", "| fault |"))]
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`(tests/[^`:]+)::(\w+)`", row)
+        assert named, row
+        for file, name in named:
+            assert name in defined_tests(REPOSITORY / file), row
