@@ -118,6 +118,8 @@ ACCESS = [
     ),
     *((api, True, interleaved) for api in ("hdf5", "mpiio") for interleaved in (False, True)),
 ]
+# Chunks of an array, and the filter that they go through.
+FILTERED: tuple[Any, Any] = ((1, 1024), ({"name": "gzip", "level": 4},))
 
 
 def test_every_interface_moves_and_verifies_every_byte(memory: Path, program: Callable[[str], None]) -> None:
@@ -125,10 +127,15 @@ def test_every_interface_moves_and_verifies_every_byte(memory: Path, program: Ca
     # Why a study may not ask for it late; where this no longer fails, it may (layouts/hdf5.py).
     specs.append(parallel_cell("hdf5", False, False))
     specs[-1]["layout"]["settings"]["alloc_time"] = "late"
-    *outcomes, late = outcomes_of(specs, memory, program, "parallel")
+    specs.append(parallel_cell("hdf5", True, False, *FILTERED))
+    *outcomes, late, filtered = outcomes_of(specs, memory, program, "parallel")
     for access, outcome in zip(ACCESS, outcomes, strict=True):
         assert_every_byte_is_moved(outcome, *access)
     assert late.report["settings"]["alloc_time"] == "early"
+    # Chunks that go through a filter are written collectively.
+    said = filtered.report["settings"]
+    assert said["chunks"] == [1024] and said["dataset_layout"] == "chunked"
+    assert said["last_call"].startswith("chunks, ")
 
 
 def assert_every_byte_is_moved(outcome: Outcome, api: str, collective: bool, interleaved: bool) -> None:
@@ -165,14 +172,9 @@ def test_parallel_hdf5_still_has_no_page_buffer(memory: Path) -> None:
         outcome_of(spec, memory)
 
 
-def test_chunks_with_a_filter_are_written_collectively(memory: Path) -> None:
-    gzip = ({"name": "gzip", "level": 4},)
-    outcome = outcome_of(parallel_cell("hdf5", True, False, (1, 1024), gzip), memory)
-    said = outcome.report["settings"]
-    assert said["chunks"] == [1024] and said["dataset_layout"] == "chunked"
-    assert said["last_call"].startswith("chunks, ")
+def test_chunks_with_a_filter_are_written_by_collective_calls_alone(memory: Path) -> None:
     with pytest.raises(ChildProcessError, match=r"rank \d of 2: "):
-        outcome_of(parallel_cell("hdf5", False, False, (1, 1024), gzip), memory)
+        outcome_of(parallel_cell("hdf5", False, False, *FILTERED), memory)
 
 
 def test_no_rank_makes_a_whole_dataset(memory: Path, program: Callable[[str], None]) -> None:
