@@ -17,12 +17,12 @@ NAMES = [f"{m}x{m}x{n}" for m in (1, 2, 4) for n in (128, 512)]
 
 
 def measured(seed: int, sd: float = 0.02, rounds: int = 10) -> pd.DataFrame:
-    """Six layouts and their twins, rounds of five repeats; a round's log median deviates by `sd`."""
+    """Six layouts and their twins, rounds of three repeats; a round's log median deviates by `sd`."""
     layouts = [layout for name in NAMES for layout in (name, f"{name}-twin")]
     luck = np.exp(np.random.default_rng(seed).normal(0, sd, (len(layouts), rounds, 1)))
-    times = np.repeat(1 + np.arange(len(NAMES)), 2)[:, None, None] * luck * (1 + np.arange(5) / 100)
+    times = np.repeat(1 + np.arange(len(NAMES)), 2)[:, None, None] * luck * (1 + np.arange(3) / 100)
     places = pd.MultiIndex.from_product(
-        [layouts, range(rounds), range(5)], names=["layout", "round", "repeat"]
+        [layouts, range(rounds), range(3)], names=["layout", "round", "repeat"]
     )
     table = pd.DataFrame({"time_s": times.ravel()}, index=places).reset_index()
     return table.assign(site="disk", case="slices", kind="read", state="cold", phase="main")
