@@ -35,9 +35,11 @@ SAID = -1
 WRITER = """
 import json, os, struct, sys
 from pathlib import Path
+import h5py
+from hyperslab import ragged
 from killed_writers import write
 
-deed, path, size, filters, chunk_bytes, flushes, record = json.loads(sys.argv[1])
+deed, path, size, filters, chunk_bytes, flushes, skipped, record = json.loads(sys.argv[1])
 record = os.open(record, os.O_WRONLY | os.O_APPEND)
 left = iter(range(flushes))
 
@@ -47,6 +49,10 @@ def say(said):
     if next(left, None) is None:
         os._exit(0)
 
+if skipped:
+    with h5py.File(path, "w", **ragged.SAFE) as file:
+        rows = ragged.create(file, "rows", "int64", chunk_bytes=chunk_bytes, row_chunk=64, filters=filters)
+        rows.vector.resize((skipped * chunk_bytes,))
 write(deed, Path(path), size, filters, say, chunk_bytes=chunk_bytes)
 """
 
@@ -82,12 +88,12 @@ def recorder(tmp_path_factory: pytest.TempPathFactory, require: Callable[[str | 
     return library
 
 
-def recorded(library: Path, path: Path, *asked: Any) -> list[Write]:
-    """All writes of a writer of rows."""
+def recorded(library: Path, path: Path, *asked: Any, skipped: int = 0) -> list[Write]:
+    """All writes of a writer of rows, whose vector begins with so many chunks that are never written."""
     record = path.with_suffix(".record")
     record.touch()
     deed, filters, chunk_bytes, flushes = asked
-    words = json.dumps([deed, str(path), SIZE, filters, chunk_bytes, flushes, str(record)])
+    words = json.dumps([deed, str(path), SIZE, filters, chunk_bytes, flushes, skipped, str(record)])
     variables = {"LD_PRELOAD": str(library), "RECORDED": str(path), "RECORD": str(record)}
     subprocess.run([sys.executable, "-c", WRITER, words], env={**ENVIRONMENT, **variables}, check=True)
     return list(writes(record.read_bytes()))
@@ -126,12 +132,13 @@ def test_no_write_that_is_torn_loses_what_was_flushed(
 
 
 def test_nor_one_of_an_index_that_has_pages_of_its_own(place: Path, recorder: Path) -> None:
-    # Data blocks of more than 1,024 chunks have pages with a checksum each; they begin at 131,000 chunks.
-    # Their number counts: small ones take the fewest rows and flushes.
-    found = recorded(recorder, place / "a.h5", "append", {}, 16, 300)
+    # Data blocks of more than 1,024 chunks have pages with a checksum each; they begin at 131,060 chunks,
+    # of which only those behind need be there. Their number counts: small ones take the fewest rows.
+    found = recorded(recorder, place / "a.h5", "append", {}, 16, 40, skipped=2**17)
     pages = [write for write in found if len(write.content) == 1024 * 8 + 4]
-    # To read so many chunks takes seconds: one page, which lies behind others.
-    assert check_torn(place, found, "append", pages[len(pages) // 2 :], most=1)
+    # Written before, so that what was flushed lies in it, and behind others.
+    again = [write for at, write in enumerate(pages) if write.place in {one.place for one in pages[:at]}]
+    assert check_torn(place, found, "append", again[len(again) // 2 :], most=1)
 
 
 def check_torn(
