@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from snakemake_executor_plugin_slurm_jobstep import get_cpu_setting
 from studies import BASE
 
 from hyperslab import batch, probe_site
@@ -82,6 +81,9 @@ class Resources(dict[str, Any]):
 def test_a_batch_has_the_processors_of_its_node_or_those_that_are_asked_for(
     tmp_path: Path, platform: dict[str, Any], option: str
 ) -> None:
+    # Not by whoever only collects tests: it takes a second.
+    from snakemake_executor_plugin_slurm_jobstep import get_cpu_setting
+
     asked = BatchJobs(inventory(tmp_path, platform, {})).resources("far")
     job: Any = SimpleNamespace(threads=1, resources=Resources(asked))
     assert get_cpu_setting(job, gpu=False) == option

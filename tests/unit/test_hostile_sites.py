@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 from studies import BASE
 
 from hyperslab.planning.inventory import Inventory
@@ -79,6 +78,9 @@ def test_a_platform_that_slurm_would_refuse(tmp_path: Path, key: str, value: Any
 
 
 def test_what_the_plugin_refuses_of_a_job_is_refused_before_it_is_submitted(tmp_path: Path) -> None:
+    # Not by whoever only collects tests: it takes a second.
+    from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
+
     patterns = "|".join(get_forbidden_slurm_options()).split("|")
     options = {found[0] for pattern in patterns if (found := re.match(r"--?[A-Za-z-]+", pattern))}
     assert {"--gpus", "-J", "--parsable"} < options

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from snakemake.cli import parse_config
 
 from hyperslab import batch
 from hyperslab.planning import failures, inner_run
@@ -27,10 +27,18 @@ TEXTS = (
 NAMES = ("002.3", "2026_11_25", "true")
 
 
+def parsed(words: Sequence[str]) -> dict[str, Any]:
+    """What Snakemake makes of words of its configuration."""
+    # Not by whoever only collects tests: it takes a second.
+    from snakemake.cli import parse_config
+
+    found: dict[str, Any] = parse_config(words)
+    return found
+
+
 def told(command: list[str]) -> dict[str, Any]:
     """What the Snakemake of a command finds in its configuration."""
-    found: dict[str, Any] = parse_config(command[command.index("--config") + 1 : command.index("--")])
-    return found
+    return parsed(command[command.index("--config") + 1 : command.index("--")])
 
 
 def triggers(command: list[str]) -> list[str]:
@@ -41,7 +49,7 @@ def triggers(command: list[str]) -> list[str]:
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_reaches_a_run_inside_as_it_is(text: str) -> None:
     given = {"study": "mine", "claim": text, "measure": False, "stage": 2}
-    found = checked(parse_config(inner_run.configured(given)), ())
+    found = checked(parsed(inner_run.configured(given)), ())
     assert {key: found[key] for key in given} == {**given, "stage": "2"}
 
 
@@ -113,7 +121,7 @@ def test_what_is_made_after_a_failure_looks_as_it_was_asked_for() -> None:
     own = {"site": "far", "materialise": True, "website": True, "container": "mine.sif", "style": style}
     asked = checked({"study": "mine", **own}, ())
     forwarded = Request(asked, Invocation(), Path()).forwarded
-    again = checked(parse_config(inner_run.configured(forwarded)), ())
+    again = checked(parsed(inner_run.configured(forwarded)), ())
     assert again == asked and own.items() <= again.items()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import lzma
 import os
@@ -14,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snakemake.persistence import MetadataRecord
-from snakemake.persistence.file import FilePersistence
 from test_environments import ROOT
 
 import pack as command
@@ -135,6 +134,11 @@ def test_of_what_lay_where_a_record_is_put_snakemake_forgets_how_it_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the note on a record of another specification it would measure that of the pack again."""
+    # Not by whoever only collects tests: it takes a second. Its modules import each other; this is a way in.
+    importlib.import_module("snakemake.api")
+    from snakemake.persistence import MetadataRecord
+    from snakemake.persistence.file import FilePersistence
+
     monkeypatch.chdir(tmp_path)
     new, there = path_of("a"), path_of("b")
     place(tmp_path, [(there, written(record("b")))])

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from snakemake.logging import logger
 
 from hyperslab.planning import progress, snakemake_patches
 from hyperslab.planning.progress import Progress, about, coarse_duration
@@ -82,6 +81,9 @@ def test_a_duration_is_what_a_person_says(seconds: float, text: str) -> None:
 def test_jobs_that_go_well_are_not_shown_and_failures_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verbose: bool, counted: bool
 ) -> None:
+    # Not by whoever only collects tests: it takes a second.
+    from snakemake.logging import logger
+
     shown: list[str] = []
     terminal, kept = logging.Handler(), logging.FileHandler(tmp_path / "run.log")
     terminal.emit = lambda record: shown.append(record.getMessage())  # type: ignore[method-assign]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
-from snakemake.persistence.file import FilePersistence
 
 from hyperslab.planning import snakemake_patches
 
@@ -13,6 +14,10 @@ from hyperslab.planning import snakemake_patches
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of locks of two runs, of which the first is patched."""
+    # Not by whoever only collects tests: it takes a second. Its modules import each other; this is a way in.
+    importlib.import_module("snakemake.api")
+    from snakemake.persistence.file import FilePersistence
+
     for name in ("_delete_locks", "cleanup_locks"):
         monkeypatch.setattr(FilePersistence, name, getattr(FilePersistence, name))
     snakemake_patches.leave_other_locks()
@@ -23,8 +28,10 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def run(locks: Path, number: int) -> FilePersistence:
+def run(locks: Path, number: int) -> Any:
     """What a run knows of its locks."""
+    from snakemake.persistence.file import FilePersistence
+
     persistence = FilePersistence.__new__(FilePersistence)
     persistence._lockdir = str(locks)
     persistence._lockfile = {kind: str(locks / f"{number}.{kind}.lock") for kind in ("input", "output")}

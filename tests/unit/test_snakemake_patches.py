@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import threading
 from importlib import metadata
@@ -10,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import snakemake.api
-from snakemake.scheduling import job_scheduler
 from test_environments import ROOT, module_files, nodes_of
 
 from hyperslab.planning import slurm_patches, snakemake_patches, snakemake_places
@@ -27,7 +26,10 @@ def test_every_place_is_there_on_the_version_on_which_it_was_tried(touch: snakem
 
 
 def test_a_version_that_lacks_a_needed_place_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(snakemake.api.Workflow, "_prepare_dag")
+    # Not by whoever only collects tests: it takes a second.
+    from snakemake.api import Workflow
+
+    monkeypatch.delattr(Workflow, "_prepare_dag")
     with pytest.raises(ConfigurationError) as refused:
         snakemake_places.check(slurm=False)
     said = str(refused.value)
@@ -37,6 +39,9 @@ def test_a_version_that_lacks_a_needed_place_is_refused_in_one_line(monkeypatch:
 
 
 def test_a_version_that_lacks_what_only_makes_it_robust_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("snakemake.api")
+    from snakemake.scheduling import job_scheduler
+
     workflow = SimpleNamespace(scheduler=SimpleNamespace(job_rate_limiter="as it was"))
     with monkeypatch.context() as lacking:
         lacking.delattr(job_scheduler, "JobRateLimiter")
