@@ -10,6 +10,7 @@ import yaml
 from studies import BASE, changed, load, mistake
 
 from hyperslab.studies.study import LoadedStudy
+from hyperslab.validation import yaml_files
 from hyperslab.validation.errors import ConfigurationError
 from hyperslab.validation.yaml_files import read_yaml
 
@@ -385,6 +386,35 @@ FILES = {
 def test_files_that_are_not_studies(tmp_path: Path, text: str) -> None:
     content = text if "dataset" not in text else text + "\ntitle: t\ncases: {w: {write: whole}}"
     assert mistake(tmp_path, content).startswith(FILES[text])
+
+
+# Scalars of every style and type, and nodes that are used twice.
+TEXTS = (
+    "a: 'it''s'\nb: \"\\u00e9 \\t\"\nc: plain # remark\nd: ~\ne:\nü: ß\n",
+    "[0200, 1:30]",
+    "[1, -1, +1, 0x1F, 1_000, 1e3, 1.5e3, .5, .inf, yes, No, null, 2026-11-28, '2']",
+    "a: |\n  x\n   y\n\nb: >-\n  x\n  y\nc: x\n  y\n",
+    "{a: b:c, http://d: e, ? f : g, h, \"i\":j}",
+    "a: &x {b: [1, 2]}\nc: *x\nd: {<<: *x, e: 3}\n- \n",
+    "a: &x {b: [1, 2]}\nc: *x\nd: {<<: *x, e: 3}\n",
+    "%YAML 1.1\n---\n- !!str 1\n- !!float 2\n- - 3\n  - {}\n...\n",
+    "\ufeffa: \U0001f600\n",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_is_read_as_pyyaml_alone_reads_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read() -> Any:
+        yaml_files._content.cache_clear()
+        try:
+            return yaml_files.parsed(text, Path("mine.yaml"))
+        except ConfigurationError as error:
+            return str(error)
+
+    assert yaml.__with_libyaml__
+    found = read()
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    assert found == read()
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
