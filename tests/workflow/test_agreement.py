@@ -22,6 +22,7 @@ from faulty import CellProcess, catch, cell_processes, left_behind, snapshot, wa
 CELL = "disk/auto/slices.r1"
 RECORD = f"results/tiny/cells/{CELL}.json"
 SUMMARY = "results/tiny/summary.csv"
+CONFIRMED = "results/tiny/confirmation.json"
 # Where a few cells tell as much.
 FEW = {
     **TINY,
@@ -33,7 +34,7 @@ REMEASURE = ("--config", f"remeasure={CELL}", "--", REPORT)
 
 
 def in_tables(clone: Clone) -> bool:
-    """Whether the table holds the very times of the records, and the report is not older than it."""
+    """Whether the table holds the very times of the records."""
     results = clone.directory / "results/tiny"
     table = pd.read_parquet(results / "measurements.parquet")
     # Three layouts and rounds of ten selections, and the writes.
@@ -44,8 +45,14 @@ def in_tables(clone: Clone) -> bool:
         record = json.loads((results / f"cells/{site}/{layout}/{case}.r{number}.json").read_text())
         if sorted(rows["time_s"]) != sorted(row["time_s"] for row in record["repeats"]):
             return False
+    return True
+
+
+def in_report(clone: Clone) -> bool:
+    """Whether the report is not older than such a table."""
+    results = clone.directory / "results/tiny"
     report, made_of = (results / name for name in ("report.html", "measurements.parquet"))
-    return report.stat().st_mtime_ns >= made_of.stat().st_mtime_ns
+    return in_tables(clone) and report.stat().st_mtime_ns >= made_of.stat().st_mtime_ns
 
 
 def interrupted(clone: Clone, *arguments: str) -> CellProcess:
@@ -64,7 +71,7 @@ def test_an_interrupted_remeasure_leaves_the_old_record_and_true_tables(clone: C
     assert snapshot(clone.directory / "results") == before
     clone.build(REPORT)
     assert before.keys() <= snapshot(clone.directory / "results").keys()
-    assert in_tables(clone)
+    assert in_report(clone)
     assert not clone.planned(REPORT)
 
 
@@ -83,7 +90,7 @@ def test_a_failed_remeasure_leaves_the_old_record_and_is_said_without_its_comman
     last = [line for line in printed.splitlines() if line.startswith("hyperslab: ")][-1]
     assert "not everything could be done" in last
     assert last.endswith(f"{REPORT} shows the records that are there, as before this run")
-    clone.build(REPORT)
+    clone.build(SUMMARY)
     assert in_tables(clone)
 
 
@@ -95,7 +102,7 @@ def test_a_changed_study_keeps_what_it_measured_until_there_is_another(clone: Cl
     gone = caught.record(clone.directory / "results/tiny/cells/disk")
     assert not gone.exists()
     clone.write_study("tiny", TINY)
-    clone.build("--config", "measure=false", "--", REPORT)
+    clone.build("--config", "measure=false", "--", SUMMARY)
     now = snapshot(clone.directory / "results")
     name = str(gone.relative_to(clone.directory / "results"))
     assert now[name] == before[name]
@@ -113,9 +120,10 @@ def test_a_killed_snakemake_leaves_tables_that_the_next_run_makes_again(clone: C
     after = snapshot(clone.directory / "results")
     assert {name for name in after if after[name] != before[name]} == {RECORD.removeprefix("results/")}
     clone.build("--unlock", REPORT)
-    clone.build(REPORT)
+    clone.build(SUMMARY)
     assert in_tables(clone)
-    assert not clone.planned(REPORT)
+    plan = clone.planned(REPORT)
+    assert plan["report"] == 1 and not {"measure_disk", "summarise"} & plan.keys()
 
 
 def test_a_record_that_was_exchanged_unnoticed_is_in_the_next_tables(clone: Clone) -> None:
@@ -126,7 +134,7 @@ def test_a_record_that_was_exchanged_unnoticed_is_in_the_next_tables(clone: Clon
     record.write_text(json.dumps(content), encoding="utf-8")
     os.utime(record, ns=(kept.st_atime_ns, kept.st_mtime_ns - 10**12))
     clone.build(REPORT)
-    assert in_tables(clone)
+    assert in_report(clone)
     # Touched or copied it is the same.
     os.utime(record)
     assert not clone.planned(REPORT)
@@ -141,24 +149,27 @@ def test_a_confirming_record_of_another_specification_is_measured_again(clone: C
     # As a pack brings it: nothing that Snakemake noted says so.
     record.write_text(json.dumps(content), encoding="utf-8")
     before = snapshot(results)
-    clone.build(REPORT)
+    clone.build(CONFIRMED)
     assert json.loads(record.read_text(encoding="utf-8"))["specification"] == asked
     after = snapshot(results)
     assert {name for name in after if after[name] != before[name]} == {str(record.relative_to(results))}
-    assert not clone.planned(REPORT)
+    assert not clone.planned(CONFIRMED)
 
 
-# All else comes from the first; of the others none comes from another.
-@pytest.mark.parametrize("names", ["measurements.parquet", "score.json confirmation.parquet figures"])
-def test_a_deleted_figure_or_table_is_made_again_for_the_report(clone: Clone, names: str) -> None:
-    places = [clone.directory / "results/tiny" / name for name in names.split()]
-    lost = [next(place.rglob("session-*.svg")) if place.is_dir() else place for place in places]
+def test_a_deleted_figure_or_table_is_made_again_for_the_report(clone: Clone) -> None:
+    results = clone.directory / "results/tiny"
+    # Of these none comes from another.
+    lost = [results / "score.json", results / "confirmation.parquet", next(results.rglob("session-*.svg"))]
     for file in lost:
         file.unlink()
     before = snapshot(clone.directory / "results")
     clone.build(REPORT)
     assert all(file.exists() for file in lost)
     assert snapshot(clone.directory / "results") == before
+    # All of them come from this one.
+    (results / "measurements.parquet").unlink()
+    plan = clone.planned(REPORT)
+    assert plan["summarise"] == plan["report"] == 1 and not plan["measure_disk"]
 
 
 def test_a_moved_or_copied_directory_measures_nothing_again(clone: Clone, tmp_path: Path) -> None:
@@ -172,14 +183,10 @@ def test_a_moved_or_copied_directory_measures_nothing_again(clone: Clone, tmp_pa
 def test_another_root_of_a_site_is_no_reason_to_measure_again(
     clone: Clone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PLACE", str(tmp_path / "one"))
+    monkeypatch.setenv("PLACE", str(tmp_path / "another"))
     sites = clone.directory / "config/sites.local.yaml"
     sites.write_text("file_systems: {disk: {root: $PLACE}}\nsites: {disk: {file_system: disk}}\n")
-    shutil.rmtree(clone.directory / "results")
-    clone.write_study("tiny", FEW)
-    clone.build(SUMMARY)
-    monkeypatch.setenv("PLACE", str(tmp_path / "another"))
-    assert not clone.planned(SUMMARY)
+    assert not clone.planned(REPORT)
 
 
 def test_results_that_the_user_has_deleted_are_deleted(clone: Clone) -> None:
