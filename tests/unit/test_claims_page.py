@@ -125,6 +125,12 @@ def test_which_explanation_the_data_support(hits: str, bypass: str, said: str) -
     assert [bool(row.conclusion) for row in made] == [True, False]
 
 
+def test_a_claim_that_explains_another_is_called_an_explanation(tmp_path: Path) -> None:
+    content = verdicts(tmp_path, FASTER)
+    content["claims"][0] |= {"explains": "000.8", "explanation": "chunks bypass the cache"}
+    assert "explanation: chunks bypass the cache<" in render(build([content], [], []), templates.CLAIMS)
+
+
 def test_the_page_lists_what_has_no_results(tmp_path: Path) -> None:
     (claim,) = resolved(tmp_path, FASTER)
     pending = [
