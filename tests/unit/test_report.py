@@ -270,6 +270,13 @@ def test_results_of_several_places_do_not_pass_for_those_of_one() -> None:
     assert "remeasure='disk/*'" in mixtures(context)["disk"] and not mixtures(context[:1])
 
 
+def test_missing_cells_are_counted_at_each_site() -> None:
+    given = inputs(measured(MAIN, "main"), None)
+    absent = [(site, "auto", "slices", "r0") for site in ("near", "far")] + [("far", "auto", "slices", "r1")]
+    missing = check_of({**given, "expected": [*given["expected"], *absent]}, "Cells missing")
+    assert missing.text == "3 of 21 planned cells have no result (near 1, far 2)."
+
+
 def test_stale_results_alone_are_not_the_results_of_all_cells() -> None:
     given = inputs(measured(MAIN, "main").assign(stale=True), None)
     missing = check_of(given, "Cells missing")

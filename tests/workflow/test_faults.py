@@ -255,13 +255,11 @@ def test_other_file_systems_go_on(failing: Suffered) -> None:
     assert not failing.complaints("calm")
 
 
-def test_the_report_says_what_is_missing(failing: Suffered) -> None:
+def test_tables_are_made_of_what_is_there(failing: Suffered) -> None:
     assert "results/failing/summary.csv is made of what was measured" in failing.printed
-    failing.clone.build("--config", "measure=false", "--", "results/failing/report.html")
-    page = (failing.results / "failing/report.html").read_text(encoding="utf-8")
-    absent = {site: 4 - len(failing.records(site)) for site in FAILING}
-    listed = ", ".join(f"{site} {count}" for site, count in absent.items())
-    assert f"{sum(absent.values())} of 16 planned cells have no result ({listed})" in page
+    partial = pd.read_csv(failing.results / "failing/summary.csv")
+    found = {site: len(failing.records(site)) for site in failing.roots}
+    assert dict(partial["site"].value_counts()) == found
 
 
 # ---- runs that are stopped, and runs that meet
