@@ -43,11 +43,11 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         text = bytearray()
-        while (byte := self._answers.read(1)) != b"\0":
-            if not byte:
+        while not text.endswith(b"\0"):
+            if not (ahead := self._answers.peek()):
                 raise EOFError("Chromium has ended")
-            text += byte
-        message: dict[str, Any] = json.loads(text)
+            text += self._answers.read(ahead.find(b"\0") + 1 or len(ahead))
+        message: dict[str, Any] = json.loads(text[:-1])
         self._loaded = self._loaded or message.get("method") == "Page.loadEventFired"
         return message
 
@@ -63,12 +63,16 @@ class Browser:
             raise ValueError(f"{method}: {message['error']}")
         return dict(message["result"])
 
-    def open(self, page: Path, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Show a page in a window of this size, and in the dark where `dark`."""
-        window = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.send("Emulation.setDeviceMetricsOverride", **window)
+    def look(self, dark: bool = False) -> None:
+        """Show pages as by day, or in the dark where `dark`, also the one that is open."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def open(self, page: Path, width: int = 1200, height: int = 900) -> None:
+        """Show a page by day in a window of this size."""
+        window = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **window)
+        self.look()
         self._loaded = False
         self.send("Page.navigate", url=page.resolve().as_uri())
         while not self._loaded:

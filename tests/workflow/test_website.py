@@ -258,23 +258,22 @@ def test_a_narrow_window_scrolls_tables_and_not_the_page(site: Path, browser: Br
     assert browser.ask("[...document.querySelectorAll('table, img')].every((e) => e.closest('.wide'))")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_text_and_figures_can_be_read_by_day_and_night(
-    site: Path, browser: Browser, page: Path, dark: bool
-) -> None:
-    browser.open(site / page, dark=dark)
+def test_text_and_figures_can_be_read_by_day_and_night(site: Path, browser: Browser, page: Path) -> None:
+    browser.open(site / page)
     browser.ask("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
-    found = browser.ask(CONTRASTS)
-    assert len(found) > 50
-    assert [entry for entry in found if entry["ratio"] < LEAST_CONTRAST] == []
-    page_colour = browser.ask("getComputedStyle(document.body).backgroundColor")
-    assert (page_colour == "rgb(255, 255, 255)") != dark
-    # Figures are drawn for a white page.
-    images = "[...document.images].map((e) => [e.naturalWidth > 0, getComputedStyle(e).backgroundColor])"
-    for drawn, behind in browser.ask(images):
-        assert drawn
-        assert not dark or behind == "rgb(255, 255, 255)"
+    for dark in (False, True):
+        browser.look(dark)
+        found = browser.ask(CONTRASTS)
+        assert len(found) > 50
+        assert [entry for entry in found if entry["ratio"] < LEAST_CONTRAST] == []
+        page_colour = browser.ask("getComputedStyle(document.body).backgroundColor")
+        assert (page_colour == "rgb(255, 255, 255)") != dark
+        # Figures are drawn for a white page.
+        images = "[...document.images].map((e) => [e.naturalWidth > 0, getComputedStyle(e).backgroundColor])"
+        for drawn, behind in browser.ask(images):
+            assert drawn
+            assert not dark or behind == "rgb(255, 255, 255)"
 
 
 def test_on_paper_long_tables_are_open(site: Path, browser: Browser) -> None:
