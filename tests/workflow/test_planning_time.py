@@ -35,8 +35,8 @@ def test_a_dry_run_costs_little_more_than_snakemake_alone(tmp_path: Path) -> Non
     (alone.directory / "Snakefile").write_text(
         "rule only:\n    output: 'made'\n    shell: 'touch {output}'\n", encoding="utf-8"
     )
-    pairs = [
-        (processor_seconds(clone, "results/quick/report.html"), processor_seconds(alone, "made"))
+    # A second time only where something else on the machine may have held up the first.
+    assert any(
+        processor_seconds(clone, "results/quick/report.html") < MOST * processor_seconds(alone, "made")
         for _ in range(TRIES)
-    ]
-    assert min(ours for ours, _ in pairs) < MOST * min(theirs for _, theirs in pairs)
+    )
