@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +17,7 @@ from hyperslab.data.values import Within
 from hyperslab.layouts import layout_of
 from hyperslab.layouts.collection import CollectionLayout, touched_parts
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.parent import follow_parent
 from hyperslab.specifications import LayoutSpecification, Specification
 
 if TYPE_CHECKING:
@@ -124,9 +123,7 @@ _given: tuple[Files, Format, Values]
 
 def _begin(parent: int, files: Files, one: Format, values: Values) -> None:
     global _given
-    end_with_parent(parent)
-    # What the terminal sends to the whole group is the parent's to act on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    follow_parent(parent)
     _given = (files, one, values)
 
 

@@ -16,3 +16,9 @@ def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     # The parent may have ended before the call.
     if os.getppid() != parent:
         os._exit(1)
+
+
+def follow_parent(parent: int) -> None:
+    """End with the parent, and leave to it what the terminal sends to the whole group (Ctrl-C)."""
+    end_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

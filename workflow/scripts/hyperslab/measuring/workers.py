@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.parent import follow_parent
 from hyperslab.measuring.process import one_line
 
 READY, GO, DONE, FAILED = b"r", b"g", b"d", b"f"
@@ -47,9 +46,7 @@ class Job(Protocol):
 
 def _serve(make: Callable[..., Job], arguments: Sequence[Any], connection: Connection, parent: int) -> None:
     """Live the life of a worker."""
-    end_with_parent(parent)
-    # What the terminal sends to the whole group is the parent's to act on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    follow_parent(parent)
     pipe = connection.fileno()
     try:
         job = make(*arguments)

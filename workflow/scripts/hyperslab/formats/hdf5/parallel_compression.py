@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -28,7 +27,7 @@ from hyperslab.data.values import Values
 from hyperslab.formats.hdf5.description import describe_dataset
 from hyperslab.formats.hdf5.encoding import Stored, encoded
 from hyperslab.measuring.machine import largest_memory_bytes
-from hyperslab.measuring.parent import end_with_parent
+from hyperslab.measuring.parent import follow_parent
 from hyperslab.measuring.processors import processors
 from hyperslab.specifications import Specification
 
@@ -138,9 +137,7 @@ _given: Given
 
 def _begin(parent: int, spec: Specification, values: Values, order: Sequence[int]) -> None:
     global _given
-    end_with_parent(parent)
-    # What the terminal sends to the whole group is the parent's to act on.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    follow_parent(parent)
     _given = (spec, values, order)
 
 
