@@ -169,8 +169,7 @@ def _taken(partial: Path, directory: bool, mode: int) -> int:
 
 
 def _be_child(parent: int, work: Callable[[Path], None], partial: Path) -> NoReturn:
-    """Return the child's whole life; it ends without running what belongs to the parent."""
-    status = 1
+    """Live the child's whole life; it ends without running what belongs to the parent."""
     try:
         # A terminal's Ctrl-C reaches both; the parent decides.
         for number in SIGNALS:
@@ -178,11 +177,10 @@ def _be_child(parent: int, work: Callable[[Path], None], partial: Path) -> NoRet
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         end_with_parent(parent)
         work(partial)
-        status = 0
     except BaseException:  # noqa: BLE001
         # At once: what is still open would complain about the same failure when it is destroyed.
         _leave(1)
-    _leave(status)
+    _leave(0)
 
 
 def _leave(status: int) -> NoReturn:
