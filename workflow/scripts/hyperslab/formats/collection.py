@@ -140,7 +140,9 @@ class Collections(Format):
         if layout_of(spec["layout"]).abilities.pages:
             there = {entry.name for entry in os.scandir(path)}
             if missing := [
-                part.name for number, part in enumerate(files.parts) if _name(files, number) not in there
+                part.name
+                for number, part in enumerate(files.parts)
+                if os.path.basename(files.path(number)) not in there
             ]:
                 raise FileNotFoundError(
                     f"{path}: {len(missing)} of {len(files.parts)} files are not there: {missing[0]}"
@@ -227,17 +229,12 @@ class Collections(Format):
             found = self._one.predict(inside, files.specification(number), stored[str(number)])
             chunks += found["chunks_touched"]
             size += found["chunk_bytes"]
-        touched = files.touched_by(box)
         return {
             "chunks_touched": chunks,
             "chunk_bytes": size,
             "requested": math.nan,
-            "files_touched": touched,
+            "files_touched": files.touched_by(box),
         }
-
-
-def _name(files: Files, number: int) -> str:
-    return os.path.basename(files.path(number))
 
 
 def _sum(values: Iterator[float | None]) -> float | None:
