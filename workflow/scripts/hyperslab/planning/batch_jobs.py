@@ -117,9 +117,7 @@ class BatchJobs:
     def note(self, studies: Iterable[PlannedStudy], phase: str) -> None:
         """Note which records of a phase there are before any job of a batch has begun."""
         for study in studies:
-            for site in set(self._inventory.sites_of(study)) & {
-                each["name"] for each in self._inventory.submitted
-            }:
+            for site in filter(self._inventory.in_batches, self._inventory.sites_of(study)):
                 for batch in self.of(study.name, site, phase):
                     self._before[study.name, site, batch.name] = self._there(study.name, site, batch.name)
 
