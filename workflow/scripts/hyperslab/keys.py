@@ -19,6 +19,7 @@ from hyperslab.layouts.hdf5_settings_schema import Settings
 from hyperslab.layouts.hsds_schema import HsdsSettings
 from hyperslab.layouts.idx_schema import IdxSettings
 from hyperslab.layouts.opendap_schema import OpendapSettings
+from hyperslab.layouts.parameters import Parametrised
 from hyperslab.layouts.zarr_codecs import CODECS
 from hyperslab.layouts.zarr_schema import ZarrSettings
 from hyperslab.planning.claims_page import Untested
@@ -51,6 +52,8 @@ FILES: dict[str, tuple[type[BaseModel], ...]] = {
     "Sites: `config/sites.yaml`": (Sites,),
     "A run: `config/config.yaml`, and `--config KEY=VALUE`": (RunConfiguration,),
 }
+# Title of a table -> the filters or codecs in it.
+PARAMETRISED: dict[str, Mapping[str, Parametrised]] = {"filter of HDF5": FILTERS, "codec of Zarr": CODECS}
 HEAD = """# Keys
 
 Every key that a configuration may have, made from the models that check it:
@@ -163,19 +166,14 @@ def lines() -> Iterator[str]:
                 inner for field in model.model_fields.values() for inner in models_in(field.annotation)
             ]
     yield "## Filters and codecs\n"
-    yield "What each of them takes; a single value in a study means the first parameter.\n"
-    yield "| filter of HDF5 | parameters |"
-    yield "|---|---|"
-    yield from (
-        f"| `{name}` | {', '.join(f'`{key}`' for key in known.parameters)} |"
-        for name, known in FILTERS.items()
-    )
-    yield "\n| codec of Zarr | parameters |"
-    yield "|---|---|"
-    yield from (
-        f"| `{name}` | {', '.join(f'`{key}`' for key in known.parameters)} |"
-        for name, known in CODECS.items()
-    )
+    yield "What each of them takes; a single value in a study means the first parameter."
+    for title, kinds in PARAMETRISED.items():
+        yield f"\n| {title} | parameters |"
+        yield "|---|---|"
+        yield from (
+            f"| `{name}` | {', '.join(f'`{key}`' for key in known.parameters)} |"
+            for name, known in kinds.items()
+        )
 
 
 def text() -> str:
