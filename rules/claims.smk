@@ -51,7 +51,7 @@ rule claim:
     input:
         template=[templates.CLAIMS, *templates.SHARED],
         awaited=lambda wildcards: PLAN.inputs.claim(wildcards.study, wildcards.claim),
-        rounds=lambda wildcards: PLAN.inputs.added_for(wildcards.study, wildcards.claim),
+        rounds=lambda wildcards: PLAN.inputs.added(wildcards.study, wildcards.claim),
     output:
         "results/{study}/claims/{claim}.html",
     log:

@@ -49,12 +49,8 @@ class PageInputs:
                 found += inventory.records_of(planned, site, phase)
         return found
 
-    def added(self, study: str) -> str | list[str]:
-        """Return the list of added rounds, for which the table waits, too; nothing where none are added."""
-        return str(listing(study)) if self._inventory.study(study).study.adaptive else []
-
-    def added_for(self, study: str, claim: str) -> str | list[str]:
-        """Return the list of rounds that are added for one claim; nothing where none are added."""
+    def added(self, study: str, claim: str = "") -> str | list[str]:
+        """Return the list of added rounds, of a study or for one claim; nothing where none are added."""
         return str(listing(study, claim)) if self._inventory.study(study).study.adaptive else []
 
     def foretold(self, study: str) -> str | list[str]:
