@@ -25,13 +25,7 @@ from hyperslab.rewriting.elements import (
 )
 from hyperslab.rewriting.filling import Digests, Filling
 from hyperslab.rewriting.memory import Plain, UnknownReference, form_of, has_references
-from hyperslab.rewriting.opening import (
-    access_for_reading,
-    chunks_for,
-    dataset_at,
-    keep_orders,
-    property_lists,
-)
+from hyperslab.rewriting.opening import access_for_reading, dataset_at, keep_orders, property_lists
 from hyperslab.rewriting.other_names import OtherNames
 from hyperslab.rewriting.progress import Progress
 from hyperslab.rewriting.references import Correspondence
@@ -120,7 +114,10 @@ class Copy:
 
     def _checked(self, old: h5d.DatasetID) -> tuple[int, ...] | None:
         """Return the chunk shape of the target; raises RewriteError where it cannot get the layout."""
-        return chunks_for(old, self._name, self._layout)
+        try:
+            return target.chunks_for(old, self._layout)
+        except RewriteError as error:
+            raise RewriteError(f"{self._name}: {error}") from None
 
     def _make_target(self, source: h5d.DatasetID, place: target.Place) -> None:
         """Make the target, empty."""

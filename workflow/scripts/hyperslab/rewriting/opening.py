@@ -75,14 +75,6 @@ def dataset_at(file: h5f.FileID, path: str) -> h5d.DatasetID:
     raise RewriteError(f"no dataset {path!r} in this file; it has {', '.join(names[:12]) or 'none'}")
 
 
-def chunks_for(dataset: h5d.DatasetID, path: str, layout: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Return the chunk shape of `layout` on the dataset at `path`; RewriteError where it cannot get it."""
-    try:
-        return target.chunks_for(dataset, layout)
-    except RewriteError as error:
-        raise RewriteError(f"{path}: {error}") from None
-
-
 def refused_layouts(
     file: Path,
     path: str,
